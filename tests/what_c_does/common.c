@@ -1,5 +1,6 @@
 #include "common.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <time.h>
 
@@ -162,6 +163,46 @@ void make_pair(const struct want *want, struct end pair[2])
         to_rtr(&pair[i], &pair[1 - i]);
         to_rts(&pair[i], want);
     }
+}
+
+struct rdma_cm_id *endpoint(int flags, const struct ibv_qp_init_attr *depths)
+{
+    struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *found;
+    struct ibv_qp_init_attr attr = *depths;
+    struct rdma_cm_id *id;
+
+    must(!rdma_getaddrinfo(getenv("PROVERBS_ADDRESS"), "7471", &hints, &found), "rdma_getaddrinfo");
+    must(!rdma_create_ep(&id, found, NULL, &attr), "rdma_create_ep");
+    return id;
+}
+
+/* A listener, and the id of the request that came. */
+struct asked {
+    struct rdma_cm_id *listener, *id;
+};
+
+static struct rdma_conn_param reads = { .responder_resources = 4, .initiator_depth = 4 };
+
+static void *accept_one(void *asked_)
+{
+    struct asked *asked = asked_;
+
+    must(!rdma_get_request(asked->listener, &asked->id), "rdma_get_request");
+    must(!rdma_accept(asked->id, &reads), "rdma_accept");
+    return NULL;
+}
+
+void connect_ends(const struct ibv_qp_init_attr *depths, struct rdma_cm_id *ids[2])
+{
+    struct asked asked = { endpoint(RAI_PASSIVE, depths), NULL };
+    pthread_t server;
+
+    must(!rdma_listen(asked.listener, 1), "rdma_listen");
+    must(!pthread_create(&server, NULL, accept_one, &asked), "pthread_create");
+    ids[0] = endpoint(0, depths);
+    must(!rdma_connect(ids[0], &reads), "rdma_connect");
+    must(!pthread_join(server, NULL), "pthread_join");
+    ids[1] = asked.id;
 }
 
 static void pause_for(int milliseconds)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_verbs.h>
 
 #define QKEY 0x1234
 
@@ -47,6 +48,12 @@ void to_state(struct end *end, enum ibv_qp_state state);
 /* Two ends in RTS: connected to each other, or UD. */
 void make_pair(const struct want *want, struct end pair[2]);
 struct ibv_ah *address(void);
+
+/* An end of a connection of rdma_cm over the device's own address: the listener's, with RAI_PASSIVE,
+ * or the one that connects. */
+struct rdma_cm_id *endpoint(int flags, const struct ibv_qp_init_attr *depths);
+/* The two ends of such a connection: the one that asked, and the one that was asked. */
+void connect_ends(const struct ibv_qp_init_attr *depths, struct rdma_cm_id *ids[2]);
 
 /* The next completion, which must come within 5 s. */
 struct ibv_wc next(struct end *end);

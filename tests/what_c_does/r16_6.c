@@ -1,8 +1,6 @@
 /* R16.6: rdma_post_send on an id that has no queue pair yet. */
 #include "common.h"
 
-#include <rdma/rdma_verbs.h>
-
 int main(void)
 {
     static char mine[64];

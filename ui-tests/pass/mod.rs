@@ -116,6 +116,8 @@ mod memory {
     mod a_key_is_ended_once;
     mod a_piece_ends_before_its_region;
     mod a_queue_gives_back_what_it_was_made_for;
+    mod a_region_of_no_memory_opens_nothing;
+    mod a_window_is_used_when_its_bind_is_known;
     mod an_atomic_needs_an_aligned_cell;
     mod an_atomic_returns_into_one_buffer;
     mod an_atomic_write_needs_a_cell_to_write;
@@ -198,6 +200,7 @@ mod polling {
     mod fields_are_asked_for_in_order;
     mod no_clock_without_proof;
     mod no_field_across_the_next_poll;
+    mod no_moderation_by_a_number_alone;
     mod only_fields_that_were_asked_for_are_read;
 }
 
@@ -242,6 +245,7 @@ mod srd {
 
 mod state {
     mod a_moved_queue_pair_is_gone;
+    mod a_path_is_armed_by_the_device;
     mod attributes_are_those_of_the_transport;
     mod no_alternate_path_from_sqe;
     mod no_alternate_path_on_ud;

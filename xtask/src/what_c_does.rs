@@ -1,8 +1,9 @@
 //! `cargo xtask what-c-does`: what happens in C when a dangerous rule is broken.
 //!
 //! Each program of `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and
-//! is run on Soft-RoCE under a time limit, those of its directory `siw` on siw. How it ends and its
-//! last line must be those of `expected.toml`, which names the Rust form beside it.
+//! is run on Soft-RoCE under a time limit, those of its directory `siw` on siw. Those of `kernel` end
+//! the kernel, so each of them has a guest of its own. How a program ends and its last line must be
+//! those of `expected.toml`, which names the Rust form beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::progress::Step;
 use crate::rules::book::Id;
 use crate::rules::pairs::{self, Case, Cases};
 use crate::sh::{self, Run, cmd};
-use crate::soft_roce::{self, Driver, Guest};
+use crate::soft_roce::{self, Driver, Guest, KernelCrash};
 use crate::{paths, setup};
 
 #[derive(clap::Args)]
@@ -33,9 +34,16 @@ pub fn run(driver: Driver, record: bool) -> Result<()> {
     let (all, of_siw) = (pairs::read(&root)?, programs(&dir.join("siw"))?);
     let is_here = |rule: &Id| of_siw.contains(rule) == (driver == Driver::Siw);
     let (expected, others): (Cases, Cases) = all.into_iter().partition(|(rule, _)| is_here(rule));
+    let (folder, alone) = match driver {
+        Driver::Siw => ("siw", Vec::new()),
+        Driver::Rxe => (".", programs(&dir.join("kernel"))?),
+    };
     let rules = if driver == Driver::Siw { of_siw } else { programs(&dir)? };
-    let bin = build(&dir, driver, &rules)?;
+    let bin = build(&dir, &[(folder, &rules), ("kernel", &alone)])?;
     let mut seen = run_in_guest(driver, &dir, &bin, &rules)?;
+    for rule in alone {
+        seen.insert(rule, run_alone(&bin, rule)?);
+    }
     for (rule, case) in &mut seen {
         if let Some(expected) = expected.get(rule) {
             case.rust.clone_from(&expected.rust);
@@ -100,22 +108,44 @@ fn programs(dir: &Path) -> Result<Vec<Id>> {
     Ok(rules)
 }
 
-fn build(dir: &Path, driver: Driver, rules: &[Id]) -> Result<PathBuf> {
+/// Builds the programs of these rules, which are in these folders.
+fn build(dir: &Path, all: &[(&str, &[Id])]) -> Result<PathBuf> {
     let bin = paths::below_target("what-c-does")?;
     let (sh, common) = (sh::at(dir), bin.join("common.o"));
     let gcc = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"];
     let step = Step::start("Compiling the programs");
     cmd!(sh, "gcc {gcc...} {common} -c common.c").bytes()?;
-    for rule in rules {
+    for (folder, rule) in
+        all.iter().flat_map(|(folder, rules)| rules.iter().map(move |r| (folder, r)))
+    {
         let stem = stem(*rule);
         let program = bin.join(&stem);
-        let source =
-            if driver == Driver::Siw { format!("siw/{stem}.c") } else { format!("{stem}.c") };
-        cmd!(sh, "gcc {gcc...} {program} {source} {common} -libverbs -lrdmacm -lpthread")
+        cmd!(sh, "gcc {gcc...} {program} {folder}/{stem}.c {common} -libverbs -lrdmacm -lpthread")
             .bytes()?;
     }
     step.done("gcc accepts every program without a warning");
     Ok(bin)
+}
+
+/// One that ends the kernel. What it said until then is in a file that is the host's.
+fn run_alone(bin: &Path, rule: Id) -> Result<Case> {
+    let said = soft_roce::out_dir()?.join("what-c-does.txt");
+    let _ = fs::remove_file(&said);
+    let line = r#"exec timeout -k 1 10 "$0" >"$1""#;
+    let command: [&Path; 5] =
+        ["sh".as_ref(), "-c".as_ref(), line.as_ref(), &bin.join(stem(rule)), &said];
+    eprintln!("\n{rule} ends the kernel of its guest:");
+    let end = match soft_roce::run(&Guest::default(), &command) {
+        Ok(code) => format!("exit {code}"),
+        Err(error) => match error.downcast::<KernelCrash>() {
+            Ok(KernelCrash(what)) => what.split(',').next().unwrap_or_default().to_owned(),
+            Err(error) => return Err(error),
+        },
+    };
+    let said = fs::read_to_string(&said).with_context(|| format!("{}", said.display()))?;
+    let last = said.lines().last().unwrap_or_default().to_owned();
+    let kind = if end.starts_with("exit") { "no crash" } else { "crash of the kernel" };
+    Ok(Case { kind: kind.into(), end, last, ..Case::default() })
 }
 
 /// All of them in one boot.

@@ -2,7 +2,6 @@
 #include "../common.h"
 
 #include <pthread.h>
-#include <rdma/rdma_verbs.h>
 
 #define LONG (16u << 20)
 #define OURS 0x11
@@ -11,18 +10,6 @@
 static struct ibv_qp_init_attr depths = {
     .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 16 },
 };
-
-/* An end of a connection over the device's own address: the listener's, or the one that connects. */
-static struct rdma_cm_id *endpoint(int flags)
-{
-    struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *found;
-    struct ibv_qp_init_attr attr = depths;
-    struct rdma_cm_id *id;
-
-    must(!rdma_getaddrinfo(getenv("PROVERBS_ADDRESS"), "7471", &hints, &found), "rdma_getaddrinfo");
-    must(!rdma_create_ep(&id, found, NULL, &attr), "rdma_create_ep");
-    return id;
-}
 
 /* What the peer reads and writes. */
 struct theirs {
@@ -58,10 +45,10 @@ int main(void)
     pthread_t server;
     unsigned i, missing = 0;
 
-    listener = endpoint(RAI_PASSIVE);
+    listener = endpoint(RAI_PASSIVE, &depths);
     must(!rdma_listen(listener, 1), "rdma_listen");
     must(!pthread_create(&server, NULL, serve, listener), "pthread_create");
-    id = endpoint(0);
+    id = endpoint(0, &depths);
     char *mine = malloc(LONG), *word = malloc(8);
     memset(mine, OURS, LONG);
     memset(word, THEIRS, 8);

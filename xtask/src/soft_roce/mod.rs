@@ -41,6 +41,7 @@ pub use kernel::{Kernel, NAMED, debian};
 pub use library::Library;
 pub use pair::run as run_pair;
 pub use siw::Driver;
+pub use watch::KernelCrash;
 
 /// Where a guest stands that is not alone.
 struct Place {

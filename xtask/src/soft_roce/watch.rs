@@ -63,6 +63,18 @@ impl std::fmt::Display for NotBooted {
     }
 }
 
+/// The guest's kernel ended: the first line that says so, without its time.
+#[derive(Debug)]
+pub struct KernelCrash(pub String);
+
+impl std::fmt::Display for KernelCrash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the guest's kernel crashed: {}", self.0)
+    }
+}
+
+impl std::error::Error for KernelCrash {}
+
 fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
     let qemu = fs::read_to_string(&dir.qemu_log).unwrap_or_default();
     if !qemu.trim().is_empty() {
@@ -108,7 +120,8 @@ fn wait(running: &mut Running, console: &Console, timeout: Duration, boot: &Boot
 /// What became of a guest that ended by itself. A crash outweighs the command's exit code.
 fn outcome(dir: &RunDir, state: &State) -> Result<i32> {
     if let Some(crash) = &state.crash {
-        bail!("the guest's kernel crashed: {crash}");
+        let crash = crash.split_once("] ").map_or(&**crash, |(_, what)| what);
+        bail!(KernelCrash(crash.to_owned()));
     }
     let error = fs::read_to_string(dir.share.join("error")).ok();
     if let Some(error) = error.as_deref().or(state.failure.as_deref()) {
