@@ -51,7 +51,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Polls for the cold path. The batch is empty. Returns whether to look again before the queue
     /// counts as empty.
     fn look(&mut self, over: &mut Over) -> bool {
-        self.settle(over);
+        // (What is not watched cannot be over: mostly a queue ended, and nothing waits for it yet.)
+        if self.poller().watches {
+            self.settle(over);
+        }
+        self.poller().seen_empty_at = None;
         let passed = self.poller().passed;
         self.shared.note_ended(passed);
         if !self.poller().is_broken {

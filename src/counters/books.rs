@@ -310,17 +310,25 @@ impl Page {
 /// The queues whose completions can no longer come. Handles that are with them are stranded.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    /// Those with something stranded.
-    pub stranded: Vec<Arc<Books>>,
-    /// The others, for an assertion.
+    /// The first with something stranded, without memory of its own: mostly it is the only one.
+    first: Option<Arc<Books>>,
+    /// The others: none if there is no first.
+    more: Vec<Arc<Books>>,
+    /// Those with nothing stranded, for an assertion.
     #[cfg(debug_assertions)]
     pub over: Vec<Arc<Books>>,
 }
 
 impl Quiet {
-    /// The lowest and the highest address at which a counter of these queues may be.
+    /// Those with something stranded.
+    fn stranded(&self) -> impl Iterator<Item = &Arc<Books>> + Clone {
+        self.first.iter().chain(&self.more)
+    }
+
+    /// Where the counters of these queues are: from the first address to before the second. Those of
+    /// others are there too if there are several queues; if there is one, nothing else is.
     pub fn span(&self) -> (usize, usize) {
-        let all = self.stranded.iter().map(|books| Arc::as_ptr(books).addr());
+        let all = self.stranded().map(|books| Arc::as_ptr(books).addr());
         let (lowest, highest) =
             all.fold((usize::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
         (lowest, highest.saturating_add(size_of::<Books>()))
@@ -328,29 +336,44 @@ impl Quiet {
 
     /// The most handles that are stranded with them; a search that found as many has found all.
     pub fn most(&self) -> usize {
-        let all = self.stranded.iter().map(|books| books.most_stranded());
+        let all = self.stranded().map(|books| books.most_stranded());
         all.fold(0, |sum, most| most.map_or(usize::MAX, |most| most.saturating_add(sum)))
     }
 
     /// Whether nothing is stranded.
     pub fn is_empty(&self) -> bool {
-        self.stranded.is_empty()
+        self.first.is_none()
+    }
+
+    /// How many queues with something stranded they are.
+    pub fn len(&self) -> usize {
+        self.first.is_some() as usize + self.more.len()
     }
 
     /// Whether the queue with this counter is one of them, with something stranded.
     pub fn has(&self, counter: *const Counter) -> bool {
-        self.stranded.iter().any(|books| books.has(counter))
+        self.stranded().any(|books| books.has(counter))
     }
 
-    /// Whether one of them, with something stranded, may have buffers of this protection domain:
-    /// its own. (In a list that was forgotten amid a panic may be any that nobody looked at yet.)
+    /// The protection domain of which alone they may have buffers; `None` if there may be several.
+    /// (In a list that was forgotten amid a panic may be buffers of any that nobody looked at yet.)
+    pub fn domain(&self) -> Option<u32> {
+        let first = self.first.as_ref()?;
+        self.stranded().all(|books| books.pd == first.pd && !books.has_lists()).then_some(first.pd)
+    }
+
+    /// Whether one of them may have buffers of this protection domain.
     pub fn is_of(&self, pd: u32) -> bool {
-        self.stranded.iter().any(|books| books.pd == pd || books.has_lists())
+        self.stranded().any(|books| books.pd == pd || books.has_lists())
     }
 
     /// Adds a queue with something stranded.
     pub fn add(&mut self, books: Arc<Books>) {
-        self.stranded.push(books);
+        if self.first.is_none() {
+            self.first = Some(books);
+        } else {
+            self.more.push(books);
+        }
     }
 
     /// Gives back one part of a queue's `pending` (`Books::end_one`).
@@ -394,17 +417,22 @@ mod tests {
         let all = [3, 4, 5].map(|pd| Books::new(pd).unwrap());
         let [one, two, other] = &all;
         let mut quiet = Quiet::default();
-        assert!(quiet.is_empty() && !quiet.is_of(3) && !quiet.has(&raw const one.completed[0]));
+        assert!(quiet.is_empty() && !quiet.has(&raw const one.completed[0]));
+        assert_eq!((quiet.domain(), quiet.len()), (None, 0));
         quiet.add(one.clone());
+        assert_eq!((quiet.domain(), quiet.len()), (Some(3), 1));
+        quiet.add(Books::new(3).unwrap());
+        assert_eq!((quiet.domain(), quiet.len()), (Some(3), 2));
         quiet.add(two.clone());
         assert!(!quiet.is_empty());
+        assert_eq!(quiet.domain(), None);
         assert_eq!([3, 4, 5].map(|pd| quiet.is_of(pd)), [true, true, false]);
         let (lowest, highest) = quiet.span();
         for books in &all {
             for counter in &books.completed {
                 assert_eq!(quiet.has(counter), !Arc::ptr_eq(books, other));
                 let at = std::ptr::from_ref(counter).addr();
-                assert!(Arc::ptr_eq(books, other) || (lowest..=highest).contains(&at));
+                assert!(Arc::ptr_eq(books, other) || (lowest..highest).contains(&at));
             }
         }
     }

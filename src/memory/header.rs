@@ -69,7 +69,8 @@ pub struct Header {
     capacity: Cell<u32>,
     fill_lkey: u32,
     /// The counter of the queue that has the buffer; null if none has. In an entry of a refused
-    /// list: the next entry. Of a buffer at home: the next one there.
+    /// list: the next entry. Of a buffer at home: the next one there. Of one that a search found:
+    /// the next one of the pool.
     at_queue: AtomicPtr<Counter>,
     /// The next buffer of the same work request, as a word. Of a frozen buffer, which is in no work
     /// request: how many handles share it.
@@ -276,6 +277,12 @@ impl Header {
     pub(crate) fn set_link(&self, word: usize) {
         debug_assert!(self.counter().is_null());
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
+    }
+
+    /// Links a header that was with a queue, which it is no more, before that at `next`.
+    #[inline(always)]
+    pub(super) fn link_found(&self, next: usize) {
+        self.at_queue.store(ptr::without_provenance_mut(next), Ordering::Release);
     }
 
     /// Marks the buffer as at home, before `next`, and with no queue.

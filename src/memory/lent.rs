@@ -175,7 +175,7 @@ pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
     // One search at a time.
     spares::each(|header| {
         let name = posted_to(header);
-        if name.addr().wrapping_sub(lowest) <= highest.wrapping_sub(lowest) && quiet.has(name) {
+        if name.addr().wrapping_sub(lowest) < highest.wrapping_sub(lowest) && quiet.has(name) {
             // SAFETY: the queue that had the handle is gone, and no completion can bring the handle
             // back any more (`Quiet`), so it is ours. That its header says so is taken back under
             // the lock, so no other thread finds it.

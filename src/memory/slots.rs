@@ -421,7 +421,7 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
 
 impl<C> Drop for Slots<C> {
     fn drop(&mut self) {
-        stranded::forget_pool(self.slots.as_ptr());
+        stranded::forget_pool(self.slots.as_ptr(), self.pd);
         /// Frees the slots' memory at the end, even if a context panics when dropped.
         struct Free(*mut u8, Option<Layout>);
 

@@ -26,11 +26,15 @@
 //!
 //! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
 //! and removes them under the lock before it frees them.
+//!
+//! What is found is linked through its headers, where the name of the queue was, so that a search
+//! needs no memory for it. To other searches the address of a header is no counter of a queue.
 
 #![allow(unsafe_code)] // looks at headers that others own
 
 use std::collections::BTreeMap;
 
+use crate::cold::drop_each;
 use crate::counters::books::{Books, Quiet};
 use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::lent_with;
@@ -44,43 +48,65 @@ use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 /// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
 ///   which those from `untaken` on were never handed out. They live as long as the value is in the
 ///   list.
-/// - `pd` is the number of their protection domain.
 struct Headers {
     first: usize,
     stride: usize,
     untaken: Arc<AtomicU32>,
-    pd: u32,
     send_home: unsafe fn(usize),
 }
 
-/// Most handles for which memory is there before they are found.
-const MOST: usize = 4096;
+/// The headers of the pools of a protection domain, by the address of the first.
+type Pools = BTreeMap<usize, Headers>;
 
-/// The headers of every pool that exists, by the address of the first.
-fn pools() -> MutexGuard<'static, BTreeMap<usize, Headers>> {
+/// The headers of every pool that exists, by the number of its protection domain: a search does not
+/// come by the pools of other domains, however many a process has.
+fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
     global! {
-        static ALL: Mutex<BTreeMap<usize, Headers>> = Mutex::new(BTreeMap::new());
+        static ALL: Mutex<BTreeMap<u32, Pools>> = Mutex::new(BTreeMap::new());
     }
     lock(&ALL)
 }
 
-/// A handle that a queue left stranded. Dropped, it goes home. That holds for every handle of a
-/// list, even if a user's Drop, which runs with the last handle of a pool, panics.
+/// Handles of one pool that queues left stranded. Dropped, they go home, all of them, even if a
+/// user's Drop, which runs with the last handle of a pool, panics.
 ///
 /// # Invariants
-/// `send_home` is that of the handle's pool. The handle was with a queue whose completions can no
-/// longer bring it back (`Quiet`), so it is ours. That its header says so was taken back under the
-/// lock, so no other thread has it.
+/// - `send_home` is that of the pool.
+/// - `first` is 0, or the address of the header of the first handle; those of the others follow, as
+///   they are linked. Each was with a queue whose completions can no longer bring it back (`Quiet`),
+///   so it is ours. That its header says so was taken back under the lock, so no other thread has
+///   it.
 struct Stranded {
     pool: usize,
-    word: usize,
+    count: usize,
+    first: usize,
     send_home: unsafe fn(usize),
 }
 
 impl Drop for Stranded {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours (invariant), and is given up here, once.
-        unsafe { (self.send_home)(self.word) };
+        // SAFETY: the handles are ours (invariant), and are given up here, once.
+        unsafe { (self.send_home)(self.first) };
+    }
+}
+
+/// What a search has found, by pools: of the first one without memory of its own, since it is
+/// mostly the only one.
+#[derive(Default)]
+struct Found {
+    first: Option<Stranded>,
+    others: Vec<Stranded>,
+    count: usize,
+}
+
+impl Found {
+    fn add(&mut self, stranded: Stranded) {
+        self.count += stranded.count;
+        if self.first.is_none() {
+            self.first = Some(stranded);
+        } else {
+            self.others.push(stranded);
+        }
     }
 }
 
@@ -91,21 +117,38 @@ impl Drop for Stranded {
 /// The slots are initialised, and [`forget_pool`] is called before they are freed.
 pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, untaken: Arc<AtomicU32>, pd: u32) {
     /// # Safety
-    /// `word` is that of a handle of a pool of `C`, which the caller gives up.
-    unsafe fn send_home<C: 'static>(word: usize) {
-        // SAFETY: the word is that of a handle of a pool of `C`, given up (this function's
-        // contract). A single buffer is a list of one.
-        drop(unsafe { BufList::<C>::from_word(word) });
+    /// `first` is 0, or the address of the first of linked headers, of handles of a pool of `C` that
+    /// the caller gives up.
+    unsafe fn send_home<C: 'static>(first: usize) {
+        let mut at = first;
+        drop_each(&mut std::iter::from_fn(|| {
+            if at == 0 {
+                return None;
+            }
+            let word = at | word::LIST;
+            // SAFETY: the handle is the caller's, so its header is alive; it is given up (this
+            // function's contract). A single buffer is a list of one.
+            unsafe {
+                at = (*word::address::<Header>(word)).link();
+                Some(BufList::<C>::from_word(word))
+            }
+        }));
     }
     let first = slots.expose_provenance();
     let stride = size_of::<Slot<C>>();
-    let headers = Headers { first, stride, untaken, pd, send_home: send_home::<C> };
-    pools().insert(first, headers);
+    let headers = Headers { first, stride, untaken, send_home: send_home::<C> };
+    domains().entry(pd).or_default().insert(first, headers);
 }
 
-/// Removes a pool's slots before they are freed.
-pub(crate) fn forget_pool<C>(slots: *mut Slot<C>) {
-    pools().remove(&slots.addr());
+/// Removes the slots of a pool of a protection domain before they are freed.
+pub(crate) fn forget_pool<C>(slots: *mut Slot<C>, pd: u32) {
+    let mut domains = domains();
+    if let Some(pools) = domains.get_mut(&pd) {
+        pools.remove(&slots.addr());
+        if pools.is_empty() {
+            domains.remove(&pd);
+        }
+    }
 }
 
 impl Headers {
@@ -127,29 +170,41 @@ impl Headers {
         self.untaken.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes the handles that are with one of the queues in `quiet`, until `most` are found.
-    fn take(&self, quiet: &Quiet, most: usize, found: &mut Vec<Stranded>) {
-        // One comparison for each header of another queue, or of none: there may be many.
+    /// Takes the handles that are with one of the queues in `quiet`, at most as many as are missing
+    /// to make it `most` in all.
+    fn take(&self, quiet: &Quiet, most: usize, found: &mut Found) {
+        let missing = most - found.count;
+        let (mut count, mut last) = (0, 0);
+        // One comparison for each header of another queue, or of none: there may be many. Where the
+        // span is that of one queue, no other has its name there.
         let (lowest, highest) = quiet.span();
+        let is_one = quiet.len() == 1;
         for (address, header) in self.all() {
             let name = header.posted_to();
-            if name.addr().wrapping_sub(lowest) <= highest.wrapping_sub(lowest) && quiet.has(name) {
-                header.forget_queue();
-                let word = address | word::LIST;
-                found.push(Stranded { pool: self.first, word, send_home: self.send_home });
-                if found.len() == most {
-                    return;
+            if name.addr().wrapping_sub(lowest) < highest.wrapping_sub(lowest)
+                && (is_one || quiet.has(name))
+            {
+                header.link_found(last);
+                (count, last) = (count + 1, address);
+                if count == missing {
+                    break;
                 }
             }
+        }
+        if count != 0 {
+            // INVARIANT: as many as were taken, linked.
+            let Headers { first: pool, send_home, .. } = *self;
+            found.add(Stranded { pool, count, first: last, send_home });
         }
     }
 }
 
-/// The number of handles with the queue of these books in the pool whose slots begin at `slots`.
-/// Counting stops at `most`.
+/// The number of handles with the queue of these books in the pool, of its own protection domain,
+/// whose slots begin at `slots`. Counting stops at `most`.
 pub(crate) fn count_posted(slots: usize, books: &Books, most: usize) -> usize {
-    let pools = pools();
-    let headers = pools.get(&slots).into_iter().flat_map(Headers::all);
+    let domains = domains();
+    let pool = domains.get(&books.pd).and_then(|pools| pools.get(&slots));
+    let headers = pool.into_iter().flat_map(Headers::all);
     headers.filter(|(_, header)| books.has(header.posted_to())).take(most).count()
 }
 
@@ -162,20 +217,8 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
         return Homecoming::default();
     }
     let most = quiet.most();
-    let mut stranded = Vec::with_capacity(most.min(MOST));
-    // The lock keeps other threads from reclaiming, and keeps each listed header alive.
-    let all = pools();
-    let mut theirs: Vec<_> = all.values().filter(|pool| quiet.is_of(pool.pd)).collect();
-    // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
-    // of a small one.
-    theirs.sort_unstable_by_key(|pool| pool.taken());
-    for pool in theirs {
-        if stranded.len() < most {
-            pool.take(quiet, most, &mut stranded);
-        }
-    }
-    drop(all);
-    let lent = if stranded.len() < most { lent_with(quiet) } else { Vec::new() };
+    let stranded = search(quiet, most);
+    let lent = if stranded.count < most { lent_with(quiet) } else { Vec::new() };
     let home = Homecoming::of(&stranded, lent.len());
     // Dropped last and outside the locks, so that a user's Drop, even one that panics, loses
     // nothing.
@@ -184,14 +227,41 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
     home
 }
 
+/// Takes the handles of pools that are with one of the queues in `quiet`, until `most` are found.
+fn search(quiet: &Quiet, most: usize) -> Found {
+    let mut found = Found::default();
+    // The lock keeps other threads from reclaiming, and keeps each listed header alive.
+    let domains = domains();
+    let mut theirs: Vec<_> = match quiet.domain().map(|pd| domains.get(&pd)) {
+        None => {
+            let theirs = domains.iter().filter(|(pd, _)| quiet.is_of(**pd));
+            theirs.flat_map(|(_, pools)| pools.values()).collect()
+        }
+        Some(None) => return found,
+        Some(Some(pools)) if pools.len() == 1 => {
+            pools.values().for_each(|pool| pool.take(quiet, most, &mut found));
+            return found;
+        }
+        Some(Some(pools)) => pools.values().collect(),
+    };
+    // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
+    // of a small one.
+    theirs.sort_unstable_by_key(|pool| pool.taken());
+    for pool in theirs {
+        if found.count < most {
+            pool.take(quiet, most, &mut found);
+        }
+    }
+    found
+}
+
 /// Asserts that books outlive the headers that name them (see `memory::header`): where nothing is
 /// stranded, no header does.
 #[cfg(debug_assertions)]
 fn assert_unnamed(quiet: &Quiet) {
     for books in &quiet.over {
-        let is_named = pools()
-            .values()
-            .any(|pool| pool.all().any(|(_, header)| books.has(header.posted_to())));
+        let is_with = |pool: &Headers| pool.all().any(|(_, header)| books.has(header.posted_to()));
+        let is_named = domains().values().flat_map(Pools::values).any(is_with);
         let is_lent = crate::memory::lent::is_lent_to(books);
         assert!(!is_named && !is_lent, "a buffer is with a queue that is over");
     }
@@ -200,27 +270,25 @@ fn assert_unnamed(quiet: &Quiet) {
 /// The handles that came home.
 #[derive(Default)]
 pub(crate) struct Homecoming {
-    /// The pool of the first entries that consist of buffers, and how many are of it.
+    /// The first pool of which there were some, and how many.
     first: (usize, usize),
-    /// The pool of each of the other ones.
-    others: Vec<usize>,
+    /// The other pools.
+    others: Vec<(usize, usize)>,
     /// The number of shared and open handles, which no pool has.
     pub lent: usize,
 }
 
 impl Homecoming {
-    /// (Without memory of its own where all are of one pool.)
-    fn of(stranded: &[Stranded], lent: usize) -> Self {
-        let pool = stranded.first().map_or(0, |handle| handle.pool);
-        let pools = || stranded.iter().map(|handle| handle.pool);
-        let others: Vec<_> = pools().filter(|&other| other != pool).collect();
-        Homecoming { first: (pool, stranded.len() - others.len()), others, lent }
+    fn of(stranded: &Found, lent: usize) -> Self {
+        let count = |of: &Stranded| (of.pool, of.count);
+        let first = stranded.first.as_ref().map_or((0, 0), count);
+        Homecoming { first, others: stranded.others.iter().map(count).collect(), lent }
     }
 
     /// The number of entries of the pool whose headers begin at `slots`.
     pub(crate) fn count_of(&self, slots: usize) -> usize {
-        let first = if self.first.0 == slots { self.first.1 } else { 0 };
-        first + self.others.iter().filter(|&&pool| pool == slots).count()
+        let all = std::iter::once(&self.first).chain(&self.others);
+        all.filter(|(pool, _)| *pool == slots).map(|(_, count)| count).sum()
     }
 }
 
@@ -245,14 +313,49 @@ mod tests {
         // SAFETY: the books are there.
         buf.header().give(unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) });
         std::mem::forget(buf);
-        let (mut quiet, mut found) = (Quiet::default(), Vec::new());
+        let (mut quiet, mut found) = (Quiet::default(), Found::default());
         quiet.add(books);
         for _ in 0..2 {
-            pools()[&pool.slots()].take(&quiet, usize::MAX, &mut found);
-            assert_eq!(found.len(), 1);
+            domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX, &mut found);
+            assert_eq!(found.count, 1);
         }
         drop(found);
         assert_eq!(pool.available(), 2);
+    }
+
+    /// Names beside the counters of a queue, and those between two queues, are not theirs.
+    #[test]
+    fn what_has_another_name_stays() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pool = pd.create_pool(2, 8).unwrap();
+        let all = [(); 3].map(|()| Books::new(pd.id()).unwrap());
+        let at = |books: &std::sync::Arc<Books>| std::sync::Arc::as_ptr(books).addr();
+        let mut by_address = all.each_ref();
+        by_address.sort_by_key(|books| at(books));
+        let [low, middle, high] = by_address;
+        // SAFETY: the books are there.
+        let between = unsafe { Books::counter(std::sync::Arc::as_ptr(middle), SEND) };
+        let name = std::ptr::without_provenance;
+        let buf = pool.take().unwrap();
+        let last = pool.take().unwrap();
+        for (ends, others) in [
+            (&[low][..], [name(at(low) - 1), name(at(low) + size_of::<Books>())]),
+            (&[low, high][..], [between, name(at(high) + size_of::<Books>())]),
+        ] {
+            let mut quiet = Quiet::default();
+            ends.iter().for_each(|&books| quiet.add(books.clone()));
+            // SAFETY: the books are there.
+            last.header().give(unsafe { Books::counter(std::sync::Arc::as_ptr(low), SEND) });
+            let mut found = Found::default();
+            for other in others {
+                buf.header().give(other);
+                domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX, &mut found);
+                assert_eq!((found.count, buf.header().posted_to()), (1, other));
+            }
+            std::mem::forget(found); // this test has it
+            buf.header().forget_queue();
+        }
     }
 
     /// A search ends with the last that can be stranded, and begins with the pool of which the
@@ -295,8 +398,8 @@ mod tests {
         let context = loopback::Fabric::new().open_device();
         let pd = context.alloc_pd().unwrap();
         let pool = pd.create_pool(1000, 8).unwrap();
-        let looked_at = || pools()[&pool.slots()].all().count();
-        assert_eq!(pools()[&pool.slots()].taken(), 0);
+        let looked_at = || domains()[&pd.id()][&pool.slots()].all().count();
+        assert_eq!(domains()[&pd.id()][&pool.slots()].taken(), 0);
         assert_eq!(looked_at(), 0);
         for _ in 0..2 {
             drop((pool.take(), pool.take(), pool.take()));

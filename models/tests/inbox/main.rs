@@ -38,7 +38,7 @@ fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
     let mut quiet = Quiet::default();
     inbox.end(books, LEFT, &mut quiet);
     quiet.end_one(books.clone());
-    quiet.stranded.len()
+    quiet.len()
 }
 
 /// Two queue pairs go on one thread while another polls: their bookings end, and what they left is
@@ -79,7 +79,7 @@ fn a_shared_receive_queue_and_its_completion_queues() {
                 inbox.end(&books, AtEnd::UNKNOWN, &mut quiet);
             }
             quiet.end_one(books.clone());
-            quiet.stranded.len()
+            quiet.len()
         });
         let mut home = poll::look(&two);
         home += goes.join().unwrap() + queue.join().unwrap();
@@ -102,7 +102,7 @@ fn a_queue_pair_and_two_completion_queues() {
                 sends.end(&books, LEFT, &mut quiet);
                 receives.end(&books, LEFT, &mut quiet);
                 quiet.end_one(books.clone());
-                quiet.stranded.len()
+                quiet.len()
             })
         };
         let other = {

@@ -26,7 +26,7 @@ impl Drop for Core {
     fn drop(&mut self) {
         let mut quiet = Quiet::default();
         self.ends.end(&self.books, &mut quiet);
-        self.home.fetch_add(quiet.stranded.len() as u32, Relaxed);
+        self.home.fetch_add(quiet.len() as u32, Relaxed);
     }
 }
 
