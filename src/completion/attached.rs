@@ -187,21 +187,22 @@ impl Inbox {
         let mut tell = false;
         let mut state = self.state();
         let State { booked, attached, is_closed, .. } = &mut *state;
-        for a in attached.iter_mut().filter(|a| Arc::ptr_eq(&a.books, books)) {
+        let may_be_stale = !*is_closed && at_end.may_be_stale;
+        attached.retain_mut(|a| {
+            if !Arc::ptr_eq(&a.books, books) {
+                return true;
+            }
             if !*is_closed && at_end.left_of(a.share) != 0 {
                 a.stage = Stage::Ended;
                 tell = true;
-                continue;
+                return true;
             }
             a.stage = Stage::Over;
             *booked -= std::mem::take(&mut a.entries);
-            quiet.end_one(a.books.clone());
-        }
-        if *is_closed || !at_end.may_be_stale {
-            attached.retain(|a| a.stage != Stage::Over || !Arc::ptr_eq(&a.books, books));
-        } else {
-            tell = true;
-        }
+            quiet.end_one(&a.books);
+            may_be_stale
+        });
+        tell |= may_be_stale;
         drop(state);
         if tell {
             self.switch.give(Reason::Dead);
@@ -286,7 +287,7 @@ impl Inbox {
             }
             Stage::Known(_) => {
                 *booked -= a.entries;
-                over.quiet.end_one(a.books.clone());
+                over.quiet.end_one(&a.books);
                 false
             }
         });
@@ -319,7 +320,7 @@ impl Inbox {
             }
             if a.stage != Stage::Over {
                 *booked -= a.entries;
-                over.quiet.end_one(a.books.clone());
+                over.quiet.end_one(&a.books);
             }
             false
         });

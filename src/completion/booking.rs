@@ -52,7 +52,7 @@ impl AtEnd {
         if !std::ptr::eq(send, recv) {
             recv.end(books, self, quiet);
         }
-        quiet.end_one(books.clone());
+        quiet.end_one(books);
     }
 }
 

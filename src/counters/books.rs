@@ -201,6 +201,7 @@ impl Page {
 
     /// What is strange in the mark of a buffer to a direction of the queue (`mark`). For sends it
     /// changes with `limit_messages`.
+    #[inline(always)] // 30 instructions a queue pair
     pub fn strange(&self, direction: usize) -> u64 {
         match (direction, self.pool) {
             (SEND, _) => mark::strange_to_sends(self.pd, self.small.load(Ordering::Relaxed)),
@@ -377,15 +378,15 @@ impl Quiet {
     }
 
     /// Gives back one part of a queue's `pending` (`Books::end_one`).
-    pub fn end_one(&mut self, books: Arc<Books>) {
+    pub fn end_one(&mut self, books: &Arc<Books>) {
         if !books.end_one() {
             return;
         }
         if books.most_stranded() != Some(0) {
-            return self.add(books);
+            return self.add(books.clone());
         }
         #[cfg(debug_assertions)]
-        self.over.push(books);
+        self.over.push(books.clone());
     }
 }
 
@@ -445,13 +446,13 @@ mod tests {
             let (books, mut quiet) = (Books::new(1).unwrap(), Quiet::default());
             books.attached();
             books.end(posted);
-            quiet.end_one(books.clone());
+            quiet.end_one(&books);
             assert!(quiet.is_empty() && !books.is_quiet(), "{posted:?}");
-            quiet.end_one(books.clone());
+            quiet.end_one(&books);
             assert_eq!((!quiet.is_empty(), books.is_quiet()), (is_stranded, true), "{posted:?}");
         }
         let (books, mut quiet) = (Books::shared(1, 2).unwrap(), Quiet::default());
-        quiet.end_one(books);
+        quiet.end_one(&books);
         assert!(!quiet.is_empty(), "of a shared receive queue only the headers tell");
     }
 

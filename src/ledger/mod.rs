@@ -64,6 +64,7 @@ pub struct Account {
 impl Account {
     /// # Safety
     /// `books` outlives the value.
+    #[inline(always)] // 30 instructions a queue pair
     unsafe fn new(books: *const Books, direction: usize, room: i32, withheld: Withheld) -> Self {
         // SAFETY: the books are there (this function's contract).
         let (strange, counter) =

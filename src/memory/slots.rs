@@ -419,6 +419,18 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
     }
 }
 
+/// As `put_back` for each slot from `first` to `last`, which are of one pool or arena and linked as
+/// those in `Free` are. If the answer is false, nothing was done.
+///
+/// # Safety
+/// The caller has the only handles to them. If the answer is true, they are given up.
+#[must_use]
+pub(super) unsafe fn put_all_back<C>(first: NonNull<Header>, last: NonNull<Header>) -> bool {
+    // SAFETY: headers and slots are alive while the handles are, which are given up to `free`;
+    // after that nothing is touched.
+    unsafe { (*first.as_ref().home.cast::<Slots<C>>()).free.put_all(first, last) }
+}
+
 impl<C> Drop for Slots<C> {
     fn drop(&mut self) {
         stranded::forget_pool(self.slots.as_ptr(), self.pd);

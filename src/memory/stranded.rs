@@ -33,13 +33,14 @@
 #![allow(unsafe_code)] // looks at headers that others own
 
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 
 use crate::cold::drop_each;
 use crate::counters::books::{Books, Quiet};
 use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::lent_with;
 use crate::memory::list::BufList;
-use crate::memory::slots::Slot;
+use crate::memory::slots::{Slot, put_all_back};
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 
 /// The headers of a pool, and the function that returns one of them to it.
@@ -52,7 +53,7 @@ struct Headers {
     first: usize,
     stride: usize,
     untaken: Arc<AtomicU32>,
-    send_home: unsafe fn(usize),
+    send_home: unsafe fn(&Stranded),
 }
 
 /// The headers of the pools of a protection domain, by the address of the first.
@@ -72,21 +73,24 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
 ///
 /// # Invariants
 /// - `send_home` is that of the pool.
-/// - `first` is 0, or the address of the header of the first handle; those of the others follow, as
-///   they are linked. Each was with a queue whose completions can no longer bring it back (`Quiet`),
-///   so it is ours. That its header says so was taken back under the lock, so no other thread has
-///   it.
+/// - `first` is the address of the header of the first handle, and `last` that of the last one; they
+///   are linked, and the address of each is exposed. Each was with a queue whose completions can no
+///   longer bring it back (`Quiet`), so it is ours. That its header says so was taken back under the
+///   lock, so no other thread has it.
+/// - None of them is a list of several buffers if `are_single`.
 struct Stranded {
     pool: usize,
     count: usize,
     first: usize,
-    send_home: unsafe fn(usize),
+    last: usize,
+    are_single: bool,
+    send_home: unsafe fn(&Stranded),
 }
 
 impl Drop for Stranded {
     fn drop(&mut self) {
         // SAFETY: the handles are ours (invariant), and are given up here, once.
-        unsafe { (self.send_home)(self.first) };
+        unsafe { (self.send_home)(self) };
     }
 }
 
@@ -117,9 +121,20 @@ impl Found {
 /// The slots are initialised, and [`forget_pool`] is called before they are freed.
 pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, untaken: Arc<AtomicU32>, pd: u32) {
     /// # Safety
-    /// `first` is 0, or the address of the first of linked headers, of handles of a pool of `C` that
-    /// the caller gives up.
-    unsafe fn send_home<C: 'static>(first: usize) {
+    /// The handles are of a pool of `C`, and the caller gives them up.
+    unsafe fn send_home<C: 'static>(stranded: &Stranded) {
+        let &Stranded { first, last, are_single, .. } = stranded;
+        let header = std::ptr::with_exposed_provenance_mut::<Header>;
+        // SAFETY: not null. The handles are given up (this function's contract), and the only ones.
+        // They are of one pool and linked, and none has others behind it.
+        let is_done = are_single
+            && unsafe {
+                let (first, last) = (header(first), header(last));
+                put_all_back::<C>(NonNull::new_unchecked(first), NonNull::new_unchecked(last))
+            };
+        if is_done {
+            return;
+        }
         let mut at = first;
         drop_each(&mut std::iter::from_fn(|| {
             if at == 0 {
@@ -129,7 +144,7 @@ pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, untaken: Arc<Ato
             // SAFETY: the handle is the caller's, so its header is alive; it is given up (this
             // function's contract). A single buffer is a list of one.
             unsafe {
-                at = (*word::address::<Header>(word)).link();
+                at = (*header(at)).link();
                 Some(BufList::<C>::from_word(word))
             }
         }));
@@ -160,7 +175,7 @@ impl Headers {
         (first..first + taken * stride).step_by(stride).map(|address| {
             let header = std::ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
-            // touched through it.
+            // touched through it, unless the handle is found to be ours.
             (address, unsafe { &*header })
         })
     }
@@ -174,7 +189,8 @@ impl Headers {
     /// to make it `most` in all.
     fn take(&self, quiet: &Quiet, most: usize, found: &mut Found) {
         let missing = most - found.count;
-        let (mut count, mut last) = (0, 0);
+        let (mut count, mut first, mut last) = (0, 0, 0);
+        let mut are_single = true;
         // One comparison for each header of another queue, or of none: there may be many. Where the
         // span is that of one queue, no other has its name there.
         let (lowest, highest) = quiet.span();
@@ -184,8 +200,12 @@ impl Headers {
             if name.addr().wrapping_sub(lowest) < highest.wrapping_sub(lowest)
                 && (is_one || quiet.has(name))
             {
-                header.link_found(last);
-                (count, last) = (count + 1, address);
+                header.link_found(first);
+                are_single &= header.next.get() == 0;
+                if count == 0 {
+                    last = address;
+                }
+                (count, first) = (count + 1, address);
                 if count == missing {
                     break;
                 }
@@ -194,7 +214,7 @@ impl Headers {
         if count != 0 {
             // INVARIANT: as many as were taken, linked.
             let Headers { first: pool, send_home, .. } = *self;
-            found.add(Stranded { pool, count, first: last, send_home });
+            found.add(Stranded { pool, count, first, last, are_single, send_home });
         }
     }
 }
@@ -321,6 +341,41 @@ mod tests {
         }
         drop(found);
         assert_eq!(pool.available(), 2);
+    }
+
+    /// Buffers by themselves, lists of them, and both of a pool that is gone meanwhile: all go home.
+    #[test]
+    fn what_is_found_goes_home_whatever_it_is() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        for (has_list, is_gone) in [(false, false), (false, true), (true, false), (true, true)] {
+            let counted = std::sync::Arc::new(());
+            let pool = pd.create_pool_with(5, 8, |_| counted.clone()).unwrap();
+            let books = Books::new(pd.id()).unwrap();
+            // SAFETY: the books are there.
+            let counter = unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) };
+            let one = || pool.take().unwrap();
+            let mut lists = [BufList::from([one()]), BufList::from([one()]), BufList::new()];
+            if has_list {
+                lists[1].push_front(one());
+            }
+            lists[2].push_front(one());
+            for list in lists {
+                // SAFETY: none is empty.
+                unsafe { list.first() }.give(counter);
+                std::mem::forget(list);
+            }
+            let (slots, mut quiet) = (pool.slots(), Quiet::default());
+            quiet.add(books);
+            let pool = (!is_gone).then_some(pool);
+            assert_eq!(std::sync::Arc::strong_count(&counted), 6);
+            assert_eq!(reclaim_everything(&quiet).count_of(slots), 3);
+            assert_eq!(pool.as_ref().map(|pool| pool.available()), (!is_gone).then_some(5));
+            assert_eq!(std::sync::Arc::strong_count(&counted), if is_gone { 1 } else { 6 });
+            // Each is taken once.
+            let taken: Vec<_> = pool.iter().flat_map(|p| std::iter::from_fn(|| p.take())).collect();
+            assert_eq!(taken.len(), if is_gone { 0 } else { 5 });
+        }
     }
 
     /// Names beside the counters of a queue, and those between two queues, are not theirs.

@@ -83,6 +83,9 @@ impl<P: Profile> Core<P> {
     /// once the queue pair is whole again, or gone: with a region code of the program's may run.
     #[must_use = "dropped at once, it may panic"]
     pub(super) fn end_windows(&mut self) -> Vec<handle::Mw> {
+        if self.windows.is_empty() {
+            return Vec::new();
+        }
         let windows = self.windows.drain(..).filter_map(|window| window.upgrade());
         windows.filter_map(|window| window.end().ok().flatten()).collect()
     }

@@ -128,7 +128,7 @@ impl Ends {
             // Posted receives are not counted here: the marks in the headers tell.
             inbox.end(books, AtEnd::UNKNOWN, quiet);
         }
-        quiet.end_one(books.clone());
+        quiet.end_one(books);
     }
 }
 

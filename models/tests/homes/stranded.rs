@@ -46,7 +46,7 @@ pub fn quiet(books: Arc<Books>) -> Quiet {
 /// One of those who have a part in the queue's end says that nothing can complete any more.
 fn end_one(books: Arc<Books>) {
     let mut quiet = Quiet::default();
-    quiet.end_one(books);
+    quiet.end_one(&books);
     let _ = reclaim_everything(&quiet);
 }
 

@@ -37,7 +37,7 @@ fn inbox() -> Arc<Inbox> {
 fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
     let mut quiet = Quiet::default();
     inbox.end(books, LEFT, &mut quiet);
-    quiet.end_one(books.clone());
+    quiet.end_one(&books);
     quiet.len()
 }
 
@@ -78,7 +78,7 @@ fn a_shared_receive_queue_and_its_completion_queues() {
             for inbox in known.iter().filter_map(Weak::upgrade) {
                 inbox.end(&books, AtEnd::UNKNOWN, &mut quiet);
             }
-            quiet.end_one(books.clone());
+            quiet.end_one(&books);
             quiet.len()
         });
         let mut home = poll::look(&two);
@@ -101,7 +101,7 @@ fn a_queue_pair_and_two_completion_queues() {
                 let mut quiet = Quiet::default();
                 sends.end(&books, LEFT, &mut quiet);
                 receives.end(&books, LEFT, &mut quiet);
-                quiet.end_one(books.clone());
+                quiet.end_one(&books);
                 quiet.len()
             })
         };

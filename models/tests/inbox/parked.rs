@@ -46,7 +46,7 @@ impl Rest for Dropped {
         if !Arc::ptr_eq(&self.send, &self.receive) {
             self.receive.end(&self.books, LEFT, &mut over.quiet);
         }
-        over.quiet.end_one(self.books.clone());
+        over.quiet.end_one(&self.books);
         over.leftovers.push(Box::new((self.srq, self.send, self.receive)));
     }
 }
