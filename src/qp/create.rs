@@ -420,26 +420,25 @@ pub(super) fn check_granted<P: Profile>(
     cap: &ibv_qp_cap,
 ) -> Result<(), Error> {
     let own = |n| if is_shared { 0 } else { n };
-    for (what, asked, granted) in [
-        ("max_inline_data", P::MaxInline::VALUE, cap.max_inline_data),
-        ("max_send_sge", P::MaxSendSge::VALUE, cap.max_send_sge),
-        ("max_recv_sge", own(P::MaxRecvSge::VALUE), cap.max_recv_sge),
-        ("max_send_wr", sends, cap.max_send_wr),
-        ("max_recv_wr", own(receives), cap.max_recv_wr),
-    ] {
-        if asked > granted {
-            return Err(Error::limit(verb, what, asked.into(), granted.into()));
-        }
+    at_most(verb, "max_inline_data", P::MaxInline::VALUE, cap.max_inline_data)?;
+    at_most(verb, "max_send_sge", P::MaxSendSge::VALUE, cap.max_send_sge)?;
+    at_most(verb, "max_recv_sge", own(P::MaxRecvSge::VALUE), cap.max_recv_sge)?;
+    at_most(verb, "max_send_wr", sends, cap.max_send_wr)?;
+    at_most(verb, "max_recv_wr", own(receives), cap.max_recv_wr)
+}
+
+/// An error if more is asked for than there is.
+#[inline(always)] // 5 instructions a limit; a list of them would be put together for each queue pair
+fn at_most(verb: &'static str, what: &'static str, asked: u32, max: u32) -> Result<(), Error> {
+    if asked <= max {
+        return Ok(());
     }
-    Ok(())
+    Err(Error::limit(verb, what, asked.into(), max.into()))
 }
 
 /// A depth of a queue, if books can count so far.
 pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
-    let max = u32::MAX / 4;
-    if depth > max {
-        return Err(Error::limit(VERB, "depth", depth.into(), max.into()));
-    }
+    at_most(VERB, "depth", depth, u32::MAX / 4)?;
     Ok(depth)
 }
 
@@ -503,18 +502,11 @@ fn check_limits<P: Profile>(
 ) -> Result<(), Error> {
     let context = pd.context();
     let attr = context.limits()?;
-    for (what, asked, max) in [
-        ("max_send_wr", depth.send, attr.max_qp_wr),
-        ("max_recv_wr", depth.recv, attr.max_qp_wr),
-        ("max_send_sge", P::MaxSendSge::VALUE, attr.max_sge),
-        ("max_recv_sge", P::MaxRecvSge::VALUE, attr.max_sge),
-    ] {
-        let max = max.max(0) as u32;
-        if asked > max {
-            return Err(Error::limit(verb, what, asked.into(), max.into()));
-        }
-    }
-    Ok(())
+    let [wrs, sges] = [attr.max_qp_wr, attr.max_sge].map(|max| max.max(0) as u32);
+    at_most(verb, "max_send_wr", depth.send, wrs)?;
+    at_most(verb, "max_recv_wr", depth.recv, wrs)?;
+    at_most(verb, "max_send_sge", P::MaxSendSge::VALUE, sges)?;
+    at_most(verb, "max_recv_sge", P::MaxRecvSge::VALUE, sges)
 }
 
 #[cfg(all(test, feature = "loopback"))]

@@ -13,7 +13,7 @@ use super::query::QpAttr;
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
-use crate::device::protocol::not_on_iwarp;
+use crate::device::protocol::{not_on_iwarp, speaks_iwarp};
 use crate::ledger::{Commit, Ledger};
 use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
@@ -252,6 +252,9 @@ impl<P: Profile> Core<P> {
     #[inline]
     fn moves_by_hand(&self, to: QpState) -> Result<(), Error> {
         let context = &self.handle.parents().pd.parents().context;
+        if !speaks_iwarp(context) {
+            return Ok(());
+        }
         let asked = || format!("to {to}");
         let (lacks, instead) = match to {
             QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),

@@ -37,7 +37,7 @@ fn inbox() -> Arc<Inbox> {
 fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
     let mut quiet = Quiet::default();
     inbox.end(books, LEFT, &mut quiet);
-    quiet.end_one(&books);
+    quiet.end_one(books);
     quiet.len()
 }
 
