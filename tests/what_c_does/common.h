@@ -49,8 +49,8 @@ void to_state(struct end *end, enum ibv_qp_state state);
 void make_pair(const struct want *want, struct end pair[2]);
 struct ibv_ah *address(void);
 
-/* An end of a connection of rdma_cm over the device's own address: the listener's, with RAI_PASSIVE,
- * or the one that connects. */
+/* An end of a connection of rdma_cm over the device's own address: the listener's, with
+ * RAI_PASSIVE, or the one that connects. */
 struct rdma_cm_id *endpoint(int flags, const struct ibv_qp_init_attr *depths);
 /* The two ends of such a connection: the one that asked, and the one that was asked. */
 void connect_ends(const struct ibv_qp_init_attr *depths, struct rdma_cm_id *ids[2]);

@@ -22,8 +22,8 @@ int main(void)
     int posted = ibv_wr_complete(qp);
     const char *sent = ibv_wc_status_str(next(&pair[0]).status);
     struct ibv_wc got = next(&pair[1]);
-    say("R15.10: %s: ibv_wr_complete returned %d, send \"%s\", receive \"%s\"; of 10 + 300 bytes the "
-        "peer received %u", got.byte_len == 310 ? "no harm" : "wrong message", posted, sent,
+    say("R15.10: %s: ibv_wr_complete returned %d, send \"%s\", receive \"%s\"; of 10 + 300 bytes "
+        "the peer received %u", got.byte_len == 310 ? "no harm" : "wrong message", posted, sent,
         ibv_wc_status_str(got.status), got.byte_len);
     return 0;
 }

@@ -37,7 +37,8 @@ int main(void)
     to_rts(&a, &want);
     must(!send_of(&a, second, sizeof legal), "ibv_wr_complete");
     next(&b);
-    say("R15.12: %s: ibv_wr_complete returned %s; at the next session in RTS the peer received \"%s\"",
+    say("R15.12: %s: ibv_wr_complete returned %s; at the next session in RTS the peer "
+        "received \"%s\"",
         strcmp(got[0], "a secret") ? "no corruption" : "corruption",
         posted ? strerror(posted) : "0", got[0]);
     return 0;

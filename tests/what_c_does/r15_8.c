@@ -18,6 +18,7 @@ int main(void)
     int posted = ibv_wr_complete(qp);
     const char *sent = ibv_wc_status_str(next(&pair[0]).status);
     say("R15.8: %s: ibv_wr_complete returned %d; then \"%s\", queue pair %s",
-        strcmp(sent, "success") ? "refused late" : "no harm", posted, sent, state_at_last(&pair[0]));
+        strcmp(sent, "success") ? "refused late" : "no harm", posted, sent,
+        state_at_last(&pair[0]));
     return 0;
 }

@@ -34,8 +34,8 @@ int main(void)
         .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }), "ibv_post_send");
     next(&b);
     const char *written = write_by(&b, from, sizeof mine, memory, rkey);
-    say("R19.10: %s: ibv_bind_mw returned %s; after the next post in RTS a WRITE by the window's key "
-        "\"%s\", and the memory reads \"%s\"", memory[0] ? "corruption" : "no corruption",
+    say("R19.10: %s: ibv_bind_mw returned %s; after the next post in RTS a WRITE by the window's "
+        "key \"%s\", and the memory reads \"%s\"", memory[0] ? "corruption" : "no corruption",
         bound ? strerror(bound) : "0", written, memory);
     return 0;
 }

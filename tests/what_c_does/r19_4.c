@@ -1,6 +1,8 @@
 /* R19.4: a queue pair is destroyed while a window is bound through it. */
 #include "common.h"
 
+#include <sys/wait.h>
+
 int main(void)
 {
     static char memory[64];
@@ -17,10 +19,19 @@ int main(void)
     must(!post_send(&pair[0], bind_of(mw, mr)), "ibv_post_send");
     must(next(&pair[0]).status == IBV_WC_SUCCESS, "the bind");
 
-    say("R19.4: destroying the queue pair of a bound window");
-    int destroyed = ibv_destroy_qp(pair[0].qp);
-    say("R19.4: ibv_destroy_qp returned %d; deallocating the window", destroyed);
-    int deallocated = ibv_dealloc_mw(mw);
-    say("R19.4: ibv_destroy_qp returned %d, ibv_dealloc_mw %d", destroyed, deallocated);
+    /* The kernel keeps whoever asks for a minute, and what that has open. */
+    pid_t child = fork();
+    if (child == 0) {
+        close(STDOUT_FILENO);
+        close(STDERR_FILENO);
+        _exit(ibv_destroy_qp(pair[0].qp));
+    }
+    int i, status, gone = 0;
+    for (i = 0; i < 200 && !gone; i++) {
+        gone = waitpid(child, &status, WNOHANG) == child;
+        usleep(10 * 1000);
+    }
+    say("R19.4: %s: ibv_destroy_qp, while a window is bound through the queue pair, has %s in 2 s",
+        gone ? "no harm" : "hang", gone ? "returned" : "not returned");
     return 0;
 }

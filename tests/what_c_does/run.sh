@@ -23,7 +23,7 @@ for name; do
     { output=$(exec timeout -k 1 10 "$directory/$name" 2>&3); code=$?; } 2>/dev/null
     case $code in
     0) end="exit 0" ;;
-    124 | 137) end="time-out" ;;
+    124 | 137 | 142) end="time-out" ;; # 142: the program's own alarm
     134) end="SIGABRT" ;;
     135) end="SIGBUS" ;;
     139) end="SIGSEGV$(crashed "$name")" ;;

@@ -24,7 +24,7 @@ int main(void)
     struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
     int posted = ibv_post_recv(b.qp, &recv, &bad);
     usleep(500 * 1000);
-    say("R24.12: %s: a SEND without a receive \"%s\"; a receive behind it returned %d, and the peer "
-        "has \"%s\"", there[0] ? "no harm" : "lost message", sent, posted, there);
+    say("R24.12: %s: a SEND without a receive \"%s\"; a receive behind it returned %d, and the "
+        "peer has \"%s\"", there[0] ? "no harm" : "lost message", sent, posted, there);
     return 0;
 }
