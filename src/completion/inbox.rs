@@ -113,6 +113,16 @@ impl Inbox {
         self.wc_flags == wc_flags
     }
 
+    /// What is polled in the queue's place.
+    ///
+    /// # Safety
+    /// It is polled for fields.
+    #[inline(always)]
+    pub(super) unsafe fn extended(&self) -> &Extended {
+        // SAFETY: this function's contract.
+        unsafe { self.extended.as_ref().unwrap_unchecked() }
+    }
+
     /// The fields of a completion.
     ///
     /// # Safety
@@ -120,7 +130,7 @@ impl Inbox {
     /// pointer to all of it.
     pub(super) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
         // SAFETY: it is polled for fields, and `wc` is in `wcs` (this function's contract).
-        unsafe { self.extended.as_ref().unwrap_unchecked().row(self.index_of(wc)) }
+        unsafe { self.extended().row(self.index_of(wc)) }
     }
 
     /// The place of a completion in `wcs`.

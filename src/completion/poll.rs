@@ -106,14 +106,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// As for [`poll`](Self::poll).
     #[inline(always)]
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
+        let count = self.ask(1);
         // SAFETY: it was polled just now, from this queue, and is handed out once, here.
-        Ok(self.find_one()?.map(|at| unsafe { completion(at) }))
+        Ok(self.find_one(count)?.map(|at| unsafe { completion(at) }))
     }
 
-    /// Where the next completion is, which is to be handed out.
+    /// Where the next completion is, which is to be handed out, after a poll of one that returned
+    /// `count`.
     #[inline(always)]
-    pub(super) fn find_one(&mut self) -> Result<Option<*const ibv_wc>, Error> {
-        let count = self.ask(1);
+    pub(super) fn find_one(&mut self, count: i32) -> Result<Option<*const ibv_wc>, Error> {
         let mut at = self.inbox.0.cast();
         if count <= 0 {
             let found = self.find_first(count);
@@ -132,7 +133,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Polls for at most `most` completions and returns what `ibv_poll_cq` does. While the cold
     /// path has something to do, a stand-in is polled instead and reports none.
     #[inline(always)]
-    fn ask(&mut self, most: i32) -> i32 {
+    pub(super) fn ask(&mut self, most: i32) -> i32 {
         let inbox = self.inbox.0;
         // SAFETY: the inbox lives as long as `shared`.
         let polled = unsafe { &(*inbox).switch }.polled.load(Ordering::Relaxed);

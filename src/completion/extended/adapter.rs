@@ -14,6 +14,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use super::fields::WcFields;
+use crate::cold::seldom;
 use crate::completion::inbox::BATCH;
 use crate::memory::header::word;
 use crate::sys::polling::{self as c, ibv_cq_ex};
@@ -84,6 +85,29 @@ impl Extended {
         self.0.as_ptr().cast()
     }
 
+    /// `ibv_poll_cq` of the adapter, for one completion. (In line and without a loop: 20
+    /// instructions less than the call.)
+    ///
+    /// # Safety
+    /// As for `poll`; the adapter is this one.
+    #[inline(always)]
+    pub unsafe fn poll_one<F: WcFields>(&self, wc: *mut ibv_wc) -> c_int {
+        let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
+        // SAFETY: the adapter is live. Its rows are ours while we poll, and there is room for one
+        // completion (this function's contract). The device's queue is live and has the functions
+        // of `F` (invariant); it is read when it is started and shows a completion, and ended.
+        unsafe {
+            let device = (*self.0.as_ptr()).device;
+            let errno = c::start_poll(device, &mut attr);
+            if errno != 0 {
+                return not_started(errno);
+            }
+            read::<F>(device, wc, self.row(0).cast_mut());
+            c::end_poll(device);
+        }
+        1
+    }
+
     /// The fields of its rows.
     pub fn wc_flags(&self) -> u64 {
         // SAFETY: the adapter is live, and this field is never written.
@@ -123,10 +147,9 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
     let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
     // SAFETY: the device's queue is live and has the functions of `F` (invariant). Nobody else
     // polls it, and it is not started: whoever starts it is this function, which ends it.
-    match unsafe { c::start_poll(device, &mut attr) } {
-        0 => {}
-        libc::ENOENT => return 0,
-        _ => return -1,
+    let errno = unsafe { c::start_poll(device, &mut attr) };
+    if errno != 0 {
+        return not_started(errno);
     }
     let mut room = most;
     loop {
@@ -158,6 +181,13 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
     // SAFETY: the queue is started (R14.2: also after a next that found nothing).
     unsafe { c::end_poll(device) };
     most - room
+}
+
+/// What a poll returns that `ibv_start_poll` refused.
+#[inline(always)]
+fn not_started(errno: c_int) -> c_int {
+    seldom();
+    if errno == libc::ENOENT { 0 } else { -1 }
 }
 
 /// Reads the completion that a queue shows: what ibv_poll_cq(3) promises of it, and no more, since
