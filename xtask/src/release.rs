@@ -61,7 +61,7 @@ pub fn package(verify: bool) -> Result<()> {
 /// Makes a crate that depends on the packed ones, elsewhere, as a stranger's is; its program is the
 /// one that README says to copy, on the loopback device.
 fn new_crate() -> Result<()> {
-    setup::ensure(&[Group::Run])?;
+    setup::ensure(&[Group::Build])?;
     let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
     let version = first(&manifest, "version = ").context("Cargo.toml has no version")?;
     let packed = paths::target()?.join("package");
