@@ -54,7 +54,8 @@ fn main() -> ExitCode {
 /// A queue pair as small as it can be: nothing is sent.
 fn queue_pair<S: HasDevice>(id: &CmId<Tcp, S, OnChannel>) -> Result<QueuePair<Rc, Init>> {
     let (context, pd) = (id.context()?, id.pd()?);
-    let cq = context.create_cq(2)?;
+    // A send, a receive, and what a drain takes.
+    let cq = context.create_cq(1 + 1 + 1)?;
     Ok(id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 1, recv: 1 })?)
 }
 

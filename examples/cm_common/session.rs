@@ -67,7 +67,8 @@ impl Parts {
         let (context, pd) = (id.context()?, id.pd()?);
         let channel = context.create_comp_channel()?;
         let depth = buffers.depth();
-        let cq = context.create_cq_on(depth.send + depth.recv, &channel)?;
+        // And one for the drain at the end.
+        let cq = context.create_cq_on(depth.send + depth.recv + 1, &channel)?;
         let receives = pd.create_pool(buffers.receives as usize, buffers.message)?;
         let pool = pd.create_pool(buffers.sends as usize, buffers.size)?;
         let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
