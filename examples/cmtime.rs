@@ -51,12 +51,34 @@ fn main() -> ExitCode {
     report("cmtime", result)
 }
 
-/// A queue pair as small as it can be: nothing is sent.
-fn queue_pair<S: HasDevice>(id: &CmId<Tcp, S, OnChannel>) -> Result<QueuePair<Rc, Init>> {
-    let (context, pd) = (id.context()?, id.pd()?);
-    // A send, a receive, and what a drain takes.
-    let cq = context.create_cq(1 + 1 + 1)?;
-    Ok(id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 1, recv: 1 })?)
+/// Where queue pairs are created, on each device that is met.
+struct Queues {
+    /// How many queue pairs there may be at once on each.
+    most: u32,
+    of: HashMap<String, (ProtectionDomain, CompletionQueue)>,
+}
+
+impl Queues {
+    fn new(most: u32) -> Queues {
+        Queues { most, of: HashMap::new() }
+    }
+
+    /// A queue pair as small as it can be: nothing is sent.
+    fn queue_pair<S: HasDevice>(
+        &mut self,
+        id: &CmId<Tcp, S, OnChannel>,
+    ) -> Result<QueuePair<Rc, Init>> {
+        let device = id.device().unwrap_or_default();
+        if !self.of.contains_key(device) {
+            // A send, a receive, and what a drain takes.
+            let cq = id.context()?.create_cq(self.most * (1 + 1 + 1))?;
+            self.of.insert(device.to_owned(), (id.pd()?, cq));
+        }
+        let (pd, cq) = self.of.get_mut(device).ok_or("no queues for the device")?;
+        // The room of queue pairs that are gone comes back.
+        drop(cq.poll()?);
+        Ok(id.create_qp::<DefaultProfile>(pd, cq, cq, Depth { send: 1, recv: 1 })?)
+    }
 }
 
 /// Accepts whoever comes, and ends each connection when its client does.
@@ -69,13 +91,13 @@ fn server(options: &Options) -> Result<()> {
     let listening = channel.create_id::<Tcp>()?.bind_addr(at)?.listen(BACKLOG)?;
     let mut accepted: HashMap<IdKey, Accepted> = HashMap::new();
     let mut connected: HashMap<IdKey, Connection<DefaultProfile, OnChannel>> = HashMap::new();
-    let mut served = 0;
+    let (mut queues, mut served) = (Queues::new(BACKLOG), 0);
     loop {
         let event = channel.wait()?;
         let key = event.id();
         if event.kind() == EventKind::ConnectRequest {
             let request = listening.request(event).map_err(|event| format!("{event:?}"))?;
-            let qp = queue_pair(&request.id)?;
+            let qp = queues.queue_pair(&request.id)?;
             let key = request.id.key();
             accepted.insert(key, request.accept(qp, &AcceptParam::default())?);
         } else if let Some(this) = accepted.remove(&key) {
@@ -132,7 +154,8 @@ fn client(server: &str, options: &Options) -> Result<()> {
         |id| keyed(id.resolve_route(timeout)?, CmId::key),
         |id, event| id.advance(event),
     )?;
-    let ends = times.each("create qp", ids, |id| Ok((queue_pair(&id)?, id)))?;
+    let mut queues = Queues::new(options.connections);
+    let ends = times.each("create qp", ids, |id| Ok((queues.queue_pair(&id)?, id)))?;
     let connections = times.all(
         "connect",
         channel,
@@ -168,7 +191,7 @@ impl Times {
         &mut self,
         name: &'static str,
         these: Vec<A>,
-        step: impl Fn(A) -> Result<D>,
+        mut step: impl FnMut(A) -> Result<D>,
     ) -> Result<Vec<D>> {
         let (began, mut each) = (Instant::now(), Vec::new());
         let mut done = Vec::new();

@@ -190,7 +190,7 @@ impl Session {
                 return ended.map(|()| false).map_err(|_| flushed.into());
             }
             if began.elapsed() > PATIENCE {
-                return Err(format!("no {what} in {} s", PATIENCE.as_secs()).into());
+                return Err(format!("waited {} s for {what}", PATIENCE.as_secs()).into());
             }
         }
     }

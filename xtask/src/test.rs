@@ -103,7 +103,7 @@ enum Part {
     /// the newest, on the newest kernel.
     Perftest,
     /// By name only: on iWARP, by siw, which is built from Debian's source of the guest's kernel:
-    /// rdma_cm and conformance, and rping, rdma_server and rdma_client against C's.
+    /// rdma_cm and conformance, and the examples of rdma_cm against C's.
     Siw,
     /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.

@@ -118,8 +118,8 @@ fn connections_c() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// On iWARP, in a guest with siw: rping, rdma_server and rdma_client against C's, the suite of
-/// rdma_cm, and conformance but for what tests/interop/iwarp.list names.
+/// On iWARP, in a guest with siw: the examples of rdma_cm against C's, the suite of rdma_cm, and
+/// conformance but for what tests/interop/iwarp.list names.
 pub fn siw(features: &str) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
