@@ -252,27 +252,40 @@ fn search(quiet: &Quiet, most: usize) -> Found {
     let mut found = Found::default();
     // The lock keeps other threads from reclaiming, and keeps each listed header alive.
     let domains = domains();
-    let mut theirs: Vec<_> = match quiet.domain().map(|pd| domains.get(&pd)) {
+    let theirs = match quiet.domain() {
         None => {
             let theirs = domains.iter().filter(|(pd, _)| quiet.is_of(**pd));
-            theirs.flat_map(|(_, pools)| pools.values()).collect()
+            theirs.flat_map(|(_, pools)| pools.values().map(Some)).collect()
         }
-        Some(None) => return found,
-        Some(Some(pools)) if pools.len() == 1 => {
-            pools.values().for_each(|pool| pool.take(quiet, most, &mut found));
-            return found;
-        }
-        Some(Some(pools)) => pools.values().collect(),
+        Some(pd) => match domains.get(&pd) {
+            None => return found,
+            Some(pools) if pools.len() <= FEW => {
+                let mut few = [None; FEW];
+                few.iter_mut().zip(pools.values()).for_each(|(few, pool)| *few = Some(pool));
+                take_each(&mut few[..pools.len()], quiet, most, &mut found);
+                return found;
+            }
+            Some(pools) => pools.values().map(Some).collect::<Vec<_>>(),
+        },
     };
+    take_each(&mut { theirs }, quiet, most, &mut found);
+    found
+}
+
+/// The pools of a domain that are looked through without memory of their own.
+const FEW: usize = 4;
+
+/// Takes the handles of these pools that are with one of the queues in `quiet`, until `most` are
+/// found.
+fn take_each(pools: &mut [Option<&Headers>], quiet: &Quiet, most: usize, found: &mut Found) {
     // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
     // of a small one.
-    theirs.sort_unstable_by_key(|pool| pool.taken());
-    for pool in theirs {
+    pools.sort_unstable_by_key(|pool| pool.map(Headers::taken));
+    for pool in pools.iter().flatten() {
         if found.count < most {
-            pool.take(quiet, most, &mut found);
+            pool.take(quiet, most, found);
         }
     }
-    found
 }
 
 /// Asserts that books outlive the headers that name them (see `memory::header`): where nothing is
@@ -365,6 +378,7 @@ mod tests {
                 unsafe { list.first() }.give(counter);
                 std::mem::forget(list);
             }
+            books.end([3, 0]);
             let (slots, mut quiet) = (pool.slots(), Quiet::default());
             quiet.add(books);
             let pool = (!is_gone).then_some(pool);
@@ -425,7 +439,9 @@ mod tests {
             .rev() // so that the small one is not first by its address either
             .flat_map(|pool| std::iter::from_fn(|| pool.take()))
             .collect();
-        for most in [1, 3, 4] {
+        // With more pools of the domain, too.
+        let mut others = Vec::new();
+        for most in [1, 3, 4, 1, 3, 4] {
             let books = Books::new(pd.id()).unwrap();
             // SAFETY: the books are there.
             let counter = unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) };
@@ -444,6 +460,9 @@ mod tests {
                 (0..found).for_each(|_| std::mem::forget(pool.take()));
             }
             with.iter().for_each(|buf| buf.header().forget_queue());
+            if most == 4 {
+                others.extend((0..FEW).map(|_| pd.create_pool(1, 8).unwrap()));
+            }
         }
     }
 

@@ -249,21 +249,10 @@ impl<P: Profile> Core<P> {
     }
 
     /// An error on iWARP, where rdma_cm alone moves a queue pair on, and nothing moves it back.
-    #[inline]
+    #[inline(always)]
     fn moves_by_hand(&self, to: QpState) -> Result<(), Error> {
         let context = &self.handle.parents().pd.parents().context;
-        if !speaks_iwarp(context) {
-            return Ok(());
-        }
-        let asked = || format!("to {to}");
-        let (lacks, instead) = match to {
-            QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
-            _ => (
-                "no transitions of the program's",
-                "make it by `CmId::create_qp`, and connect it by rdma_cm (R24.5)",
-            ),
-        };
-        not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
+        if speaks_iwarp(context) { moves_by_cm_alone(context, to) } else { Ok(()) }
     }
 
     /// Looks whether a program may move the queue pair to `to` with these attributes. Says where it
@@ -347,6 +336,20 @@ impl<P: Profile> Core<P> {
         self.is_drained = false;
         (entries, quiet)
     }
+}
+
+/// A queue pair is on iWARP.
+#[cold]
+fn moves_by_cm_alone(context: &handle::Context, to: QpState) -> Result<(), Error> {
+    let asked = || format!("to {to}");
+    let (lacks, instead) = match to {
+        QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
+        _ => (
+            "no transitions of the program's",
+            "make it by `CmId::create_qp`, and connect it by rdma_cm (R24.5)",
+        ),
+    };
+    not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
 }
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
