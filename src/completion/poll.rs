@@ -74,6 +74,12 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);
+        self.find_all(count)
+    }
+
+    /// The completions to hand out, after a poll of a batch that returned `count`.
+    #[inline(always)]
+    pub(super) fn find_all(&mut self, count: i32) -> Result<Completions<'_, E>, Error> {
         if count > 0 {
             // INVARIANT: the provider wrote `count` completions, all of which are handed out here,
             // so nothing is left in the batch.

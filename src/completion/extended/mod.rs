@@ -16,6 +16,7 @@ use std::ptr;
 use adapter::Row;
 
 use crate::cold::seldom;
+use crate::completion::inbox::BATCH;
 use crate::completion::poll::{Completions, completion};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
@@ -86,8 +87,15 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// `mem::swap`) for one of other fields.
     pub fn poll(&mut self) -> Result<CompletionsEx<'_, F, E>, Error> {
         self.check()?;
+        let count = self.queue.ask(BATCH as i32);
         let inbox = self.queue.inbox.0;
-        let completions = self.queue.poll()?;
+        if count > 0 {
+            // SAFETY: the inbox lives as long as the queue, and is polled for fields.
+            let row = unsafe { (*inbox).extended().row(0) };
+            let completions = self.queue.find_all(count)?;
+            return Ok(CompletionsEx { completions, row, _fields: PhantomData });
+        }
+        let completions = self.queue.find_all(count)?;
         // SAFETY: it was polled from the queue of this inbox, which has the fields.
         let row = |wc| unsafe { (*inbox).row_of(wc) };
         let row = completions.first().map_or(ptr::null(), row);
