@@ -205,13 +205,16 @@ macro_rules! forms {
             forms!(World<$profile>);
 
             unsafe extern "C" fn recv(world: *mut c_void) -> c_int {
-                let world = here(world);
+                // SAFETY: the way's world, during the call.
+                let world = unsafe { here(world) };
                 let buf = buf(world);
                 done(world.qp.post_recv(wr::Recv::new(buf)))
             }
 
             unsafe extern "C" fn poll(world: *mut c_void) -> c_int {
-                match here(world).cq.poll_one() {
+                // SAFETY: the way's world, during the call.
+                let world = unsafe { here(world) };
+                match world.cq.poll_one() {
                     Ok(Some(completion)) => {
                         let failed = completion.status().is_err();
                         std::mem::forget(completion.into_entry());
@@ -236,7 +239,8 @@ macro_rules! forms {
             forms!(World<$profile, CompletionQueueEx<CompletionTs, Buf, $threads>>);
 
             unsafe extern "C" fn poll(world: *mut c_void) -> c_int {
-                let world = here(world);
+                // SAFETY: the way's world, during the call.
+                let world = unsafe { here(world) };
                 match world.cq.poll_one() {
                     Ok(Some((completion, fields))) => {
                         let Some(time) = fields.completion_ts() else { return 1 };
@@ -250,7 +254,8 @@ macro_rules! forms {
             }
 
             unsafe extern "C" fn poll_16(world: *mut c_void) -> c_int {
-                let world = here(world);
+                // SAFETY: the way's world, during the call.
+                let world = unsafe { here(world) };
                 let completions = match world.cq.poll() {
                     Ok(completions) => completions,
                     Err(error) => return dead(error),
@@ -274,9 +279,11 @@ macro_rules! forms {
     ($world:ty) => {
         type Here = $world;
 
+        /// # Safety
+        /// It is the way's world, and used by nobody else for `'a`.
         #[inline(always)]
-        fn here<'a>(world: *mut c_void) -> &'a mut Here {
-            // SAFETY: the way's world.
+        unsafe fn here<'a>(world: *mut c_void) -> &'a mut Here {
+            // SAFETY: this function's contract.
             unsafe { &mut *world.cast::<Here>() }
         }
 
@@ -291,18 +298,21 @@ macro_rules! forms {
         }
 
         unsafe extern "C" fn write(world: *mut c_void) -> c_int {
-            let world = here(world);
+            // SAFETY: the way's world, during the call.
+            let world = unsafe { here(world) };
             let buf = buf(world);
             done(world.qp.post_send(wr::RdmaWrite::new(buf, world.to)))
         }
 
         unsafe extern "C" fn inline(world: *mut c_void) -> c_int {
-            let world = here(world);
+            // SAFETY: the way's world, during the call.
+            let world = unsafe { here(world) };
             done(world.qp.post_send(wr::Send::inline(&world.payload)))
         }
 
         unsafe extern "C" fn chain(world: *mut c_void) -> c_int {
-            let world = here(world);
+            // SAFETY: the way's world, during the call.
+            let world = unsafe { here(world) };
             let [a, b, c, d] = [buf(world), buf(world), buf(world), buf(world)];
             let to = world.to;
             done(post_send!(
