@@ -62,7 +62,7 @@ pub(crate) struct Poller {
     /// The number of completions polled so far, counted while the cold path was taken.
     pub passed: u64,
     /// The value of `passed` when the queue was seen empty. Queues known to be gone by then are
-    /// over once the batch has been handed out.
+    /// over once the batch has been handed out. `None` unless it `watches`.
     pub seen_empty_at: Option<u64>,
     /// Whether there are queues that are gone and not over yet.
     pub watches: bool,

@@ -55,7 +55,6 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         if self.poller().watches {
             self.settle(over);
         }
-        self.poller().seen_empty_at = None;
         let passed = self.poller().passed;
         self.shared.note_ended(passed);
         if !self.poller().is_broken {

@@ -433,11 +433,12 @@ mod tests {
     fn what_others_hold_of_a_large_pool_is_not_looked_at() {
         let context = loopback::Fabric::new().open_device();
         let pd = context.alloc_pd().unwrap();
-        let pools = [3, 100].map(|count| pd.create_pool(count, 8).unwrap());
-        let held: Vec<_> = pools
-            .iter()
-            .rev() // so that the small one is not first by its address either
-            .flat_map(|pool| std::iter::from_fn(|| pool.take()))
+        let mut pools = [(); 2].map(|()| pd.create_pool(100, 8).unwrap());
+        // The one of which few are taken is not first by its address.
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.slots()));
+        let held: Vec<_> = [(&pools[1], 100), (&pools[0], 3)]
+            .into_iter()
+            .flat_map(|(pool, count)| std::iter::from_fn(|| pool.take()).take(count))
             .collect();
         // With more pools of the domain, too.
         let mut others = Vec::new();
@@ -445,7 +446,7 @@ mod tests {
             let books = Books::new(pd.id()).unwrap();
             // SAFETY: the books are there.
             let counter = unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) };
-            // A buffer of the large one, the first to be looked at, and two of the small one.
+            // A buffer of the one, the first to be looked at, and two of the other.
             let with = [&held[0], &held[100], &held[101]];
             with.iter().for_each(|buf| buf.header().give(counter));
             books.end([most, 0]);

@@ -44,7 +44,7 @@ pub fn pool(count: usize) -> (Pool<Context>, Arc<AtomicU32>) {
 
 /// Runs a model in every order in which threads are stopped where they could go on at most so
 /// often. (In every order that there is, these take minutes to hours.)
-fn model(stops: usize, run: impl Fn() + Send + Sync + 'static) {
+pub fn model(stops: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(stops);
     builder.check(run);

@@ -9,7 +9,7 @@ use loom::thread;
 use crate::counters::books::{Books, Counter, Quiet, RECEIVE};
 use crate::memory::buf::{Buf, Pool, Posted};
 use crate::memory::stranded::reclaim_everything;
-use crate::pools::{Context, pool};
+use crate::pools::{Context, model, pool};
 
 /// A queue that is attached to one completion queue, and two of its receives.
 struct World {
@@ -102,6 +102,23 @@ fn who_asks_takes_nothing_twice() {
         poller.join().unwrap();
         asks.join().unwrap();
         assert_eq!(pool.available(), 2);
+    });
+}
+
+/// Another thread takes the buffer that is at home, while what is stranded is entered before it.
+#[test]
+fn what_goes_home_meanwhile_takes_nothing_along() {
+    model(4, || {
+        let World { pool, books, posted, .. } = world();
+        drop(complete(posted[0]));
+        let takes = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.take())
+        };
+        end_one(books.clone());
+        end_one(books);
+        let taken = takes.join().unwrap();
+        assert_eq!(pool.available() + taken.iter().count(), 2);
     });
 }
 
