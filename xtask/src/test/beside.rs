@@ -1,4 +1,4 @@
-//! Parts that run beside the others, in a process of their own: they use one processor.
+//! Parts that run beside the others, in a process of their own.
 
 use std::env;
 use std::fs::{self, File};
