@@ -244,8 +244,9 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
             true => format!("max_wr {max_wr}, {posted} receives outstanding"),
             false => format!("max_wr {max_wr}, the device has no SRQ_RESIZE"),
         };
-        // The device is not asked: Soft-RoCE of Linux 6.1 frees its queue when it refuses this, and
-        // the next use of it crashes the kernel. Others grant more than they are asked for.
+        // The device is not asked: Soft-RoCE before Linux 6.1.192 frees its queue when it refuses
+        // this, and the next use of it crashes the kernel. Others grant more than they are asked
+        // for.
         if (max_wr as usize) < posted {
             return Err(Error::os(VERB, libc::EINVAL, asked()));
         }

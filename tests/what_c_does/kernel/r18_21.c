@@ -27,7 +27,7 @@ int main(void)
         .sg_list = &of, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }),
         "ibv_post_send");
     const char *sent = ibv_wc_status_str(next(&pair[0]).status);
-    say("R18.21: survived: ibv_modify_srq returned %s; the SEND \"%s\"",
-        resized ? strerror(resized) : "0", sent);
+    say("R18.21: %s: ibv_modify_srq returned %s; the SEND \"%s\"",
+        resized ? "refused" : "nothing seen", resized ? strerror(resized) : "0", sent);
     return 0;
 }

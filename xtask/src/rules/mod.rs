@@ -52,7 +52,7 @@ pub fn run(write: bool) -> Result<()> {
     let (book, tables) = (Book::read(&root)?, Tables::read(&root)?);
     let mut problems = book.problems();
     problems.extend(proof::problems(&root, &book, &tables)?);
-    let pairs = pairs::read(&root)?;
+    let pairs = pairs::read(&root)?.cases;
     for id in pairs.keys() {
         let program = format!("r{}_{}.c", id.0, id.1);
         let names =

@@ -154,6 +154,8 @@ fn c_and_rust(out: &mut String, book: &Book, pairs: &BTreeMap<Id, Case>) -> Resu
             "exit 0" => format!("**{}**: {what}", case.kind),
             end => format!("**{}** ({end}): {what}", case.kind),
         };
+        let before = if case.before.is_empty() { "" } else { "; " };
+        let ends = format!("{ends}{before}{}", case.before.replace('|', "\\|"));
         let mut rust = match case.rust.as_str() {
             "" => String::new(),
             file if file.starts_with("ui-tests/") => format!("[does not compile]({file})"),
