@@ -62,6 +62,21 @@ static void set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t
 	batch[last].num_sge = 1;
 }
 
+/* The bytes are taken at once, as by a device. */
+static void set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
+{
+	static unsigned char bytes[MOST][64];
+	unsigned int last = count - 1;
+	size_t i;
+
+	if (length > sizeof(bytes[last]))
+		abort();
+	for (i = 0; i < length; i++)
+		bytes[last][i] = ((unsigned char *)addr)[i];
+	set_sge(qp, 0, (uintptr_t)bytes[last], length);
+	batch[last].send_flags |= IBV_SEND_INLINE;
+}
+
 static int complete(struct ibv_qp_ex *qp)
 {
 	struct ibv_send_wr *bad;
@@ -81,6 +96,7 @@ void extend_qp(struct ibv_qp_ex *qp)
 	qp->wr_send = send;
 	qp->wr_rdma_write = rdma_write;
 	qp->wr_set_sge = set_sge;
+	qp->wr_set_inline_data = set_inline_data;
 	qp->wr_complete = complete;
 	qp->wr_abort = give_up;
 }

@@ -1,11 +1,13 @@
 //! What is measured: the stub libibverbs, and one program a crate.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use crate::callgrind::{self, Counted};
+use crate::overhead::build as twins;
 use crate::sh::{self, Run, cmd};
 use crate::{cargo, paths, setup};
 
@@ -25,7 +27,7 @@ pub fn peers() -> Result<Vec<String>> {
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let mut names = names.collect::<Result<Vec<_>>>()?;
     // C and this crate first, the others by name.
-    names.sort_by_key(|name| (name != "c", name != "proverbs", name.clone()));
+    names.sort_by_key(|name| (name != C, name != "proverbs", name.clone()));
     Ok(names)
 }
 
@@ -33,7 +35,7 @@ pub fn peers() -> Result<Vec<String>> {
 pub fn versions() -> Result<Vec<String>> {
     let sh = sh::here();
     let mut all = Vec::new();
-    for program in ["rustc", "gcc", "valgrind"] {
+    for program in ["rustc", "gcc"].into_iter().chain(twins::clang()).chain(["valgrind"]) {
         let text = cmd!(sh, "{program} --version").read()?;
         all.extend(text.lines().next().map(str::to_owned));
     }
@@ -117,6 +119,24 @@ pub fn program(peer: &str, profile: &str, as_built: bool) -> Result<PathBuf> {
 
 /// Builds a program and counts it.
 pub fn counted(stub: &Stub, peer: &str, profile: &str, as_built: bool) -> Result<Counted> {
+    let args = if peer == C { measured_c()? } else { Vec::new() };
     let program = program(peer, profile, as_built)?;
-    callgrind::run(&format!("{peer}, {profile}"), &program, &[], &stub.env(), stub.directory())
+    callgrind::run(&format!("{peer}, {profile}"), &program, &args, &stub.env(), stub.directory())
+}
+
+/// The directory of C.
+pub const C: &str = "c";
+
+/// What each compiler makes of the measured C, as the program of C takes it.
+fn measured_c() -> Result<Vec<OsString>> {
+    let source = directory().join("peers/c/src/form.c");
+    let out = paths::below_target("field/c")?;
+    let mut args = Vec::new();
+    for (name, compiler) in [("gcc", Some("gcc")), ("clang", twins::clang())] {
+        let Some(compiler) = compiler else { continue };
+        let file = out.join(name).with_extension("so");
+        twins::compile(compiler, "-O2", std::slice::from_ref(&source), &file)?;
+        args.push(format!("{name}={}", file.display()).into());
+    }
+    Ok(args)
 }

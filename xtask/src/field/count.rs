@@ -13,11 +13,11 @@ pub struct Form {
     /// What may go wrong, and who sees to it: `type`, `run`, `unsafe`, `device` or `nobody`.
     pub held: Vec<(String, String)>,
     pub note: String,
-    /// By work: `post`, `chain4`, `recv`, `poll1`, `poll16`, `cycle`.
+    /// By work: `post`, `loop`, `echo8` and so on.
     pub cells: BTreeMap<String, Cell>,
 }
 
-/// What one call costs outside of the provider.
+/// What one call, or one item of a program, costs outside of the provider.
 pub struct Cell {
     pub instructions: f64,
     pub with_lto: Option<f64>,
@@ -62,6 +62,20 @@ pub fn forms(counted: &Counted, with_lto: Option<&Counted>) -> Result<Vec<Form>>
     Ok(forms)
 }
 
+/// One form of several that differ in their compiler: of each work the smallest count.
+pub fn best(name: &str, forms: Vec<Form>) -> Option<Form> {
+    let best = forms.into_iter().reduce(|mut best, other| {
+        for (work, cell) in other.cells {
+            let least = best.cells.get(&work).map_or(f64::INFINITY, |cell| cell.instructions);
+            if cell.instructions < least {
+                best.cells.insert(work, cell);
+            }
+        }
+        best
+    });
+    best.map(|best| Form { name: name.to_owned(), ..best })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,5 +94,20 @@ mod tests {
         assert_eq!((cell.instructions, cell.allocations), (20.0, 1.0));
         let nothing = Counted { said: "form a/b\n".into(), ..Counted::default() };
         assert!(forms(&nothing, None).is_err());
+    }
+    #[test]
+    fn the_smaller_count_of_each_work_is_kept() {
+        let form = |name: &str, counts: [f64; 2]| {
+            let cell = |instructions| Cell { instructions, with_lto: None, allocations: 0.0 };
+            let [post, poll] = counts.map(cell);
+            let cells = [("post".to_owned(), post), ("poll".to_owned(), poll)].into();
+            let (krate, name) = ("C".to_owned(), name.to_owned());
+            Form { krate, name, held: Vec::new(), note: String::new(), cells }
+        };
+        let both = vec![form("gcc", [20.0, 31.0]), form("clang", [22.0, 30.0])];
+        let best = best("either", both).expect("there are two");
+        assert_eq!((best.krate.as_str(), best.name.as_str()), ("C", "either"));
+        let counts = ["post", "poll"].map(|work| best.cells[work].instructions);
+        assert_eq!(counts, [20.0, 30.0]);
     }
 }

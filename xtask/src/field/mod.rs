@@ -48,7 +48,12 @@ pub fn main(args: &Args) -> Result<()> {
         if args.crates.is_empty() || args.crates.contains(&peer) {
             let counted = build::counted(&stub, &peer, build::RELEASE, args.as_built)?;
             let lto = args.lto.then(|| build::counted(&stub, &peer, build::LTO, args.as_built));
-            forms.extend(count::forms(&counted, lto.transpose()?.as_ref())?);
+            let counted = count::forms(&counted, lto.transpose()?.as_ref())?;
+            if peer == build::C {
+                forms.extend(count::best("libibverbs", counted));
+            } else {
+                forms.extend(counted);
+            }
         }
     }
     let text = table::render(&forms, &build::versions()?);

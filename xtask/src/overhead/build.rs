@@ -93,24 +93,29 @@ pub fn twins() -> Result<Twins> {
     let out = paths::below_target("overhead")?;
     let benches = paths::workspace().join("benches");
     let stub = field::stub()?;
-    let sh = sh::at(&benches);
-    let clang = CLANGS.into_iter().find(|name| cmd!(sh, "{name} --version").succeeds());
-    if clang.is_none() {
-        eprintln!("warning: there is no clang here; C is measured with gcc alone");
-    }
+    let clang = clang();
     let mut objects = Vec::new();
     for compiler in [Some("gcc"), clang].into_iter().flatten() {
         for level in LEVELS {
             let name = format!("{} {level}", compiler.split('-').next().unwrap_or(compiler));
             let file = out.join(format!("twins-{compiler}{level}.so"));
-            compile(compiler, level, &benches.join("c"), &file)?;
+            compile(compiler, level, &sources(&benches.join("c")), &file)?;
             objects.push((name, file));
         }
     }
     Ok(Twins { stub, objects, clang })
 }
 
-fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()> {
+/// The clang that is here, if there is one.
+pub fn clang() -> Option<&'static str> {
+    let clang = CLANGS.into_iter().find(|name| cmd!(sh::here(), "{name} --version").succeeds());
+    if clang.is_none() {
+        eprintln!("warning: there is no clang here; C is measured with gcc alone");
+    }
+    clang
+}
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
     let names = [
         "idiom",
         "fast",
@@ -126,12 +131,16 @@ fn compile(compiler: &str, level: &str, sources: &Path, out: &Path) -> Result<()
         "extended",
         "own",
         "ready",
+        "failed",
     ];
-    let files =
-        names.iter().chain(["failed"].iter()).map(|name| sources.join(name).with_extension("c"));
+    names.iter().map(|name| directory.join(name).with_extension("c")).collect()
+}
+
+/// Makes a shared object of measured C.
+pub fn compile(compiler: &str, level: &str, files: &[PathBuf], out: &Path) -> Result<()> {
     let more: &[&str] = if compiler == "gcc" { &GCC } else { &[] };
     cmd!(sh::here(), "{compiler} {FLAGS...} {level} {more...} {files...} -o {out}")
-        .step(format!("Compiling the C twins with {compiler} {level}"))
+        .step(format!("Compiling measured C with {compiler} {level}"))
 }
 
 /// Builds the Rust forms.

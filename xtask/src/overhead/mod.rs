@@ -10,7 +10,7 @@
 //! | `time` | `cargo xtask time`: the same forms under criterion |
 //! | `gate` | what must hold |
 
-mod build;
+pub mod build;
 mod count;
 mod gate;
 mod row;

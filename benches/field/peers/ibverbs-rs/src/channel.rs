@@ -1,7 +1,7 @@
 //! `Channel`: sound, as each call waits for its completion; so there is a cycle and nothing else to
-//! measure.
+//! measure but loops of WRITEs: a receive cannot be posted before it is waited for.
 
-use field::{Api, DEPTH, Held, Work};
+use field::{Api, DEPTH, Held, LEN, ROUNDS, Work, length};
 use ibverbs_rs::channel::Channel;
 use ibverbs_rs::ibverbs::access_config::AccessFlags;
 use ibverbs_rs::ibverbs::protection_domain::ProtectionDomain;
@@ -22,6 +22,15 @@ impl Form {
         let endpoint = prepared.endpoint();
         Form { channel: prepared.handshake(endpoint).expect("RTS"), memory: Memory::new(pd) }
     }
+
+    #[inline(always)]
+    fn writes(&mut self, length: impl Fn(usize) -> usize) -> bool {
+        let Memory { data, mr, remote } = &self.memory;
+        (0..ROUNDS).all(|round| {
+            let elements = [mr.gather_element(&data[0][..length(round)])];
+            self.channel.write(WriteWorkRequest::new(&elements, *remote)).is_ok()
+        })
+    }
 }
 
 impl Api for Form {
@@ -36,12 +45,22 @@ impl Api for Form {
         refused: "run",
         note: "blocks until the completion; a scope defers that to its end",
     };
-    const OFFERS: &'static [Work] = &[Work::Cycle];
+    const OFFERS: &'static [Work] = &[Work::Cycle, Work::Loop, Work::Length];
 
     #[inline(always)]
     fn cycle(&mut self) -> bool {
         let Memory { data, mr, remote } = &self.memory;
-        let elements = [mr.gather_element(&data[..])];
+        let elements = [mr.gather_element(&data[0])];
         self.channel.write(WriteWorkRequest::new(&elements, *remote)).is_ok()
+    }
+
+    #[inline(always)]
+    fn write_loop(&mut self) -> bool {
+        self.writes(|_| LEN)
+    }
+
+    #[inline(always)]
+    fn lengths(&mut self) -> bool {
+        self.writes(length)
     }
 }

@@ -2,18 +2,58 @@
 
 use std::hint::black_box;
 
-use field::{Api, DEPTH, Held, LEN, Work};
+use field::{Api, BATCH, DEPTH, Done, Held, LEN, ROUNDS, Work, length};
 use ibverbs::{CompletionQueue, Context, MemoryRegion, ProtectionDomain, QueuePair};
-use ibverbs::{ibv_qp_type, ibv_wc};
+use ibverbs::{ibv_qp_type, ibv_wc, ibv_wc_opcode};
 
 struct Form {
     qp: QueuePair<'static>,
     cq: &'static CompletionQueue<'static>,
+    /// One buffer behind the other; a wr_id is the number of one.
     mr: MemoryRegion<u8>,
-    completions: [ibv_wc; 16],
+    completions: [ibv_wc; BATCH],
 }
 
 impl Form {
+    #[inline(always)]
+    fn sends(&mut self, length: impl Fn(usize) -> usize) -> Done {
+        let mut id = 0;
+        for round in 0..ROUNDS {
+            let start = id as usize * LEN;
+            let range = start..start + length(round);
+            // SAFETY: the region lives as long as the process.
+            unsafe { self.qp.post_send(&mut self.mr, range, id) }?;
+            let completed = self.cq.poll(&mut self.completions[..1])?;
+            let wc = completed.first().filter(|wc| wc.is_valid()).ok_or("no success")?;
+            id = wc.wr_id();
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn answers(&mut self, items: usize) -> Done {
+        let mut done = 0;
+        while done < items {
+            for wc in self.cq.poll(&mut self.completions)? {
+                if !wc.is_valid() {
+                    return Err("failed".into());
+                }
+                let (id, start) = (wc.wr_id(), wc.wr_id() as usize * LEN);
+                if wc.opcode() == ibv_wc_opcode::IBV_WC_RECV {
+                    let range = start..start + wc.len();
+                    // SAFETY: the region lives as long as the process.
+                    unsafe { self.qp.post_send(&mut self.mr, range, id) }?;
+                } else {
+                    let range = start..start + LEN;
+                    // SAFETY: the region lives as long as the process.
+                    unsafe { self.qp.post_receive(&mut self.mr, range, id) }?;
+                }
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
     #[inline(always)]
     fn poll(&mut self, n: usize) -> bool {
         let Ok(completed) = self.cq.poll(&mut self.completions[..n]) else { return false };
@@ -35,10 +75,19 @@ impl Api for Form {
         state: "type",
         overrun: "nobody",
         refused: "run",
-        note: "SEND and receive only",
+        note: "SEND and receive only, one at a time; nothing inline, every send signaled",
     };
-    const OFFERS: &'static [Work] =
-        &[Work::Post, Work::Recv, Work::Poll1, Work::Poll16, Work::Cycle];
+    const OFFERS: &'static [Work] = &[
+        Work::Post,
+        Work::Recv,
+        Work::Poll1,
+        Work::Poll16,
+        Work::Cycle,
+        Work::Loop,
+        Work::Length,
+        Work::Echo,
+        Work::Echo8,
+    ];
 
     #[inline(always)]
     fn post(&mut self) -> bool {
@@ -66,6 +115,29 @@ impl Api for Form {
     fn cycle(&mut self) -> bool {
         self.post() && self.poll1()
     }
+
+    #[inline(always)]
+    fn write_loop(&mut self) -> bool {
+        self.sends(|_| LEN).is_ok()
+    }
+
+    #[inline(always)]
+    fn lengths(&mut self) -> bool {
+        self.sends(length).is_ok()
+    }
+
+    #[inline(always)]
+    fn echoes(&mut self, items: usize) -> bool {
+        self.answers(items).is_ok()
+    }
+
+    fn receive_before(&mut self, n: usize) -> bool {
+        (0..n).all(|i| {
+            let range = i * LEN..(i + 1) * LEN;
+            // SAFETY: the region lives as long as the process.
+            unsafe { self.qp.post_receive(&mut self.mr, range, i as u64) }.is_ok()
+        })
+    }
 }
 
 fn main() {
@@ -80,6 +152,6 @@ fn main() {
     let prepared = builder.build().expect("a queue pair");
     let endpoint = prepared.endpoint();
     let qp = prepared.handshake(endpoint).expect("RTS");
-    let mr = pd.allocate(LEN).expect("a region");
-    field::run(Form { qp, cq, mr, completions: [ibv_wc::default(); 16] });
+    let mr = pd.allocate(BATCH * LEN).expect("a region");
+    field::run(Form { qp, cq, mr, completions: [ibv_wc::default(); BATCH] });
 }

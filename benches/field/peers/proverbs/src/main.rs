@@ -1,6 +1,7 @@
 //! This crate: buffers owned by the device, every work request completing or selectively, and the
 //! `unsafe` path.
 
+mod outcome;
 mod owned;
 mod selective;
 mod unchecked;
@@ -52,6 +53,7 @@ fn remote() -> RemoteSpan<ToWrite> {
 fn main() {
     let ground = Ground::new();
     field::run(owned::Form::new(&ground));
+    field::run(outcome::Form(owned::Form::new(&ground)));
     field::run(selective::Form::new(&ground));
     field::run(unchecked::Form::new(&ground));
 }

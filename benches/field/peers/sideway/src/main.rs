@@ -4,10 +4,15 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use field::{Api, DEPTH, Held, LEN, REMOTE_ADDR, REMOTE_KEY, Work};
+use field::{
+    Api, BATCH, DEPTH, Done, Held, LEN, PAYLOAD, REMOTE_ADDR, REMOTE_KEY, ROUNDS, Work, length,
+};
 use sideway::ibverbs::AccessFlags;
 use sideway::ibverbs::address::AddressHandleAttribute;
-use sideway::ibverbs::completion::{BasicCompletionQueue, ExtendedCompletionQueue};
+use sideway::ibverbs::completion::{
+    BasicCompletionQueue, ExtendedCompletionQueue, WorkCompletionOperationType,
+    WorkCompletionStatus,
+};
 use sideway::ibverbs::device::DeviceList;
 use sideway::ibverbs::device_context::Mtu;
 use sideway::ibverbs::memory_region::MemoryRegion;
@@ -17,10 +22,14 @@ use sideway::ibverbs::queue_pair::*;
 struct Form<Q, C> {
     qp: Q,
     cq: Arc<C>,
+    /// One buffer behind the other; a wr_id is the number of one.
     mr: Arc<MemoryRegion>,
 }
 
 const FLAGS: WorkRequestFlags = WorkRequestFlags::Signaled;
+/// As completions have them, in numbers.
+const SUCCESS: u32 = WorkCompletionStatus::Success as u32;
+const RECEIVED: u32 = WorkCompletionOperationType::Receive as u32;
 
 const HELD: Held = Held {
     lifetime: "unsafe",
@@ -34,12 +43,115 @@ const HELD: Held = Held {
 
 macro_rules! form {
     ($qp:ident, $cq:ident, $name:literal, $held:expr) => {
+        impl Form<$qp, $cq> {
+            /// The wr_id of the one completion that is there.
+            #[inline(always)]
+            fn completed(&self) -> Done<u64> {
+                let wc = self.cq.start_poll()?.next().ok_or("no completion")?;
+                if wc.status() != SUCCESS {
+                    return Err("failed".into());
+                }
+                Ok(wc.wr_id())
+            }
+
+            #[inline(always)]
+            fn writes(&mut self, length: impl Fn(usize) -> usize) -> Done {
+                let (lkey, base) = (self.mr.lkey(), self.mr.get_ptr() as u64);
+                let mut id = 0;
+                for round in 0..ROUNDS {
+                    let mut guard = self.qp.start_post_send();
+                    let wr = guard.construct_wr(id, FLAGS).setup_write(REMOTE_KEY, REMOTE_ADDR);
+                    // SAFETY: the region lives as long as the process.
+                    unsafe { wr.setup_sge(lkey, base + id * LEN as u64, length(round) as u32) };
+                    guard.post()?;
+                    id = self.completed()?;
+                }
+                Ok(())
+            }
+
+            #[inline(always)]
+            fn chains(&mut self) -> Done {
+                let (lkey, base) = (self.mr.lkey(), self.mr.get_ptr() as u64);
+                for _ in 0..ROUNDS {
+                    let mut guard = self.qp.start_post_send();
+                    for id in 0..4 {
+                        let flags = if id < 3 { WorkRequestFlags::none() } else { FLAGS };
+                        let wr = guard.construct_wr(id, flags).setup_write(REMOTE_KEY, REMOTE_ADDR);
+                        // SAFETY: the region lives as long as the process.
+                        unsafe { wr.setup_sge(lkey, base + id * LEN as u64, LEN as u32) };
+                    }
+                    guard.post()?;
+                    self.completed()?;
+                }
+                Ok(())
+            }
+
+            #[inline(always)]
+            fn inlines(&mut self) -> Done {
+                for _ in 0..ROUNDS {
+                    let mut guard = self.qp.start_post_send();
+                    guard.construct_wr(0, FLAGS).setup_send().setup_inline_data(&PAYLOAD);
+                    guard.post()?;
+                    self.completed()?;
+                }
+                Ok(())
+            }
+
+            #[inline(always)]
+            fn receive(&mut self, id: u64) -> Done {
+                let (lkey, base) = (self.mr.lkey(), self.mr.get_ptr() as u64);
+                let mut guard = self.qp.start_post_recv();
+                let wr = guard.construct_wr(id);
+                // SAFETY: the region lives as long as the process.
+                unsafe { wr.setup_sge(lkey, base + id * LEN as u64, LEN as u32) };
+                Ok(guard.post()?)
+            }
+
+            #[inline(always)]
+            fn answers(&mut self, items: usize) -> Done {
+                let (lkey, base) = (self.mr.lkey(), self.mr.get_ptr() as u64);
+                let cq = self.cq.clone();
+                let mut done = 0;
+                while done < items {
+                    for wc in cq.start_poll()?.take(BATCH) {
+                        if wc.status() != SUCCESS {
+                            return Err("failed".into());
+                        }
+                        let id = wc.wr_id();
+                        if wc.opcode() == RECEIVED {
+                            let mut guard = self.qp.start_post_send();
+                            let wr = guard.construct_wr(id, FLAGS).setup_send();
+                            // SAFETY: the region lives as long as the process.
+                            unsafe { wr.setup_sge(lkey, base + id * LEN as u64, wc.byte_len()) };
+                            guard.post()?;
+                        } else {
+                            self.receive(id)?;
+                        }
+                        done += 1;
+                    }
+                }
+                Ok(())
+            }
+        }
+
         impl Api for Form<$qp, $cq> {
             const CRATE: &'static str = "sideway";
             const FORM: &'static str = $name;
             const HELD: Held = $held;
-            const OFFERS: &'static [Work] =
-                &[Work::Post, Work::Chain4, Work::Recv, Work::Poll1, Work::Poll16, Work::Cycle];
+            const OFFERS: &'static [Work] = &[
+                Work::Post,
+                Work::Chain4,
+                Work::Recv,
+                Work::Poll1,
+                Work::Poll16,
+                Work::Cycle,
+                Work::Loop,
+                Work::Length,
+                Work::Chain,
+                Work::Inline,
+                Work::Echo,
+                Work::Echo8,
+            ];
 
             #[inline(always)]
             fn post(&mut self) -> bool {
@@ -94,6 +206,35 @@ macro_rules! form {
             fn cycle(&mut self) -> bool {
                 self.post() && self.poll1()
             }
+
+            #[inline(always)]
+            fn write_loop(&mut self) -> bool {
+                self.writes(|_| LEN).is_ok()
+            }
+
+            #[inline(always)]
+            fn lengths(&mut self) -> bool {
+                self.writes(length).is_ok()
+            }
+
+            #[inline(always)]
+            fn chain(&mut self) -> bool {
+                self.chains().is_ok()
+            }
+
+            #[inline(always)]
+            fn inline(&mut self) -> bool {
+                self.inlines().is_ok()
+            }
+
+            #[inline(always)]
+            fn echoes(&mut self, items: usize) -> bool {
+                self.answers(items).is_ok()
+            }
+
+            fn receive_before(&mut self, n: usize) -> bool {
+                (0..n as u64).all(|id| self.receive(id).is_ok())
+            }
         }
     };
 }
@@ -132,6 +273,7 @@ fn main() {
 fn builder(pd: &Arc<ProtectionDomain>) -> QueuePairBuilder {
     let mut builder = pd.create_qp_builder();
     builder.setup_max_send_wr(DEPTH).setup_max_recv_wr(DEPTH);
+    builder.setup_max_inline_data(PAYLOAD.len() as u32);
     builder
 }
 
@@ -154,8 +296,8 @@ fn connect(qp: &mut impl QueuePair) {
 }
 
 fn region(pd: &Arc<ProtectionDomain>) -> Arc<MemoryRegion> {
-    let data: &'static mut [u8] = Box::leak(Box::new([0; LEN]));
+    let data: &'static mut [u8] = Box::leak(Box::new([0; BATCH * LEN]));
     // SAFETY: leaked, so that it lives as long as the process.
-    let mr = unsafe { pd.reg_mr(data.as_mut_ptr() as usize, LEN, AccessFlags::LocalWrite) };
+    let mr = unsafe { pd.reg_mr(data.as_mut_ptr() as usize, data.len(), AccessFlags::LocalWrite) };
     mr.expect("a region")
 }
