@@ -8,7 +8,9 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 
 use super::build;
+use crate::progress::Step;
 use crate::setup::{self, Group};
+use crate::sh::{self, Run, cmd};
 use crate::wrap::wrap;
 
 #[derive(clap::Args)]
@@ -30,11 +32,14 @@ struct Scale {
     growth: BTreeMap<String, BTreeMap<u32, f64>>,
     /// Loads and stores that miss the data cache, by the same.
     misses: BTreeMap<String, BTreeMap<u32, f64>>,
+    /// The least and the median time of a cycle, in ns, by form and by queue pairs.
+    times: BTreeMap<String, BTreeMap<u32, [f64; 2]>>,
 }
 
 pub fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
-    let counted = build::counted(&build::stub()?, "scale", build::RELEASE, args.as_built)?;
+    let stub = build::stub()?;
+    let counted = build::counted(&stub, "scale", build::RELEASE, args.as_built)?;
     let mut scale = Scale::default();
     for line in counted.said.lines().filter_map(|line| line.strip_prefix("bytes ")) {
         let (what, number) = line.split_once(' ').context("bytes WHAT NUMBER")?;
@@ -46,6 +51,7 @@ pub fn main(args: &Args) -> Result<()> {
         scale.growth.entry(work.to_owned()).or_default().insert(pairs, each);
         scale.misses.entry(work.to_owned()).or_default().insert(pairs, accesses.misses);
     }
+    scale.times = times(&stub)?;
     let text = table(&scale)?;
     println!("{text}");
     if args.record {
@@ -53,6 +59,24 @@ pub fn main(args: &Args) -> Result<()> {
             .context("cannot write SCALE.md")?;
     }
     check(&scale)
+}
+
+/// Runs the program as it was built, on one processor, for what a cycle takes.
+fn times(stub: &build::Stub) -> Result<BTreeMap<String, BTreeMap<u32, [f64; 2]>>> {
+    let program = build::program("scale", build::RELEASE, true)?;
+    let step = Step::start("Timing the cycles, a batch of each form in turn");
+    let said = cmd!(sh::here(), "taskset -c 1 {program} --time").envs(stub.env()).text()?;
+    let mut all = BTreeMap::<_, BTreeMap<_, _>>::new();
+    for line in said.lines().filter_map(|line| line.strip_prefix("time growth/")) {
+        let mut words = line.split([' ', '/']);
+        let mut word = || words.next().context("time growth/FORM/PAIRS LEAST MEDIAN");
+        let (form, pairs) = (word()?.to_owned(), word()?.parse()?);
+        let times = [word()?.parse()?, word()?.parse()?];
+        all.entry(form).or_default().insert(pairs, times);
+    }
+    ensure!(!all.is_empty(), "no times");
+    step.done("least and median of 301 batches");
+    Ok(all)
 }
 
 /// A post or a poll among many queue pairs costs what it costs with one.
@@ -91,12 +115,20 @@ fn table(scale: &Scale) -> Result<String> {
     );
     text += "## Growth\n\nInstructions of a post, and of a poll with its completion, with so many queue pairs on one \
              completion queue (each has its turn, and a buffer of its own; *post-moved*: one buffer for all, which comes \
-             from another queue each time; with the look-up of the queue pair in an array, and refills of credits):\n\n";
-    text += &by_pairs(&scale.growth);
+             from another queue each time; with the look-up of the queue pair in an array, and refills of credits; C has \
+             an array too, whose index is the wr_id, and counts the room of each queue):\n\n";
+    text += &by_pairs(&scale.growth, |_, count| format!("{count:.1}"));
     text += "\nAccesses among these that miss a data cache of 32 KiB (8 ways, lines of 64 bytes), as callgrind \
-             simulates it, the provider's apart: lines of the queue pair, of its counter, of the buffer's header, and of \
-             the array.\n\n";
-    text += &by_pairs(&scale.misses);
+             simulates it, the provider's apart: lines of the queue pair, of its counter, of the buffer's header, of \
+             C's ibv_qp, and of the array of handles. C's are its entry and the ibv_qp.\n\n";
+    text += &by_pairs(&scale.misses, |_, count| format!("{count:.1}"));
+    text += "\nTime of a post and its poll in ns, the stub's part included: the least of 301 batches of a thousand, and their \
+             median, on one processor, a batch of each in turn; and the least as a multiple of C's. Recorded, never gated.\n\n";
+    let c = scale.times.get("C").context("no times of C")?;
+    text += &by_pairs(&scale.times, |pairs, [least, median]| {
+        let ratio = c.get(&pairs).map_or(f64::NAN, |[c, _]| least / c);
+        format!("{least:.1}, {median:.1} ({ratio:.2})")
+    });
     text += BOOKING;
     Ok(text)
 }
@@ -115,12 +147,15 @@ const BOOKING: &str = "\n## Room in a completion queue\n\n\
     shares room, and what it would cost, is in DESIGN.md.\n";
 
 /// A table with a column for each count of queue pairs.
-fn by_pairs(all: &BTreeMap<String, BTreeMap<u32, f64>>) -> String {
+fn by_pairs<T>(
+    all: &BTreeMap<String, BTreeMap<u32, T>>,
+    show: impl Fn(u32, &T) -> String,
+) -> String {
     let pairs: BTreeSet<u32> = all.values().flat_map(|it| it.keys()).copied().collect();
     let heads: Vec<String> = pairs.iter().map(u32::to_string).collect();
     let mut text = format!("| | {} |\n|---|{}\n", heads.join(" | "), "--:|".repeat(pairs.len()));
     for (work, counts) in all {
-        let cell = |pairs| counts.get(pairs).map_or("-".into(), |count| format!("{count:.1}"));
+        let cell = |pairs: &u32| counts.get(pairs).map_or("-".into(), |it| show(*pairs, it));
         let cells: Vec<String> = pairs.iter().map(cell).collect();
         let name = work.trim_start_matches("growth/").replace('/', ", ");
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));

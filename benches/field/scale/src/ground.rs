@@ -1,10 +1,13 @@
 //! A device of the stub, and queue pairs on it.
 
-use field::{DEVICE, LEN, REMOTE_ADDR, REMOTE_KEY};
+use field::{DEVICE, REMOTE_ADDR, REMOTE_KEY};
 use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 
 profile! { pub Chosen { signaling: Selective } }
+
+/// Bytes of each buffer, as in index.c.
+pub const LEN: usize = 16;
 
 /// A device, and what is made on it before the queue pairs.
 pub struct Ground {

@@ -2,12 +2,13 @@
 //! queue.
 
 use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
 
-use field::{Form, LEN, Stub};
+use field::{Form, Stub};
 use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 
-use crate::ground::{Chosen, Ground, remote};
+use crate::ground::{Chosen, Ground, LEN, remote};
 
 const PAIRS: [u32; 5] = [1, 10, 100, 1000, 10_000];
 const DEPTH: Depth = Depth { send: 16, recv: 16 };
@@ -67,60 +68,132 @@ impl Books for Chosen {
 pub fn print() -> Result<(), String> {
     let stub = Stub::find()?;
     PAIRS.iter().try_for_each(|pairs| {
-        measure::<DefaultProfile>(&stub, *pairs)?;
-        measure::<Chosen>(&stub, *pairs)
+        measure::<Index>(&stub, *pairs)?;
+        measure::<Pairs<DefaultProfile>>(&stub, *pairs)?;
+        measure::<Pairs<Chosen>>(&stub, *pairs)
     })
 }
 
-struct World<P: Books> {
+/// Lines `time growth/FORM/PAIRS LEAST MEDIAN`, in ns of a post and its poll, the stub's part
+/// included.
+pub fn time() -> Result<(), String> {
+    let stub = Stub::find()?;
+    PAIRS.iter().try_for_each(|pairs| by_turns(&stub, *pairs))
+}
+
+/// So many queue pairs, and a buffer for each. Methods give whether it worked.
+trait Many {
+    const NAME: &'static str;
+    const SIGNAL_ALL: bool;
+
+    fn new(pairs: u32) -> Self;
+    /// Posts on this queue pair, from this buffer.
+    fn post(&mut self, turn: usize, buf: usize) -> bool;
+    /// Polls the completion, which is this queue pair's, and takes the buffer back.
+    fn poll(&mut self, turn: usize, buf: usize) -> bool;
+}
+
+struct Pairs<P: Books> {
     qps: Vec<QueuePair<Rc, Rts, P>>,
     cq: CompletionQueue,
-    /// One for each queue pair.
     bufs: Vec<Option<Buf>>,
     at: RemoteSpan<ToWrite>,
-    /// The queue pair whose turn it is, and the buffer.
+}
+
+impl<P: Books> Many for Pairs<P> {
+    const NAME: &'static str = P::NAME;
+    const SIGNAL_ALL: bool = P::SIGNAL_ALL;
+
+    fn new(pairs: u32) -> Self {
+        let ground = Ground::new();
+        let cq = ground.cq(pairs, DEPTH);
+        let pool = ground.pd.create_pool(pairs as usize, LEN).expect("a pool");
+        let qps = (0..pairs).map(|_| ground.connect::<P>(&cq, DEPTH)).collect();
+        let bufs = (0..pairs).map(|_| pool.take()).collect();
+        Pairs { qps, cq, bufs, at: remote() }
+    }
+
+    #[inline(always)]
+    fn post(&mut self, turn: usize, buf: usize) -> bool {
+        let Some(buf) = self.bufs.get_mut(buf).and_then(Option::take) else { return false };
+        self.qps.get_mut(turn).is_some_and(|qp| P::post(qp, buf, self.at))
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, turn: usize, buf: usize) -> bool {
+        let Some(qp) = self.qps.get_mut(turn) else { return false };
+        let Ok(Some(completion)) = self.cq.poll_one() else { return false };
+        let Some(buf) = self.bufs.get_mut(buf) else { return false };
+        *buf = P::complete(qp, completion);
+        buf.is_some()
+    }
+}
+
+/// `index.c`.
+struct Index(*mut c_void);
+
+unsafe extern "C" {
+    fn index_new(pairs: u32) -> *mut c_void;
+    fn index_post(index: *mut c_void, turn: u32, buf: u32) -> c_int;
+    fn index_poll(index: *mut c_void) -> c_int;
+}
+
+impl Many for Index {
+    const NAME: &'static str = "C";
+    const SIGNAL_ALL: bool = true;
+
+    fn new(pairs: u32) -> Self {
+        // SAFETY: no precondition.
+        Index(unsafe { index_new(pairs) })
+    }
+
+    #[inline(always)]
+    fn post(&mut self, turn: usize, buf: usize) -> bool {
+        // SAFETY: what `index_new` made, for more queue pairs and buffers than these numbers.
+        unsafe { index_post(self.0, turn as u32, buf as u32) != 0 }
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, _: usize, _: usize) -> bool {
+        // SAFETY: what `index_new` made.
+        unsafe { index_poll(self.0) != 0 }
+    }
+}
+
+/// The queue pair whose turn it is, and the buffer.
+struct World<M> {
+    many: M,
     turn: usize,
     buf: usize,
 }
 
-/// Posts on the queue pair whose turn it is.
-unsafe extern "C" fn post<P: Books>(world: *mut c_void) -> c_int {
+unsafe extern "C" fn post<M: Many>(world: *mut c_void) -> c_int {
     // SAFETY: called with the world of `measure` only, which nothing else uses then.
-    let world = unsafe { &mut *world.cast::<World<P>>() };
-    let Some(buf) = world.bufs.get_mut(world.buf).and_then(Option::take) else { return 1 };
-    let Some(qp) = world.qps.get_mut(world.turn) else { return 2 };
-    c_int::from(!P::post(qp, buf, world.at))
+    let world = unsafe { &mut *world.cast::<World<M>>() };
+    c_int::from(!world.many.post(world.turn, world.buf))
 }
 
-/// Polls its completion, and takes the buffer back.
-unsafe extern "C" fn poll<P: Books>(world: *mut c_void) -> c_int {
+unsafe extern "C" fn poll<M: Many>(world: *mut c_void) -> c_int {
     // SAFETY: called with the world of `measure` only, which nothing else uses then.
-    let world = unsafe { &mut *world.cast::<World<P>>() };
-    let Some(qp) = world.qps.get_mut(world.turn) else { return 1 };
-    let Ok(Some(completion)) = world.cq.poll_one() else { return 2 };
-    let Some(buf) = world.bufs.get_mut(world.buf) else { return 3 };
-    *buf = P::complete(qp, completion);
-    c_int::from(buf.is_none())
+    let world = unsafe { &mut *world.cast::<World<M>>() };
+    c_int::from(!world.many.poll(world.turn, world.buf))
 }
 
-fn measure<P: Books>(stub: &Stub, pairs: u32) -> Result<(), String> {
-    let ground = Ground::new();
-    let cq = ground.cq(pairs, DEPTH);
-    let pool = ground.pd.create_pool(pairs as usize, LEN).expect("a pool");
-    let qps = (0..pairs).map(|_| ground.connect::<P>(&cq, DEPTH)).collect();
-    let bufs = (0..pairs).map(|_| pool.take()).collect();
-    let mut world = World { qps, cq, bufs, at: remote(), turn: 0, buf: 0 };
+/// Prime to all counts of pairs, so that each has its turn, and not in their order.
+const STEP: usize = 7919;
+
+fn measure<M: Many>(stub: &Stub, pairs: u32) -> Result<(), String> {
+    let mut world = World { many: M::new(pairs), turn: 0, buf: 0 };
     // With one queue pair there is no other that a buffer could come from.
     let works = if pairs == 1 { &WORKS[..2] } else { &WORKS };
     for (work, counted, stays) in works.iter().copied() {
         let warm = WARM * pairs as usize;
         for call in 0..warm + CALLS {
-            // Prime to all counts of pairs, so that each has its turn, and not in their order.
-            world.turn = call * 7919 % pairs as usize;
+            world.turn = call * STEP % pairs as usize;
             world.buf = if stays { world.turn } else { 0 };
-            stub.reset(P::SIGNAL_ALL);
-            for (now, form) in [("post", post::<P> as Form), ("poll", poll::<P>)] {
-                let env: *mut World<P> = &mut world;
+            stub.reset(M::SIGNAL_ALL);
+            for (now, form) in [("post", post::<M> as Form), ("poll", poll::<M>)] {
+                let env: *mut World<M> = &mut world;
                 let code = if call >= warm && now == counted {
                     // SAFETY: the forms' own world, which is not used until they return.
                     unsafe { stub.measure(form, env.cast()) }
@@ -129,15 +202,59 @@ fn measure<P: Books>(stub: &Stub, pairs: u32) -> Result<(), String> {
                     unsafe { form(env.cast()) }
                 };
                 if code != 0 {
-                    return Err(format!("{}: {now} failed, {pairs} queue pairs", P::NAME));
+                    return Err(format!("{}: {now} failed, {pairs} queue pairs", M::NAME));
                 }
             }
         }
-        let label = format!("growth/{}/{work}/{pairs}", P::NAME);
+        let label = format!("growth/{}/{work}/{pairs}", M::NAME);
         if stub.is_counting() {
             stub.dump(&label);
         }
         println!("count {label} {CALLS}");
     }
     Ok(())
+}
+
+/// Batches of each form, and cycles in a batch.
+const BATCHES: usize = 301;
+const CYCLES: usize = 1000;
+
+/// The times of all forms, a batch of each in turn, so that a slow spell of the machine hits all.
+fn by_turns(stub: &Stub, pairs: u32) -> Result<(), String> {
+    let mut index = World { many: Index::new(pairs), turn: 0, buf: 0 };
+    let mut owned = World { many: Pairs::<DefaultProfile>::new(pairs), turn: 0, buf: 0 };
+    let mut chosen = World { many: Pairs::<Chosen>::new(pairs), turn: 0, buf: 0 };
+    let mut times = [const { Vec::new() }; 3];
+    // Those before the first that counts have touched each queue pair.
+    let warm = (WARM * pairs as usize).div_ceil(CYCLES);
+    for at in 0..warm + BATCHES {
+        let batch = [
+            batch(stub, &mut index, pairs)?,
+            batch(stub, &mut owned, pairs)?,
+            batch(stub, &mut chosen, pairs)?,
+        ];
+        if at >= warm {
+            times.iter_mut().zip(batch).for_each(|(times, batch)| times.push(batch));
+        }
+    }
+    let names = [Index::NAME, DefaultProfile::NAME, Chosen::NAME];
+    for (name, mut times) in names.into_iter().zip(times) {
+        times.sort_unstable();
+        let each = |at: usize| times[at].as_nanos() as f64 / CYCLES as f64;
+        println!("time growth/{name}/{pairs} {:.2} {:.2}", each(0), each(BATCHES / 2));
+    }
+    Ok(())
+}
+
+/// What a batch takes.
+fn batch<M: Many>(stub: &Stub, world: &mut World<M>, pairs: u32) -> Result<Duration, String> {
+    stub.reset(M::SIGNAL_ALL);
+    let start = Instant::now();
+    for _ in 0..CYCLES {
+        world.turn = (world.turn + STEP) % pairs as usize;
+        if !world.many.post(world.turn, world.turn) || !world.many.poll(world.turn, world.turn) {
+            return Err(format!("{}: a cycle failed, {pairs} queue pairs", M::NAME));
+        }
+    }
+    Ok(start.elapsed())
 }
