@@ -52,9 +52,9 @@ pub fn run(chunk: &Chunk, id: u32) -> Result<Seen> {
     command.envs(chunk.env.iter().copied());
     let mut child = command.env("PROVERBS_MUTANT", id.to_string()).spawn()?;
     let result = follow(&mut child, chunk);
-    // It, and what it started.
-    let group = format!("-{}", child.id());
-    let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+    // It, and what it started. By the shell's own `kill`: not every system has the program.
+    let kill = format!("kill -KILL -{}", child.id());
+    let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status()?;
     let _ = child.wait();
     result
 }
