@@ -4,9 +4,10 @@
 //! with the archive's libc spins in the first thread.
 
 use std::env;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::apt::{self, Lists};
 use crate::setup::{self, Group};
@@ -15,9 +16,11 @@ use crate::{cargo, paths, test};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What the suites' executables are linked with.
-const LIBRARIES: [&str; 6] =
-    ["libc6", "libgcc-s1", "libibverbs1", "librdmacm1", "libnl-3-200", "libnl-route-3-200"];
+/// What the suites' executables are linked with, besides librdmacm.
+const LIBRARIES: [&str; 5] =
+    ["libc6", "libgcc-s1", "libibverbs1", "libnl-3-200", "libnl-route-3-200"];
+/// librdmacm, by its name since Debian's times have 64 bits everywhere, and before.
+const LIBRDMACM: [&str; 2] = ["librdmacm1t64", "librdmacm1"];
 
 /// The suites, but for what starts a process of its own, and for advices and nodes of memory, which
 /// qemu-user does not pass on to the kernel.
@@ -66,7 +69,13 @@ fn libraries() -> Result<PathBuf> {
     apt::once(&place, |work, root| {
         let lists = Lists::foreign(work, "arm64")?;
         lists.update()?;
-        lists.unpack(&LIBRARIES, work, root)
+        let names = lists.names("librdmacm1")?;
+        let librdmacm = LIBRDMACM.iter().find(|name| names.iter().any(|other| other == *name));
+        let librdmacm = librdmacm.context("there is no librdmacm for aarch64")?;
+        lists.unpack(&[&LIBRARIES[..], &[librdmacm]].concat(), work, root)?;
+        // Packages since Debian 13 leave it to others that /lib is /usr/lib.
+        let lib = root.join("lib");
+        if lib.exists() { Ok(()) } else { Ok(symlink("usr/lib", lib)?) }
     })?;
     Ok(place)
 }

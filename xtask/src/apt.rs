@@ -1,7 +1,7 @@
 //! Packages of other suites and architectures than the system's, by package lists that are kept
 //! aside from the system's own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, process};
 
 use anyhow::{Context, Result};
@@ -162,9 +162,7 @@ pub fn once(place: &Path, fetch: impl FnOnce(&Path, &Path) -> Result<()>) -> Res
     if place.exists() {
         return Ok(());
     }
-    let parent = paths::directory(place.parent().context("a place has a parent")?.to_owned())?;
-    sweep(&parent)?;
-    let work = paths::directory(parent.join(format!("{ASIDE}{}", process::id())))?;
+    let work = aside(place.parent().context("a place has a parent")?.to_owned())?;
     let root = paths::directory(work.join("root"))?;
     let result = fetch(&work, &root).and_then(|()| match fs::rename(&root, place) {
         // Another run was quicker; what it fetched is as good.
@@ -175,7 +173,14 @@ pub fn once(place: &Path, fetch: impl FnOnce(&Path, &Path) -> Result<()>) -> Res
     result
 }
 
-/// How directories are called that `once` works in.
+/// A directory below `parent` that is this process's alone. The next run removes it at the latest.
+pub fn aside(parent: PathBuf) -> Result<PathBuf> {
+    let parent = paths::directory(parent)?;
+    sweep(&parent)?;
+    paths::directory(parent.join(format!("{ASIDE}{}", process::id())))
+}
+
+/// How directories begin that are one process's alone.
 const ASIDE: &str = "tmp.";
 
 /// Removes what runs that were killed left behind.

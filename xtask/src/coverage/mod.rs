@@ -7,6 +7,7 @@ mod headers;
 mod page;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -54,12 +55,14 @@ type Places = BTreeMap<String, Vec<(Place, String)>>;
 
 pub fn main(args: &Args) -> Result<()> {
     setup::ensure(&[Group::Build])?;
-    let path = paths::workspace().join("tests/coverage.toml");
-    let text = fs::read_to_string(&path).context("tests/coverage.toml")?;
-    let table: Table = toml::from_str(&text).context("tests/coverage.toml")?;
+    let table = table()?;
     let mut names = Names::new();
     headers::read(Path::new("/usr/include"), &mut names)?;
-    let is_whole = add_newest(&table, &mut names)?;
+    let newest = newest()?;
+    if let Some(newest) = &newest {
+        headers::read(newest, &mut names)?;
+    }
+    let is_whole = newest.is_some();
     let (places, mut faults) = places(&table, &names, is_whole);
     faults.extend(gone(&table, &interface::names()?));
     ensure!(
@@ -85,41 +88,39 @@ pub fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Adds the names of the newest headers. False if they cannot be had, or are newer than those of
-/// the table, which is told.
-fn add_newest(table: &Table, names: &mut Names) -> Result<bool> {
-    let root = match newest() {
-        Ok(root) => root,
-        Err(error) => {
-            eprintln!("note: only the installed headers are looked at: {error:#}");
-            return Ok(false);
-        }
-    };
-    let version = version(&root).context("libibverbs.pc of the newest headers")?;
-    if version != table.newest {
-        let known = &table.newest;
-        eprintln!("note: there is libibverbs {version}, and the table has the names of {known}");
-        return Ok(false);
+/// The newest headers, below this, fetched if they are not there; none, which is told, if they
+/// cannot be had, or are not those that the table names: Debian may have gone on, or lend an older
+/// suite only.
+pub fn newest() -> Result<Option<PathBuf>> {
+    let root = paths::below_target("soft-roce/rdma-core")?.join("headers");
+    let fetched = apt::once(&root, |work, root| {
+        soft_roce::debian()?.unpack(&["libibverbs-dev", "librdmacm-dev"], work, root)
+    });
+    if let Err(error) = fetched {
+        eprintln!("note: only the installed headers are looked at: {error:#}");
+        return Ok(None);
     }
-    headers::read(&root.join("usr/include"), names)?;
-    Ok(true)
+    let (version, known) = (version(&root).context("the newest headers")?, table()?.newest);
+    if version != known {
+        eprintln!("note: there is libibverbs {version}, and the table has the names of {known}");
+        return Ok(None);
+    }
+    Ok(Some(root.join("usr/include")))
+}
+
+fn table() -> Result<Table> {
+    let text = fs::read_to_string(paths::workspace().join("tests/coverage.toml"));
+    text.map_err(anyhow::Error::from)
+        .and_then(|text| Ok(toml::from_str(&text)?))
+        .context("tests/coverage.toml")
 }
 
 /// The version that pkg-config tells.
 fn version(root: &Path) -> Result<String> {
-    let path = root.join("usr/lib/x86_64-linux-gnu/pkgconfig/libibverbs.pc");
-    let text = fs::read_to_string(path)?;
+    let path = root.join(format!("usr/lib/{ARCH}-linux-gnu/pkgconfig/libibverbs.pc"));
+    let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let line = text.lines().find_map(|line| line.strip_prefix("Version: "));
-    Ok(line.context("it tells no version")?.to_owned())
-}
-
-/// The newest headers, fetched if they are not there: in `usr/include` below this.
-pub fn newest() -> Result<PathBuf> {
-    let place = paths::below_target("soft-roce/rdma-core")?.join("headers");
-    apt::once(&place, |work, root| {
-        soft_roce::debian()?.unpack(&["libibverbs-dev", "librdmacm-dev"], work, root)
-    })?;
-    Ok(place)
+    Ok(line.with_context(|| format!("{} tells no version", path.display()))?.to_owned())
 }
 
 /// The C names that the lines name, by the names that there are.

@@ -136,9 +136,10 @@ fn elsewhere(name: &str, system: Lists, here: Vec<String>) -> Result<(Lists, Str
     Ok((lists, release))
 }
 
-/// Debian's suites, whose lists are fetched.
+/// Debian's suites, whose lists are fetched; apart, as two parts of the tests may do so at a time,
+/// and apt does not wait for its own lock on them.
 pub fn debian() -> Result<Lists> {
-    Lists::fetched(&paths::below_target("soft-roce/apt")?, &SUITES)
+    Lists::fetched(&apt::aside(paths::below_target("soft-roce/apt")?)?, &SUITES)
 }
 
 /// The kernels that there are.
