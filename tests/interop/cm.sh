@@ -80,6 +80,16 @@ said() {
     done
 }
 
+# ended PROCESS: whether it ends within a second.
+ended() {
+    tries=0
+    while kill -0 "$1" 2>/dev/null; do
+        [ $tries -lt 20 ] || return 1
+        tries=$((tries + 1))
+        sleep 0.05
+    done
+}
+
 # mckey_case RECEIVER SENDER: the receiver is two members of the group, and the sender a third.
 mckey_case() {
     args="-m 239.77.0.5 -b $address -C 40 -S 900"
@@ -88,14 +98,26 @@ mckey_case() {
     pid=$!
     # Its second member has joined when it says so twice; who sends waits for switches besides.
     until [ "$(grep -c joined "$out/server")" = 2 ] || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
-    timeout "$seconds" $(program mckey "$2") $args -s >"$out/client" 2>&1
-    client_code=$?
+    # C's sender does not wait for its completions, and its queue pair may end with messages unsent
+    # (seen on Linux 7.3, by C's receiver too). So it is started until the receiver has them all.
+    runs=0
+    while
+        timeout "$seconds" $(program mckey "$2") $args -s >"$out/client" 2>&1
+        client_code=$?
+        runs=$((runs + 1))
+        [ "$2/$client_code" = c/0 ] && [ $runs -lt 20 ] && ! ended $pid
+    do :; done
     wait $pid
     told "$?/$client_code" "mckey: $1 receiver, $2 sender"
 }
 
 # cmtime_case SERVER CLIENT PORT: the server ends by a signal, as C's has no other end.
 cmtime_case() {
+    # That of rdma-core 52 and newer agrees on each step by TCP besides, which ours does not speak.
+    if [ "$1$2" != rustrust ] && grep -q 'Accept sockets' "$(command -v cmtime)"; then
+        echo "left out: cmtime -c 50: $1 server, $2 client: C's is newer than rdma-core 51"
+        return
+    fi
     silent "$3"
     timeout "$seconds" $(program cmtime "$1") -b "$address" -p "$3" >"$out/server" 2>&1 &
     pid=$!
