@@ -1,12 +1,19 @@
 use super::*;
 
 const PAGE: usize = 4096;
-const PROT_NONE: c_int = libc::PROT_NONE;
 const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 fn of_pages(count: usize, protection: c_int) -> Map {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     Map::new(count * PAGE, PAGE, protection, flags, None).unwrap()
+}
+
+/// A mapping that has a line of its own in /proc/self/smaps: with an advice that no other has, the
+/// kernel does not join it with what another thread maps beside it.
+fn apart() -> Map {
+    let map = of_pages(4, READ_WRITE);
+    map.advise(libc::MADV_SEQUENTIAL).unwrap();
+    map
 }
 
 /// How many of its pages are in memory.
@@ -115,9 +122,7 @@ fn pages_are_populated_for_what_they_are_for() {
         size.unwrap().trim().to_owned()
     };
     let options = || MapOptions::new().populate();
-    // (Between others that are not, so that it is no part of one.)
-    let [_above, writable, _below] =
-        [PROT_NONE, READ_WRITE, PROT_NONE].map(|protection| of_pages(4, protection));
+    let writable = apart();
     assert_eq!(dirty(writable.base().addr().get()), "0 kB");
     let writable = options().settle(writable, true).unwrap();
     assert_eq!(dirty(writable.base().addr().get()), "16 kB");
@@ -131,9 +136,7 @@ fn pages_are_populated_for_what_they_are_for() {
 fn a_mapping_is_what_was_asked_for() {
     use crate::memory::MapOptions;
     let has = |options: MapOptions| {
-        let maps = [PROT_NONE, READ_WRITE, PROT_NONE].map(|protection| of_pages(4, protection));
-        let [_above, map, _below] = maps;
-        let map = options.settle(map, true).unwrap();
+        let map = options.settle(apart(), true).unwrap();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let start = format!("{:x}-", map.base().addr());
         let mut of_it = maps.lines().skip_while(|line| !line.starts_with(&start));
@@ -182,16 +185,18 @@ fn a_lack_of_huge_pages_is_told_as_such() {
 
 #[test]
 fn a_mapping_is_gone_when_it_is_dropped() {
-    let map = of_pages(2, PROT_NONE);
     let mut page = 0;
     // SAFETY: only says whether there is a mapping, and the byte is a local.
     let mut is_there = |at: *mut u8| unsafe { libc::mincore(at.cast(), PAGE, &mut page) == 0 };
-    let at = map.base().as_ptr();
-    assert!(is_there(at));
-    drop(map);
-    // (Another test's mapping may have come there, but not as often.)
-    let again = || drop(of_pages(2, PROT_NONE));
-    assert!((0..1000).any(|_| (!is_there(at), again()).0));
+    let mut is_gone = || {
+        let map = of_pages(2, libc::PROT_NONE);
+        let at = map.base().as_ptr();
+        assert!(is_there(at));
+        drop(map);
+        !is_there(at)
+    };
+    // (Another test's mapping may come there at once, but not each time.)
+    assert!((0..1000).any(|_| is_gone()));
 }
 
 #[test]
