@@ -1,6 +1,6 @@
 //! Memory of the program's own, and contexts that hold other values.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proverbs::memory::{Entry, MapOptions, Mapping, Memory, Pages, SharedMapping};
 use proverbs::prelude::*;
 
+use crate::profiles::Loud;
 use crate::short::is_short;
 use crate::world::{World, is_planned};
 
@@ -194,8 +195,13 @@ impl World {
         }
     }
 
-    /// As `gives_back`: all of an arena is home when it is one block again.
-    pub fn cleared<C, M: Own>(&self, arena: Arena<C, M>) -> (Option<Arena<C, M>>, Option<M>) {
+    /// As `gives_back`: all of an arena is home when it is one block again. (What `loud_arena` makes
+    /// has another handle, which the oracle keeps.)
+    pub fn cleared<C: 'static, M: Own + 'static>(
+        &self,
+        arena: Arena<C, M>,
+    ) -> (Option<Arena<C, M>>, Option<M>) {
+        let is_kept = TypeId::of::<(C, M)>() == TypeId::of::<(Loud, Pages)>();
         let is_home = arena.spare() == arena.count() && arena.longest() == arena.len();
         match arena.destroy() {
             Ok(mut memory) => {
@@ -203,7 +209,7 @@ impl World {
                 (None, Some(memory))
             }
             Err(refused) => {
-                if is_home && !self.is_broken() {
+                if is_home && !is_kept && !self.is_broken() {
                     self.complain(format!("an arena that has all its bytes: {}", refused.error));
                 }
                 (Some(refused.into_object()), None)
