@@ -15,7 +15,7 @@
 #include <infiniband/verbs.h>
 #include <valgrind/callgrind.h>
 
-enum { IMAGE = 1 << 18, PENDING = 1 << 12, MASK = PENDING - 1 };
+enum { IMAGE = 1 << 18, PENDING = 1 << 14, MASK = PENDING - 1 };
 
 static unsigned char image[IMAGE];
 static size_t image_len;
@@ -263,6 +263,12 @@ void stub_reset(uint32_t all)
 	image_len = 0;
 	first = shown = end;
 	signal_all = all;
+}
+
+/* What was noted is forgotten, and what was not polled yet stays. */
+void stub_forget(void)
+{
+	image_len = 0;
 }
 
 size_t stub_image(const unsigned char **at)

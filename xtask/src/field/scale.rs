@@ -115,12 +115,14 @@ fn table(scale: &Scale) -> Result<String> {
     );
     text += "## Growth\n\nInstructions of a post, and of a poll with its completion, with so many queue pairs on one \
              completion queue (each has its turn, and a buffer of its own; *post-moved*: one buffer for all, which comes \
-             from another queue each time; with the look-up of the queue pair in an array, and refills of credits; C has \
+             from another queue each time; *again*: each queue pair has one outstanding, and the buffer of the one that \
+             completes is posted there again, a poll and a post in one; with the look-up of the queue pair in an array, and refills of credits; C has \
              an array too, whose index is the wr_id, and counts the room of each queue):\n\n";
     text += &by_pairs(&scale.growth, |_, count| format!("{count:.1}"));
     text += "\nAccesses among these that miss a data cache of 32 KiB (8 ways, lines of 64 bytes), as callgrind \
              simulates it, the provider's apart: lines of the queue pair, of its counter, of the buffer's header, of \
-             C's ibv_qp, and of the array of handles. C's are its entry and the ibv_qp.\n\n";
+             C's ibv_qp, and of the array of handles. C's are its entry and the ibv_qp. What a program touches \
+             that posts again what completed (*again*) are four lines, and C's two.\n\n";
     text += &by_pairs(&scale.misses, |_, count| format!("{count:.1}"));
     text += "\nTime of a post and its poll in ns, the stub's part included: the least of 301 batches of a thousand, and their \
              median, on one processor, a batch of each in turn; and the least as a multiple of C's. Recorded, never gated.\n\n";

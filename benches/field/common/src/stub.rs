@@ -10,6 +10,7 @@ pub type Form = unsafe extern "C" fn(*mut c_void) -> c_int;
 /// The stub's side of the measurement (`benches/stub/stub.c`).
 pub struct Stub {
     reset: unsafe extern "C" fn(u32),
+    forget: unsafe extern "C" fn(),
     image: unsafe extern "C" fn(*mut *const u8) -> usize,
     pending: unsafe extern "C" fn() -> u32,
     measure: unsafe extern "C" fn(Form, *mut c_void) -> c_int,
@@ -37,6 +38,7 @@ impl Stub {
         }
         Ok(Stub {
             reset: function!(c"stub_reset"),
+            forget: function!(c"stub_forget"),
             image: function!(c"stub_image"),
             pending: function!(c"stub_pending"),
             measure: function!(c"stub_measure"),
@@ -49,6 +51,12 @@ impl Stub {
     pub fn reset(&self, signal_all: bool) {
         // SAFETY: no precondition.
         unsafe { (self.reset)(signal_all.into()) }
+    }
+
+    /// Forgets what was noted; what nobody polled stays.
+    pub fn forget(&self) {
+        // SAFETY: no precondition.
+        unsafe { (self.forget)() }
     }
 
     /// What was posted since the last reset, as the words that the stub wrote.

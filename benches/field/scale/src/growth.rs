@@ -91,6 +91,8 @@ trait Many {
     fn post(&mut self, turn: usize, buf: usize) -> bool;
     /// Polls the completion, which is this queue pair's, and takes the buffer back.
     fn poll(&mut self, turn: usize, buf: usize) -> bool;
+    /// Polls the completion, which is this queue pair's, and posts its buffer there again.
+    fn again(&mut self, turn: usize) -> bool;
 }
 
 struct Pairs<P: Books> {
@@ -127,6 +129,13 @@ impl<P: Books> Many for Pairs<P> {
         *buf = P::complete(qp, completion);
         buf.is_some()
     }
+
+    #[inline(always)]
+    fn again(&mut self, turn: usize) -> bool {
+        let Some(qp) = self.qps.get_mut(turn) else { return false };
+        let Ok(Some(completion)) = self.cq.poll_one() else { return false };
+        P::complete(qp, completion).is_some_and(|buf| P::post(qp, buf, self.at))
+    }
 }
 
 /// `index.c`.
@@ -136,6 +145,7 @@ unsafe extern "C" {
     fn index_new(pairs: u32) -> *mut c_void;
     fn index_post(index: *mut c_void, turn: u32, buf: u32) -> c_int;
     fn index_poll(index: *mut c_void) -> c_int;
+    fn index_again(index: *mut c_void) -> c_int;
 }
 
 impl Many for Index {
@@ -158,6 +168,12 @@ impl Many for Index {
         // SAFETY: what `index_new` made.
         unsafe { index_poll(self.0) != 0 }
     }
+
+    #[inline(always)]
+    fn again(&mut self, _: usize) -> bool {
+        // SAFETY: what `index_new` made.
+        unsafe { index_again(self.0) != 0 }
+    }
 }
 
 /// The queue pair whose turn it is, and the buffer.
@@ -177,6 +193,12 @@ unsafe extern "C" fn poll<M: Many>(world: *mut c_void) -> c_int {
     // SAFETY: called with the world of `measure` only, which nothing else uses then.
     let world = unsafe { &mut *world.cast::<World<M>>() };
     c_int::from(!world.many.poll(world.turn, world.buf))
+}
+
+unsafe extern "C" fn again<M: Many>(world: *mut c_void) -> c_int {
+    // SAFETY: called with the world of `measure_again` only, which nothing else uses then.
+    let world = unsafe { &mut *world.cast::<World<M>>() };
+    c_int::from(!world.many.again(world.turn))
 }
 
 /// Prime to all counts of pairs, so that each has its turn, and not in their order.
@@ -206,13 +228,49 @@ fn measure<M: Many>(stub: &Stub, pairs: u32) -> Result<(), String> {
                 }
             }
         }
-        let label = format!("growth/{}/{work}/{pairs}", M::NAME);
-        if stub.is_counting() {
-            stub.dump(&label);
-        }
-        println!("count {label} {CALLS}");
+        told::<M>(stub, work, pairs);
     }
+    measure_again(stub, &mut world, pairs)
+}
+
+/// Each queue pair has a work request outstanding; whichever completes is posted again.
+fn measure_again<M: Many>(stub: &Stub, world: &mut World<M>, pairs: u32) -> Result<(), String> {
+    let pairs = pairs as usize;
+    stub.reset(M::SIGNAL_ALL);
+    for call in 0..pairs {
+        world.turn = call * STEP % pairs;
+        stub.forget();
+        if !world.many.post(world.turn, world.turn) {
+            return Err(format!("{}: a post failed, {pairs} queue pairs", M::NAME));
+        }
+    }
+    let warm = WARM * pairs;
+    for call in 0..warm + CALLS {
+        world.turn = call * STEP % pairs;
+        stub.forget();
+        let env: *mut World<M> = world;
+        let code = if call >= warm {
+            // SAFETY: the form's own world, which is not used until it returns.
+            unsafe { stub.measure(again::<M>, env.cast()) }
+        } else {
+            // SAFETY: the form's own world, which is not used until it returns.
+            unsafe { again::<M>(env.cast()) }
+        };
+        if code != 0 {
+            return Err(format!("{}: again failed, {pairs} queue pairs", M::NAME));
+        }
+    }
+    told::<M>(stub, "again", pairs as u32);
     Ok(())
+}
+
+/// Ends a count.
+fn told<M: Many>(stub: &Stub, work: &str, pairs: u32) {
+    let label = format!("growth/{}/{work}/{pairs}", M::NAME);
+    if stub.is_counting() {
+        stub.dump(&label);
+    }
+    println!("count {label} {CALLS}");
 }
 
 /// Batches of each form, and cycles in a batch.

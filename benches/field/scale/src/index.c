@@ -82,3 +82,13 @@ int index_poll(struct index *index)
 	index->entries[wc.wr_id].room++;
 	return 1;
 }
+
+int index_again(struct index *index)
+{
+	struct ibv_wc wc;
+
+	if (ibv_poll_cq(index->cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS)
+		return 0;
+	index->entries[wc.wr_id].room++;
+	return index_post(index, wc.wr_id, wc.wr_id);
+}
