@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::device::context::Context;
 use crate::device::ids::CqId;
+use crate::sys::events::try_get_cq_event;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
 use crate::wait::readiness_of;
@@ -136,9 +137,8 @@ impl CompletionChannel {
 
     #[inline(always)]
     fn get_event(&mut self) -> Result<u64, i32> {
-        let get = self.handle.control().try_get_cq_event;
-        // SAFETY: its handle keeps the channel.
-        unsafe { get(self.handle.as_ptr()) }
+        // SAFETY: its handle keeps the channel, and knows its provider.
+        unsafe { try_get_cq_event(self.handle.control(), self.handle.as_ptr()) }
     }
 
     /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask

@@ -211,7 +211,16 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
 fn a_wait_for_events_that_cannot_be_read() {
     use crate::loopback::control::LOOPBACK;
     use crate::sys::control::Control;
-    let gone = Control { try_get_cq_event: |_| Err(libc::EIO), ..LOOPBACK };
+    use crate::sys::types::{ibv_comp_channel, ibv_cq};
+    use std::ffi::{c_int, c_void};
+    unsafe extern "C" fn gone(
+        _: *mut ibv_comp_channel,
+        _: *mut *mut ibv_cq,
+        _: *mut *mut c_void,
+    ) -> c_int {
+        libc::EIO
+    }
+    let gone = Control { get_cq_event: gone, ..LOOPBACK };
     let mut context = Fabric::new().open_alone();
     let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
     handle.set_control(Box::leak(Box::new(gone)));

@@ -5,15 +5,13 @@
 //! crate has its own: one function a verb, in the C signature except for `errno`. The type is
 //! private to the crate, so safe code elsewhere cannot supply a table.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::ptr::NonNull;
 
 use super::asking::ibv_values_ex;
 use super::create_qp_ex::{create_qp_ex, ibv_qp_init_attr_ex};
-use super::events::{
-    AsyncEvent, async_fd, create_comp_channel, try_get_async_event, try_get_cq_event,
-};
+use super::events::{AsyncEvent, async_fd, create_comp_channel, try_get_async_event};
 use super::extended::{PortAttr, ibv_device_attr_ex};
 use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
 use super::lanes::ibv_td;
@@ -76,9 +74,11 @@ pub(crate) struct Control {
 
     pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
     pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
-    /// The `cq_context` of the next event's queue. The event is acknowledged already. Never blocks:
-    /// `EAGAIN` if there is none.
-    pub try_get_cq_event: unsafe fn(*mut ibv_comp_channel) -> Result<u64, c_int>,
+    /// For `events::try_get_cq_event` alone. C's own function, whose errors `status` tells. Never
+    /// blocks: `EAGAIN` if there is none.
+    pub get_cq_event:
+        unsafe extern "C" fn(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int,
+    pub ack_cq_events: unsafe extern "C" fn(*mut ibv_cq, c_uint),
     pub create_cq:
         unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
     /// If it is single-threaded, no two calls on it overlap, nor does a call that ends or changes a
@@ -142,7 +142,7 @@ pub(super) fn created<T>(object: *mut T) -> Created<T> {
 }
 
 /// C verbs return 0 or an errno, and a few of them 0 or -1 with errno set. Both become an errno.
-fn status(code: c_int) -> c_int {
+pub(super) fn status(code: c_int) -> c_int {
     if code < 0 { errno() } else { code }
 }
 
@@ -364,7 +364,8 @@ pub(crate) static LIBIBVERBS: Control = Control {
     destroy_ah: forward!(status raw::ibv_destroy_ah, a: *mut ibv_ah),
     create_comp_channel,
     destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
-    try_get_cq_event,
+    get_cq_event: raw::ibv_get_cq_event,
+    ack_cq_events: raw::ibv_ack_cq_events,
     create_cq,
     create_cq_ex,
     is_software,

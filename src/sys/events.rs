@@ -1,10 +1,11 @@
 //! Events that are read without blocking, and copied without their pointers.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-use super::control::{Created, created, errno};
+use super::control::{Control, Created, created, errno, status};
 use super::types::*;
 
 /// An asynchronous event without its pointer: C's event names an object, which must stay while the
@@ -45,17 +46,36 @@ pub(super) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<i
     Ok(channel)
 }
 
-/// Reads an event and acknowledges it.
-pub(super) unsafe fn try_get_cq_event(channel: *mut ibv_comp_channel) -> Result<u64, c_int> {
-    let mut cq = ptr::null_mut();
-    let mut name = ptr::null_mut();
-    // SAFETY: `channel` is live (the verb's contract). Both out-pointers are locals.
-    if unsafe { raw::ibv_get_cq_event(channel, &mut cq, &mut name) } != 0 {
-        return Err(errno());
+/// Takes an event and acknowledges it: the `cq_context` of its queue, or the errno, `EAGAIN` if
+/// there is none. Never blocks. (In line, so that a wake has C's instructions here: 20 less. Both
+/// pointers are in one local: two took a register that the loop over the completions then lacked, 3
+/// instructions each.)
+///
+/// # Safety
+/// `channel` is live, and of this table's provider.
+#[inline(always)]
+pub(crate) unsafe fn try_get_cq_event(
+    control: &Control,
+    channel: *mut ibv_comp_channel,
+) -> Result<u64, c_int> {
+    #[cold]
+    #[inline(never)]
+    fn none(code: c_int) -> c_int {
+        status(code)
     }
-    // SAFETY: the destruction of the queue waits until the event that was taken is acknowledged,
-    // which happens here, once (R13.1).
-    unsafe { raw::ibv_ack_cq_events(cq, 1) };
+    let mut event = MaybeUninit::<(*mut ibv_cq, *mut c_void)>::uninit();
+    let at = event.as_mut_ptr();
+    // SAFETY: the channel is live (this function's contract). Both out-pointers are locals.
+    let code = unsafe { (control.get_cq_event)(channel, &raw mut (*at).0, &raw mut (*at).1) };
+    if code != 0 {
+        return Err(none(code));
+    }
+    // SAFETY: an event was taken, so both were written. The destruction of its queue waits until it
+    // is acknowledged, which happens here, once (R13.1).
+    let name = unsafe {
+        (control.ack_cq_events)((*at).0, 1);
+        (*at).1
+    };
     Ok(name.addr() as u64)
 }
 
@@ -230,6 +250,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::sys::control::LIBIBVERBS;
 
     /// The result of `read` on an empty descriptor. A `read` that sleeps is a failure, not a test
     /// that hangs.
@@ -268,7 +289,7 @@ mod tests {
         let errno = ends(move || {
             let mut channel = ibv_comp_channel { fd, ..zeroed() };
             // SAFETY: libibverbs uses only the descriptor before it has read an event.
-            unsafe { try_get_cq_event(&mut channel) }.unwrap_err()
+            unsafe { try_get_cq_event(&LIBIBVERBS, &mut channel) }.unwrap_err()
         });
         assert_eq!(errno, libc::EAGAIN);
     }

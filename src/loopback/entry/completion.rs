@@ -1,7 +1,7 @@
 //! Completion channels and completion queues.
 #![allow(unsafe_code)] // C objects.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use super::super::fabric::State;
@@ -30,20 +30,28 @@ pub(in super::super) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_chann
     errno_of(result)
 }
 
-/// Nothing is left to acknowledge: the event is taken and its queue's name read under the fabric's
-/// lock.
-pub(in super::super) unsafe fn try_get_cq_event(
+/// The event is taken and its queue's name read under the fabric's lock.
+pub(in super::super) unsafe extern "C" fn get_cq_event(
     channel: *mut ibv_comp_channel,
-) -> Result<u64, c_int> {
+    cq: *mut *mut ibv_cq,
+    name: *mut *mut c_void,
+) -> c_int {
     let take = |state: &mut State, channel| {
-        let cq = state.try_event(channel)?;
+        let of = state.try_event(channel)?.0.as_ptr();
         // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the fabric is
-        // locked.
-        Ok(unsafe { (*cq.0.as_ptr()).cq_context }.addr() as u64)
+        // locked. Both places are writable (the verb's contract).
+        unsafe {
+            cq.write(of);
+            name.write((*of).cq_context);
+        }
+        Ok(())
     };
     // SAFETY: `channel` is live (the verb's contract).
-    unsafe { verb(channel, take) }
+    errno_of(unsafe { verb(channel, take) })
 }
+
+/// Nothing is left to acknowledge, and the queue may be gone.
+pub(in super::super) unsafe extern "C" fn ack_cq_events(_: *mut ibv_cq, _: c_uint) {}
 
 pub(in super::super) unsafe fn create_cq(
     context: *mut ibv_context,

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::mpsc;
 
-use crate::sys::events::wait_readable;
+use crate::sys::events::{try_get_cq_event, wait_readable};
 
 /// What the queue of a test is called.
 const NAME: usize = 17;
@@ -39,7 +39,7 @@ impl Channel {
 
     /// What its queue is called, which the test set.
     fn event(&self) -> Result<u64, i32> {
-        unsafe { (LOOPBACK.try_get_cq_event)(self.channel) }
+        unsafe { try_get_cq_event(&LOOPBACK, self.channel) }
     }
 }
 
@@ -132,7 +132,7 @@ fn a_sleeper_is_woken_by_a_post_elsewhere() {
         tell.send(()).unwrap();
         let fd = unsafe { (*channel).fd };
         loop {
-            match unsafe { (LOOPBACK.try_get_cq_event)(channel) } {
+            match unsafe { try_get_cq_event(&LOOPBACK, channel) } {
                 Err(libc::EAGAIN) => wait_readable([fd], -1).map(drop).unwrap(),
                 event => return event,
             }
