@@ -17,6 +17,7 @@ use crate::completion::inbox::{BATCH, Poller};
 use crate::completion::parked::Over;
 use crate::completion::poll::Completions;
 use crate::completion::queue::CompletionQueue;
+use crate::completion::stand_in::STOOD_IN;
 use crate::completion::switch::Reason;
 use crate::memory::arena::Arena;
 use crate::memory::entry::Entry;
@@ -32,11 +33,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[cold]
     #[inline(never)]
     pub(crate) fn find(&mut self, count: i32) -> Option<Error> {
-        if self.poller().left != 0 || (count == 0 && !self.shared.switch.is_on()) {
+        if self.poller().left != 0 || count == 0 {
             return None;
         }
         let mut over = Over::default();
-        self.poller().is_broken |= count < 0;
+        self.poller().is_broken |= count != STOOD_IN;
         // Again if a parked queue pair was destroyed: its completions may have appeared.
         while self.look(&mut over) {}
         let is_dead = self.poller().is_broken && self.poller().left == 0;

@@ -1,4 +1,4 @@
-//! Queues that are always empty, to be polled in the place of the device's.
+//! Queues that have no completions, to be polled in the place of the device's.
 
 #![allow(unsafe_code)] // C objects of our own, and their function
 
@@ -34,8 +34,14 @@ impl StandIns {
     }
 }
 
-/// The poll function of a stand-in: it returns 0, and the poller takes its cold path. No user code
-/// runs in here.
+/// What a poll of a stand-in returns, which is no device's error: those are -1 or a negative errno.
+///
+/// As it is negative, 0 says that the device's queue was asked and is empty, and nothing else is
+/// looked at (4 instructions a poll that finds nothing). A device that answered so would be asked
+/// once more, by the cold path, and then believed.
+pub(super) const STOOD_IN: c_int = c_int::MIN;
+
+/// The poll function of a stand-in: the poller takes its cold path. No user code runs in here.
 unsafe extern "C" fn nothing(_: *mut ibv_cq, _: c_int, _: *mut ibv_wc) -> c_int {
-    0
+    STOOD_IN
 }

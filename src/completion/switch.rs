@@ -1,8 +1,8 @@
-//! Selects the queue that a poll asks: the device's own, or a stand-in that is always empty.
+//! Selects the queue that a poll asks: the device's own, or a stand-in without completions.
 //!
-//! A poll that finds nothing takes the cold path anyway, so the hot path needs no check of its own:
-//! code that has work for the poller puts a stand-in in the queue's place, and the next poll takes
-//! the cold path, even on a completion queue that is never empty.
+//! A poll looks at what it got anyway, so the hot path needs no check of its own: code that has work
+//! for the poller puts a stand-in in the queue's place, whose answer is no device's, and the next
+//! poll takes the cold path, even on a completion queue that is never empty.
 //!
 //! # Why no reason is lost
 //!
@@ -54,7 +54,8 @@ impl<Q> Switch<Q> {
         self.queue
     }
 
-    /// Whether a stand-in takes the queue's place, as far as this thread knows.
+    /// Test only: whether a stand-in takes the queue's place, as far as this thread knows.
+    #[cfg(test)]
     pub(crate) fn is_on(&self) -> bool {
         self.polled.load(Ordering::Relaxed) != self.queue
     }
