@@ -3,8 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "env.h"
-#include "fields.h"
+#include "life.h"
 
 static struct {
 	struct ibv_send_wr wr;
@@ -27,7 +26,13 @@ INLINE int fill(struct env *e)
 }
 
 int c0_ready_fill(struct env *e) { return fill(e); }
-int c2_ready_fill(struct env *e) { return fill(e); }
+int c2_ready_fill(struct env *e)
+{
+	fill(e);
+	/* Whose completions it counts with. */
+	inline_.wr.wr_id = (uintptr_t)&e->send.completed | NO_BUFFER;
+	return 0;
+}
 
 INLINE int post(struct env *e, struct ibv_send_wr *wr, int is_checked)
 {
@@ -40,18 +45,15 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, int is_checked)
 	return UNLIKELY(ret) ? failed(wr, bad, ret) : 0;
 }
 
-INLINE int c0_post(struct env *e, struct ibv_send_wr *wr)
+INLINE int c0_post(struct env *e, struct ibv_send_wr *wr, struct buf *b, int has_end)
 {
-	struct buf *b = e->bufs[0];
-
+	(void)has_end;
 	wr->wr_id = (uintptr_t)b;
 	wr->sg_list = &b->sge;
 	return post(e, wr, 0);
 }
 
-int c0_ready_send(struct env *e) { return c0_post(e, &send_.wr); }
-int c0_ready_write(struct env *e) { return c0_post(e, &write_.wr); }
-int c0_ready_inline_send(struct env *e) { return post(e, &inline_.wr, 0); }
+INLINE int c0_post_inline(struct env *e) { return post(e, &inline_.wr, 0); }
 
 /* Room that came back is looked for when there is none. */
 INLINE int room(struct queue *q)
@@ -65,10 +67,8 @@ INLINE int room(struct queue *q)
 	return 0;
 }
 
-INLINE int c2_post(struct env *e, struct ibv_send_wr *wr, int has_end)
+INLINE int c2_post(struct env *e, struct ibv_send_wr *wr, struct buf *b, int has_end)
 {
-	struct buf *b = e->bufs[0];
-
 	if (UNLIKELY(b->pd != e->send.pd))
 		return failed(b, NULL, EINVAL);
 	if (has_end && UNLIKELY(b->sge.length > e->to.len))
@@ -81,11 +81,56 @@ INLINE int c2_post(struct env *e, struct ibv_send_wr *wr, int has_end)
 	return post(e, wr, 1);
 }
 
-int c2_ready_send(struct env *e) { return c2_post(e, &send_.wr, 0); }
-int c2_ready_write(struct env *e) { return c2_post(e, &write_.wr, 1); }
-int c2_ready_inline_send(struct env *e)
+INLINE int c2_post_inline(struct env *e)
 {
 	if (UNLIKELY(room(&e->send)))
 		return -1;
 	return post(e, &inline_.wr, 1);
 }
+
+/* What comes back of a work request without a buffer. */
+#define NOTHING_c0(wc)
+#define NOTHING_c2(wc) \
+	if (UNLIKELY(!((wc)->wr_id & NO_BUFFER))) \
+		return failed(wc, NULL, EINVAL); \
+	++*(uint32_t *)(uintptr_t)((wc)->wr_id - NO_BUFFER);
+
+/* One post, and posts one after the other. */
+#define TWINS(c) \
+	int c##_ready_send(struct env *e) { return c##_post(e, &send_.wr, e->bufs[0], 0); } \
+	int c##_ready_write(struct env *e) { return c##_post(e, &write_.wr, e->bufs[0], 1); } \
+	int c##_ready_inline_send(struct env *e) { return c##_post_inline(e); } \
+	INLINE int c##_one_by_one(struct env *e, struct ibv_send_wr *wr, int has_end) \
+	{ \
+		struct buf *b = e->bufs[0]; \
+		int i; \
+		for (i = 0; i < ROUNDS; i++) { \
+			struct ibv_wc wc; \
+			int got; \
+			TRY(c##_post(e, wr, b, has_end)); \
+			got = ibv_poll_cq(e->cq, 1, &wc); \
+			if (UNLIKELY(got <= 0 || wc.status)) \
+				return failed(&wc, NULL, got); \
+			TAKE_##c(b, &wc) \
+		} \
+		return 0; \
+	} \
+	int c##_loop_ready_send(struct env *e) { return c##_one_by_one(e, &send_.wr, 0); } \
+	int c##_loop_ready_write(struct env *e) { return c##_one_by_one(e, &write_.wr, 1); } \
+	int c##_loop_ready_inline_send(struct env *e) \
+	{ \
+		int i; \
+		for (i = 0; i < ROUNDS; i++) { \
+			struct ibv_wc wc; \
+			int got; \
+			TRY(c##_post_inline(e)); \
+			got = ibv_poll_cq(e->cq, 1, &wc); \
+			if (UNLIKELY(got <= 0 || wc.status)) \
+				return failed(&wc, NULL, got); \
+			NOTHING_##c(&wc) \
+		} \
+		return 0; \
+	}
+
+TWINS(c0)
+TWINS(c2)

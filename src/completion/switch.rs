@@ -1,8 +1,8 @@
 //! Selects the queue that a poll asks: the device's own, or a stand-in without completions.
 //!
-//! A poll looks at what it got anyway, so the hot path needs no check of its own: code that has work
-//! for the poller puts a stand-in in the queue's place, whose answer is no device's, and the next
-//! poll takes the cold path, even on a completion queue that is never empty.
+//! A poll looks at what it got anyway, so the hot path needs no check of its own: code that has
+//! work for the poller puts a stand-in in the place of the queue, whose answer is no device's, and
+//! the next poll takes the cold path, even on a completion queue that is never empty.
 //!
 //! # Why no reason is lost
 //!

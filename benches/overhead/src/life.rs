@@ -11,7 +11,9 @@ use std::hint::black_box;
 use proverbs::completion::GRH_LEN;
 use proverbs::memory::{Owned, ToWrite};
 use proverbs::prelude::*;
+use proverbs::wr::{Later, Prepared};
 
+use crate::twin::PAYLOAD;
 use crate::world::Chosen;
 
 /// Passes of a form through its loop.
@@ -29,6 +31,14 @@ pub struct Life {
     pub at: RemoteSpan<ToWrite>,
     pub cell: RemoteCell,
     pub slots: [Option<Buf>; 16],
+    pub ready: Ready,
+}
+
+/// Work requests that are filled once and posted many times.
+pub struct Ready {
+    pub send: Option<Prepared<wr::Send, Later>>,
+    pub write: Option<Prepared<wr::RdmaWrite, Later>>,
+    pub inline_send: Option<Prepared<wr::Send, [u8; PAYLOAD]>>,
 }
 
 /// What a program of datagrams has.
@@ -155,7 +165,53 @@ pub fn write(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// The same on a queue that is kept as full as it is deep.
+/// One SEND after the other, of a work request that is filled once.
+#[inline(always)]
+pub fn prepared(life: &mut Life) -> Done {
+    let mut send = life.ready.send.take().ok_or_else(missing)?;
+    let mut buf = first(&mut life.slots)?;
+    for _ in 0..ROUNDS {
+        posted(life.qp.post_prepared(&mut send, buf))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    life.ready.send = Some(send);
+    Ok(())
+}
+
+/// The same with a WRITE.
+#[inline(always)]
+pub fn prepared_write(life: &mut Life) -> Done {
+    let mut write = life.ready.write.take().ok_or_else(missing)?;
+    let mut buf = first(&mut life.slots)?;
+    for _ in 0..ROUNDS {
+        posted(life.qp.post_prepared(&mut write, buf))?;
+        buf = back(&mut life.cq)?;
+    }
+    life.slots[0] = Some(buf);
+    life.ready.write = Some(write);
+    Ok(())
+}
+
+/// The same with inline bytes: no buffer comes back.
+#[inline(always)]
+pub fn prepared_inline(life: &mut Life) -> Done {
+    let mut beat = life.ready.inline_send.take().ok_or_else(missing)?;
+    for _ in 0..ROUNDS {
+        posted(life.qp.post_prepared_inline(&mut beat))?;
+        let completion = life.cq.poll_one().map_err(dead)?.ok_or_else(missing)?;
+        if completion.status().is_err() {
+            return Err(missing());
+        }
+        if let Some(buf) = completion.into_entry() {
+            return Err(unexpected(Some(buf)));
+        }
+    }
+    life.ready.inline_send = Some(beat);
+    Ok(())
+}
+
+/// WRITEs on a queue that is kept as full as it is deep.
 #[inline(always)]
 pub fn full(life: &mut Life) -> Done {
     let mut buf = first(&mut life.slots)?;

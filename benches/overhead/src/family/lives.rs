@@ -6,6 +6,7 @@ use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::raw::AsRaw;
 
+use super::ready::{fill, filled};
 use super::{Family, Fed, Row, leak, row};
 use crate::life::{self, Life};
 use crate::stub::{Form, Stub};
@@ -18,6 +19,9 @@ mod forms {
 
     form! { readme(life: Life) code(life::readme(life)) }
     form! { write(life: Life) code(life::write(life)) }
+    form! { prepared(life: Life) code(life::prepared(life)) }
+    form! { prepared_write(life: Life) code(life::prepared_write(life)) }
+    form! { prepared_inline(life: Life) code(life::prepared_inline(life)) }
     form! { full(life: Life) code(life::full(life)) }
     form! { set_len(life: Life) code(life::set_len(life)) }
     form! { pool_row(life: Life) code(life::pool(life)) }
@@ -77,8 +81,18 @@ pub(super) fn lives(stub: &Stub) -> Family {
         items: in_flight * life::ROUNDS,
         ..row(name, rust)
     };
+    let filled = filled(at);
+    let ready = life::Ready {
+        send: Some(filled.send),
+        write: Some(filled.write),
+        inline_send: Some(filled.inline_send),
+    };
+    let one = |name, twin, rust| primed(name, twin, rust, ("ready_fill", fill), 1);
     let rows = vec![
         Row { twin: "loop_write", ..living("write", write) },
+        one("prepared", "loop_ready_send", prepared),
+        one("prepared_write", "loop_ready_write", prepared_write),
+        one("prepared_inline", "loop_ready_inline_send", prepared_inline),
         living("readme", readme),
         living("set_len", set_len),
         living("full", full),
@@ -112,7 +126,7 @@ pub(super) fn lives(stub: &Stub) -> Family {
         twins: &["c0", "c2"],
         signal_all: true,
         holds: false,
-        world: leak(Life { qp, shallow, other, srq, cq, pool, at, cell, slots }),
+        world: leak(Life { qp, shallow, other, srq, cq, pool, at, cell, slots, ready }),
         restore: Some(|life| {
             // SAFETY: the world of this family.
             let Life { cq, slots, .. } = unsafe { &mut *life.cast::<Life>() };

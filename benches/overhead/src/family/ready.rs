@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
 use proverbs::wr::{Later, Prepared};
 
@@ -12,10 +13,10 @@ use crate::twin::PAYLOAD;
 use crate::world::*;
 
 /// The work requests.
-struct Filled {
-    send: Prepared<wr::Send, Later>,
-    write: Prepared<wr::RdmaWrite, Later>,
-    inline_send: Prepared<wr::Send, [u8; PAYLOAD]>,
+pub(super) struct Filled {
+    pub send: Prepared<wr::Send, Later>,
+    pub write: Prepared<wr::RdmaWrite, Later>,
+    pub inline_send: Prepared<wr::Send, [u8; PAYLOAD]>,
 }
 
 type All = World<DefaultProfile, Rc, Filled>;
@@ -25,8 +26,16 @@ form! { write(w: All) w.qp.post_prepared(&mut w.extra.write, take(&w.bufs[0])).c
 form! { inline_send(w: All) w.qp.post_prepared_inline(&mut w.extra.inline_send).code() }
 
 /// Rust's are filled when they are made.
-unsafe extern "C" fn fill(_: *mut c_void) -> c_int {
+pub(super) unsafe extern "C" fn fill(_: *mut c_void) -> c_int {
     0
+}
+
+pub(super) fn filled(at: RemoteSpan<ToWrite>) -> Filled {
+    Filled {
+        send: wr::Send::new(Later).prepare(),
+        write: wr::RdmaWrite::new(Later, at).prepare(),
+        inline_send: wr::Send::inline(&BYTES).prepare(),
+    }
 }
 
 pub(super) fn ready(stub: &Stub) -> Family {
@@ -34,11 +43,7 @@ pub(super) fn ready(stub: &Stub) -> Family {
     let cq = ground.cq();
     let qp = connected::<DefaultProfile>(&ground, &cq, DEPTH);
     let (world, twin) = ground.world(stub, qp, cq);
-    let filled = Filled {
-        send: wr::Send::new(Later).prepare(),
-        write: wr::RdmaWrite::new(Later, world.at).prepare(),
-        inline_send: wr::Send::inline(&BYTES).prepare(),
-    };
+    let filled = filled(world.at);
     let filled_first = |row| Row { prime: Some(("ready_fill", fill)), ..row };
     Family {
         name: "prepared",
