@@ -221,7 +221,8 @@ fn rdma_sys_works_on_the_same_queues() {
 
     // Received here, sent there, polled there.
     let into = wr::Sge::new(3, [wr::Piece::new(&region, 48..64).unwrap()]);
-    // SAFETY: as for the send.
+    // SAFETY: the region outlives the queue pair, and nobody touches the bytes until the receive
+    // completed.
     unsafe { qp.post_recv_unchecked(wr::Recv::new(into)) }.unwrap();
     let mut sge = ibv_sge { addr: addr + 32, length: 3, lkey };
     // SAFETY: all zeroes is a value.
@@ -229,7 +230,8 @@ fn rdma_sys_works_on_the_same_queues() {
     (wr.wr_id, wr.sg_list, wr.num_sge) = (4, &raw mut sge, 1);
     (wr.opcode, wr.send_flags) = (ibv_wr_opcode::IBV_WR_SEND, ibv_send_flags::IBV_SEND_SIGNALED.0);
     let mut bad = ptr::null_mut();
-    // SAFETY: as for the receive.
+    // SAFETY: the queue pair is live and its entry `Raw`. The element is of the region, which
+    // outlives the queue pair, and nobody writes to it until the send completed.
     assert_eq!(unsafe { ibv_post_send(qp.as_raw(), &mut wr, &mut bad) }, 0);
     let mut done = Vec::new();
     while done.len() < 2 {

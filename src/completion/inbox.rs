@@ -119,7 +119,8 @@ impl Inbox {
     /// It is polled for fields.
     #[inline(always)]
     pub(super) unsafe fn extended(&self) -> &Extended {
-        // SAFETY: this function's contract.
+        // SAFETY: a queue that is polled for fields has `extended` from `new` on (this function's
+        // contract says that this is one), and nothing takes it out.
         unsafe { self.extended.as_ref().unwrap_unchecked() }
     }
 

@@ -246,8 +246,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 ///
 /// # Invariants
 /// `more`, less one, completions from `at` on, in an inbox, are polled and not handed out. If there
-/// are any, `at` was derived from a pointer to all of that inbox. The poller's part of it is borrowed for
-/// `'cq` and says that nothing is left.
+/// are any, `at` was derived from a pointer to all of that inbox. The poller's part of it is
+/// borrowed for `'cq` and says that nothing is left.
 pub struct Completions<'cq, E: Entry> {
     at: *const ibv_wc,
     /// One more than there are: so that counting down finds the end (2 instructions a completion).
@@ -366,8 +366,9 @@ impl<E: Entry> Drop for Completions<'_, E> {
 /// completion queue or the exclusive borrow of it.
 #[cold]
 unsafe fn put_back(at: *const ibv_wc, left: u32) {
-    // SAFETY: this function's contract. That the inbox is found from here spares the iterator a
-    // field, which a loop would keep in memory (2 instructions a poll).
+    // SAFETY: `at` is in an inbox, and derived from all of it; the caller has its completion queue,
+    // so the inbox is live (this function's contract). That it is found from here spares the
+    // iterator a field, which a loop would keep in memory (2 instructions a poll).
     unsafe {
         let inbox = Inbox::of(at);
         keep(inbox, inbox.index_of(at) as u32, left);

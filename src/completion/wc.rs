@@ -109,7 +109,8 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     #[inline(always)]
     pub(crate) unsafe fn source(&self) -> Option<(u32, u16)> {
         let arrival = self.arrival()?;
-        // SAFETY: what is asked of the caller.
+        // SAFETY: a receive that succeeded (`arrival`), of a queue pair whose arrivals have a
+        // source (this function's contract): so the provider wrote `src_qp` and `slid`.
         let source: Promised<'_, Datagram> = unsafe { arrival.says() };
         Some((source.src_qp(), source.slid()))
     }
@@ -288,7 +289,8 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
 /// As for `settle`, and the entry in the wr_id is given up.
 #[inline(never)]
 unsafe fn drop_entry<E: Entry>(wc: Promised<'_>, wr_id: usize) {
-    // SAFETY: what is asked of the caller.
+    // SAFETY: `wc` is held, `wr_id` is its own, and it was not booked (this function's contract).
+    // The entry in the wr_id was given up to this function: it is made and dropped here, once.
     unsafe {
         settle(wc, wr_id);
         drop(E::from_word(wr_id));

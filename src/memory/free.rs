@@ -124,7 +124,8 @@ impl Free {
     #[must_use]
     pub unsafe fn put(&self, slot: NonNull<Header>) -> bool {
         let first = self.first.load(Ordering::Relaxed);
-        // SAFETY: as asked of the caller.
+        // SAFETY: the caller has the only handle to the slot, and gives it up if it is entered
+        // (this function's contract). `first` was tested for the tag.
         first.addr() & TAG == 0 && unsafe { enter(&self.first, first, slot) }.is_ok()
     }
 
@@ -166,7 +167,9 @@ impl Free {
                     list = &self.late;
                     first = list.load(Ordering::Acquire);
                 }
-                // SAFETY: as asked of the caller.
+                // SAFETY: the caller has the only handle to the slot until it is entered, which
+                // is at most once (this function's contract). `first` is neither of the two values
+                // with a tag.
                 _ => match unsafe { enter(list, first, slot) } {
                     Ok(_) => return true,
                     Err(now) => first = now,

@@ -26,10 +26,10 @@
 //! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
 //!   dropped (`Header::come_home`).
 //!
-//! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has their
-//! handles, and no device knows them. A queue knows of such a list (`Commit::has_lists`), which
-//! borrowed it, so that nothing of the list is used any more when the queue ends: they are stranded
-//! with what was posted, and go home with it.
+//! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has
+//! their handles, and no device knows them. A queue knows of such a list (`Commit::has_lists`),
+//! which borrowed it, so that nothing of the list is used any more when the queue ends: they are
+//! stranded with what was posted, and go home with it.
 //!
 //! A debug build asserts this when books end with nothing outstanding (`stranded::assert_unnamed`).
 
@@ -327,7 +327,7 @@ pub trait Word: Sized {
     /// is its kind.
     ///
     /// # Safety
-    /// As for `from_word`.
+    /// As for `from_word`, and the word has no other tag.
     #[inline(always)]
     unsafe fn from_kept(word: usize) -> Self {
         // SAFETY: this function asks for the same as `from_word`.
@@ -392,7 +392,8 @@ impl<H: Handle> Word for H {
     unsafe fn from_kept(word: usize) -> Self {
         // The only tag is the kind: without one the word is the header's address.
         let kind = if H::KIND == 0 { 0 } else { word::KIND };
-        // SAFETY: as in `from_word`, and no other tag is in the word.
+        // SAFETY: the word is that of a handle of this type, given up by the caller. It has no tag
+        // but the kind (this function's contract), so without that it is the header's address.
         unsafe { H::from_header(ptr::with_exposed_provenance_mut(word & !kind)) }
     }
 

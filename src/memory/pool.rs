@@ -369,7 +369,7 @@ mod tests {
                             }
                         };
                     }
-                    // SAFETY: as above.
+                    // SAFETY: the only handle, taken from the list, which is open and takes it.
                     assert!(unsafe { free.put_later(slot) });
                 });
             }
@@ -403,7 +403,7 @@ mod tests {
             [Some(two.cast()), Some(one.cast())]
         );
         assert_eq!(free.take_later(|| None), None);
-        // SAFETY: the only handles, as above.
+        // SAFETY: the only handle of each slot, since the list gave it out last.
         unsafe {
             put_back(one);
             put_back(two);

@@ -161,7 +161,8 @@ unsafe fn rereg<N: Memory>(
         let asked = format!("{}; the region was registered elsewhere", change.asked);
         return Outcome::Unchanged(region, memory, Error::os(VERB, libc::EINVAL, asked));
     }
-    // SAFETY: asked of the caller, in the same words.
+    // SAFETY: the region is in a `Memory`, the domain of the same context, and the memory allows
+    // `access` (this function's contract, in the words of `Registered::rereg`).
     match unsafe { region.rereg(change.access, change.pd, &mut memory) } {
         Ok(old) => Outcome::Done(region, old),
         Err(ReregFailed { code, errno }) => {

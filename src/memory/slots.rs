@@ -87,9 +87,12 @@ unsafe impl<C: Send> Sync for Slots<C> {}
 /// It is counted in `left`, so the slots are not closed.
 pub(crate) struct Keeper<C>(NonNull<Slots<C>>);
 
-// SAFETY: as an `Arc` of slots, which are `Send` and `Sync` if `C` is `Send`.
+// SAFETY: a keeper gives `&Slots<C>`, and the last one frees them, on whichever thread it is: as an
+// `Arc` does, which is `Send` if what it counts is `Send` and `Sync`. Slots are both if `C` is
+// `Send`, and the count is atomic.
 unsafe impl<C: Send> Send for Keeper<C> {}
-// SAFETY: the same.
+// SAFETY: a shared keeper gives `&Slots<C>`, which is `Sync` if `C` is `Send`, and further keepers,
+// which then are `Send`.
 unsafe impl<C: Send> Sync for Keeper<C> {}
 
 impl<C> Deref for Keeper<C> {
@@ -97,7 +100,7 @@ impl<C> Deref for Keeper<C> {
 
     #[inline(always)]
     fn deref(&self) -> &Slots<C> {
-        // SAFETY: the slots are kept for this.
+        // SAFETY: this is counted in `left` (invariant), so the slots are there as long as it is.
         unsafe { self.0.as_ref() }
     }
 }

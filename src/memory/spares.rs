@@ -205,7 +205,7 @@ mod tests {
     /// # Safety
     /// As for `put`.
     unsafe fn back(at: NonNull<LentHeader>) {
-        // SAFETY: as asked of the caller.
+        // SAFETY: the caller has the header alone, and gives it up; it names no queue.
         if unsafe { put(at) } {
             fewer();
         }

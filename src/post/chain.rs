@@ -93,7 +93,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
-        // SAFETY: the contract is the same.
+        // SAFETY: the queue may have the work request; `slot` has room for it, and stays; `prev` is
+        // the one before; the list is not too long (this function's contract, clause by clause).
         let pending = unsafe { self.put(i, wr, slot, prev) };
         if Q::Ledger::MARKED {
             self.check.give(&pending.entry);

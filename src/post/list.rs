@@ -30,7 +30,7 @@ macro_rules! slots_are_room {
         // SAFETY: slots are room that is not initialised. What a list writes there, pointers as
         // well, is read by its own post alone, and the list borrows them.
         unsafe impl<const N: usize, const G: usize> Send for $slots<N, G> {}
-        // SAFETY: the same; a shared reference gives nothing of them.
+        // SAFETY: a shared reference gives nothing of the slots: writing there takes `&mut`.
         unsafe impl<const N: usize, const G: usize> Sync for $slots<N, G> {}
 
         impl<const N: usize, const G: usize> Default for $slots<N, G> where $($bound)* {

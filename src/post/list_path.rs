@@ -160,7 +160,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         let (n, most) = wrs.size_hint();
         let left = self.most - self.count as i32;
         if most != Some(n) || n > i32::MAX as usize || n as i32 > left {
-            // SAFETY: the contract is the same.
+            // SAFETY: the queue may have each of `wrs`, which has at most `G` elements, and what it
+            // borrows outlives `'d` (this function's contract).
             return unsafe { self.push_each(wrs) };
         }
         // Whatever the iterator gives: there are `n` slots. In this order, so that nothing is taken

@@ -131,7 +131,8 @@ impl<P: Profile> Kind for Sends<P> {
         // SAFETY: the caller says that the work request is emitted, and the books are there.
         let (asked, (max, by_mtu)) =
             unsafe { (trim(wr), (*queue.ledger.account().books).longest_message()) };
-        // SAFETY: the books' queue pair is live, and the work request emitted, as above.
+        // SAFETY: the queue pair is live as long as its books are there, and the work request is
+        // emitted (this function's contract).
         if is_strange && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
             return Some(match by_mtu {
                 true => PostErrorKind::ExceedsMtu { asked, max },

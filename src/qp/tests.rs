@@ -446,7 +446,8 @@ fn a_bind_that_completes_after_its_window_ended() {
     unsafe extern "C" fn dealloc(mw: *mut ibv_mw) -> c_int {
         // SAFETY: the object is live, and the device has only its number.
         let copy = Box::into_raw(Box::new(unsafe { ptr::read(mw) }));
-        // SAFETY: as live as the original, which is not used any more by those that call this.
+        // SAFETY: the copy has all of the original, which is live and which callers do not use any
+        // more. It is freed once.
         unsafe { DEVICE.get().unwrap()(copy) }
     }
     let ends = crate::loopback::pair_of::<Windowed>().unwrap();

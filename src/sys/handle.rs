@@ -178,7 +178,8 @@ macro_rules! object {
             type Parents = $parents;
 
             unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {
-                // SAFETY: this function's contract is the verb's.
+                // SAFETY: `this` is a live object of the provider of `control`, whose verb is
+                // called, and is not used again if it answers 0 (this function's contract).
                 unsafe { (control.$verb)(this) }
             }
         }

@@ -1,5 +1,5 @@
-//! SRD: queue pairs of EFA's own kind, `efadv_create_qp_ex`, and sessions in which each work request
-//! has its destination.
+//! SRD: queue pairs of EFA's own kind, `efadv_create_qp_ex`, and sessions in which each work
+//! request has its destination.
 //!
 //! The function is in libefa, which programs are not linked to: it is looked up when used. It is
 //! the library that libibverbs loads as the provider, so nothing is there twice.
@@ -123,7 +123,7 @@ impl Verb for SrdSession {
 
     #[inline(always)]
     unsafe fn known(wr: *const ibv_send_wr) -> Self::Known {
-        // SAFETY: this asks for the same.
+        // SAFETY: `wr` is emitted (this function's contract), which is all that `Session` asks for.
         unsafe { Session::known(wr) }
     }
 
@@ -131,7 +131,8 @@ impl Verb for SrdSession {
 
     #[inline(always)]
     unsafe fn show(known: &Self::Known, wr: *mut ibv_send_wr) {
-        // SAFETY: this asks for the same.
+        // SAFETY: `wr` is writable (this function's contract), and `Session` copies into it what it
+        // copied before, a whole work request.
         unsafe { Session::show(known, wr) }
     }
 
@@ -142,7 +143,9 @@ impl Verb for SrdSession {
 
     #[inline(always)]
     unsafe fn post_known(qp: *mut ibv_qp, known: &impl Each<Self::Known>) -> Option<c_int> {
-        // SAFETY: `known` is a list that each kind of queue pair may have.
+        // SAFETY: `qp` is live, and `known` a list that it may have (this function's contract). One
+        // of DRIVER was made by `create_srd_qp`, so it has the functions of a session; the session
+        // is open while the list is built.
         unsafe {
             if (*qp).qp_type != ibv_qp_type::IBV_QPT_DRIVER {
                 return Session::post_known(qp, known);
@@ -156,8 +159,8 @@ impl Verb for SrdSession {
 
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: the list is one that the queue pair may have, of either kind: it has the functions
-        // of each operation.
+        // SAFETY: the list is one that the queue pair may have, of either kind: it has the
+        // functions of each operation.
         unsafe {
             if (*qp).qp_type != ibv_qp_type::IBV_QPT_DRIVER {
                 return Session::post(qp, first, bad);
@@ -167,13 +170,15 @@ impl Verb for SrdSession {
     }
 }
 
-/// Builds known work requests, as `build` does.
+/// Builds known work requests, as `build` does: a session of this queue pair is open, and it may
+/// have each of them, which is emitted.
 struct Addressed(*mut ibv_qp_ex);
 
 impl Build<MaybeUninit<ibv_send_wr>> for Addressed {
     #[inline(always)]
     unsafe fn build(&self, known: &MaybeUninit<ibv_send_wr>) {
-        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
+        // SAFETY: the session of the queue pair is open, and it may have the work request, which is
+        // emitted (asked of the caller by `Addressed`). `build` only reads it.
         unsafe { build(self.0, known.as_ptr().cast_mut()) }
     }
 }

@@ -56,8 +56,8 @@ pub struct Destination {
 }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Names the destination (UD and SRD only, where every send needs one; R5.1), as [`Destination`]
-    /// shows.
+    /// Names the destination (UD and SRD only, where every send needs one; R5.1), as
+    /// [`Destination`] shows.
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(|_| Datagram(destination), SendFlags::empty())
@@ -65,9 +65,9 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Names the shared receive queue at the peer, by the number that the peer told (XRC only, where
-    /// each work request needs one; R26.1). A message is received there, and the memory that a WRITE,
-    /// a READ or an atomic names is of that queue's protection domain.
+    /// Names the shared receive queue at the peer, by the number that the peer told (XRC only,
+    /// where each work request needs one; R26.1). A message is received there, and the memory that
+    /// a WRITE, a READ or an atomic names is of that queue's protection domain.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -111,7 +111,9 @@ pub trait Address: Copy + sealed::Sealed {
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn emit<O: Opcode>(&self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
-        // SAFETY: what is asked of the caller.
+        // SAFETY: `wr` is writable, and of the opcode `O` (this function's contract). Where the
+        // address is not trusted, `check` knows the address handles, whose table is there: the
+        // other clause excludes no more than that look.
         unsafe {
             if !trusted {
                 self.check(check);

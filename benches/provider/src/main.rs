@@ -283,7 +283,8 @@ macro_rules! forms {
         /// It is the way's world, and used by nobody else for `'a`.
         #[inline(always)]
         unsafe fn here<'a>(world: *mut c_void) -> &'a mut Here {
-            // SAFETY: this function's contract.
+            // SAFETY: the pointer is to the way's world, a live `Here`, which nobody else uses for
+            // `'a` (this function's contract).
             unsafe { &mut *world.cast::<Here>() }
         }
 

@@ -13,9 +13,9 @@ use crate::memory::registered::Registered;
 /// The lines of the arena's memory, of 64 bytes each, as each holder touches them.
 struct Lines(Vec<UnsafeCell<u32>>);
 
-// SAFETY: who has the buffer has its lines alone, for which loom looks.
+// SAFETY: a line is touched by the holder of its buffer alone, for which loom looks.
 unsafe impl Sync for Lines {}
-// SAFETY: the same.
+// SAFETY: the lines are numbers of no thread in particular.
 unsafe impl Send for Lines {}
 
 impl Lines {
@@ -28,7 +28,7 @@ impl Lines {
         let (start, len) = buf.bytes();
         assert!(start % 64 == 0 && len != 0 && len % 64 == 0);
         for line in &self.0[start / 64..(start + len) / 64] {
-            // SAFETY: as for Sync.
+            // SAFETY: the line is of a buffer that the caller holds. Loom ends the run otherwise.
             line.with_mut(|line| unsafe { *line += 1 });
         }
     }

@@ -160,8 +160,8 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
         if room == 0 {
             break;
         }
-        // SAFETY: they stay within the inbox and its rows, as room is left. (Pointers that move, and
-        // no index: 8 instructions a completion.)
+        // SAFETY: they stay within the inbox and its rows, as room is left. (Pointers that move,
+        // and no index: 8 instructions a completion.)
         unsafe { (wc, row) = (wc.add(1), row.add(1)) };
         if IS_SINGLE {
             // SAFETY: the queue is started before, and ended between.
@@ -198,7 +198,8 @@ fn not_started(errno: c_int) -> c_int {
 /// are writable.
 #[inline(always)]
 unsafe fn read<F: WcFields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut Row) {
-    // SAFETY: what is asked of the caller. Fields are written one by one, without a reference to
+    // SAFETY: `device` shows a completion and has the functions of `F`, and `wc` and `row` are
+    // writable (this function's contract). Fields are written one by one, without a reference to
     // the rest, which need not be initialised.
     unsafe {
         let (wr_id, status) = ((*device).wr_id, (*device).status);

@@ -60,7 +60,8 @@ pub(in super::super) unsafe fn create_cq(
     vector: c_int,
 ) -> Created<ibv_cq> {
     let attr = CqAttr { cqe, channel, vector, wc_flags: 0, is_single_threaded: false };
-    // SAFETY: the verb's contract.
+    // SAFETY: `context` is live, and `channel` is null or live (the verb's contract); `create` asks
+    // for no more.
     unsafe { create(context, attr) }.map(NonNull::cast)
 }
 

@@ -124,7 +124,8 @@ pub(in super::super) unsafe fn create_qp(
     if unsafe { (*init).qp_type } == ibv_qp_type::IBV_QPT_DRIVER {
         return Err(libc::EOPNOTSUPP);
     }
-    // SAFETY: the verb's contract.
+    // SAFETY: `pd` is live, `init` is readable and writable, and what it names is live or null (the
+    // verb's contract, which is that of `ibv_create_qp`, as `make_qp` asks).
     unsafe { make_qp(pd, init) }
 }
 

@@ -43,7 +43,8 @@ pub(in super::super) unsafe fn create_cq_ex(
     if !unsafe { verb(context, has) } {
         return Err(libc::EOPNOTSUPP);
     }
-    // SAFETY: the verb's contract.
+    // SAFETY: `context` is live, and the channel in `attr` is null or live (the verb's contract,
+    // which is that of `ibv_create_cq_ex`, as `create` asks).
     let cq = unsafe { create(context, attr) }?;
     if attr.is_single_threaded {
         // SAFETY: the queue was just made.
@@ -122,7 +123,8 @@ unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
             0
         }
         Err(errno) => {
-            // SAFETY: as said for a completion: nobody else polls it.
+            // SAFETY: `cq` is live, `create` made it as a `Queue`, and nobody else polls it (this
+            // function's contract).
             unsafe { (*cq.cast::<Queue>()).shown = None };
             errno
         }
@@ -186,7 +188,8 @@ unsafe fn read(cq: *mut ibv_cq_ex, field: impl Fn(&Shown) -> Option<u64>) -> u64
 macro_rules! read {
     ($($name:ident: $type:ty = $shown:ident => $value:expr;)*) => {$(
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
-            // SAFETY: the verb's contract.
+            // SAFETY: the function is in the table of queues of `create_cq_ex` alone, and is called
+            // with one that is live, by the thread that polls it (the verb's contract).
             unsafe { read(cq, |$shown| $value) as $type }
         }
     )*};

@@ -170,7 +170,8 @@ unsafe fn begin(
     });
 }
 
-/// A work request has its data, on UD its address, and on XRC its shared receive queue, before the next one is built.
+/// A work request has its data, on UD its address, and on XRC its shared receive queue, before the
+/// next one is built.
 fn check_whole(built: Option<&Built>) {
     if built.is_some_and(|built| !built.has_data || !built.has_address) {
         broken("a work request of a session lacks its data, or its address");
@@ -181,7 +182,9 @@ macro_rules! operations {
     ($($name:ident $op:ident $opcode:ident ($($argument:ident: $type:ty),*) |$wr:ident| $emit:block)*) => {$(
         unsafe extern "C" fn $name(qp: *mut ibv_qp_ex $(, $argument: $type)*) {
             let emit = |$wr: *mut ibv_send_wr| $emit;
-            // SAFETY: the verb's contract.
+            // SAFETY: callers of a queue pair's function pass that queue pair, which is live, and
+            // one thread at a time builds on it (the verb's contract). `emit` writes to the local
+            // that `begin` passes.
             unsafe { begin(qp, (send_ops::$op, $opcode), emit) };
         }
     )*};
@@ -249,7 +252,8 @@ unsafe fn last<'a>(qp: *mut ibv_qp_ex) -> Option<&'a mut Built> {
 }
 
 unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
+    // verb's contract), so its session has no other user.
     let Some(last) = (unsafe { last(qp) }) else { return };
     if mem::replace(&mut last.has_address, true) {
         broken("a work request has an address, or is on a connection");
@@ -262,7 +266,8 @@ unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, 
 }
 
 unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
+    // verb's contract). `qp_type` is written at creation, and is no part of the session.
     let (last, qp_type) = unsafe { (last(qp), (*qp).qp_base.qp_type) };
     let Some(last) = last else { return };
     let is_named = mem::replace(&mut last.has_address, true);
@@ -303,7 +308,8 @@ unsafe fn set(qp: *mut ibv_qp_ex, sges: Vec<ibv_sge>, inline: Option<Vec<Vec<u8>
 }
 
 unsafe extern "C" fn set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
+    // verb's contract). The element is only copied.
     unsafe { set(qp, vec![ibv_sge { addr, length, lkey }], None) };
 }
 
@@ -313,12 +319,14 @@ unsafe extern "C" fn set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const
         // SAFETY: the list has `count` elements (the verb's contract).
         _ => unsafe { slice::from_raw_parts(list, count) }.to_vec(),
     };
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
+    // verb's contract). The list is a copy of the caller's.
     unsafe { set(qp, list, None) };
 }
 
 unsafe extern "C" fn set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is live and built on by one thread, and the `length` bytes at `addr` are
+    // readable (the verb's contract). The list is of the one piece, a local.
     unsafe { set_inline_data_list(qp, 1, &ibv_data_buf { addr, length }) };
 }
 
@@ -343,7 +351,8 @@ unsafe extern "C" fn set_inline_data_list(
         ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }
     };
     let sges = bytes.iter().map(element).collect();
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and one thread builds on it (the
+    // verb's contract). The elements point into `bytes`, which goes with them.
     unsafe { set(qp, sges, Some(bytes)) };
 }
 
@@ -361,13 +370,15 @@ unsafe fn end(qp: *mut ibv_qp_ex) -> Vec<Built> {
 }
 
 unsafe extern "C" fn abort(qp: *mut ibv_qp_ex) {
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and the thread that started the
+    // session ends it (the verb's contract).
     drop(unsafe { end(qp) });
 }
 
 /// Posts all of the session, or nothing (R15.6). Only librxe may post it and refuse it (R15.12).
 unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: the verb's contract.
+    // SAFETY: `qp` is the live queue pair whose function this is, and the thread that started the
+    // session ends it (the verb's contract).
     let mut built = unsafe { end(qp) };
     check_whole(built.last());
     for built in &mut built {

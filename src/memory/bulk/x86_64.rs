@@ -222,7 +222,9 @@ pub unsafe fn any_short(
         Shared::From => load_ends,
         Shared::To => store_bytes_short,
     };
-    // SAFETY: asked of the caller; the bytes are as many as both functions copy.
+    // SAFETY: `len` bytes may be loaded and stored, with those before them in their first word
+    // (this function's contract). They are 65 to 128 together, as many as both functions copy, and
+    // these need AVX-512 alone.
     matches!(before + len, 65..=128) && unsafe { by_masks(to, from, len, before, copy) }
 }
 
@@ -244,7 +246,8 @@ pub unsafe fn any(
         Shared::From => load_bytes,
         Shared::To => store_bytes,
     };
-    // SAFETY: asked of the caller.
+    // SAFETY: `len` bytes may be loaded and stored, and `before` is less than 8 (this function's
+    // contract). Both functions copy any number of bytes, and need AVX-512 alone.
     unsafe { by_masks(to, from, len, before, copy) }
 }
 
@@ -265,7 +268,8 @@ unsafe fn by_masks(
 ) -> bool {
     let can = MASKS.are_known();
     if can {
-        // SAFETY: asked of the caller; the processor has AVX-512 (`MASKS`).
+        // SAFETY: `copy` may be called for these bytes, in this direction (this function's
+        // contract). What it needs, AVX-512, the processor has (`MASKS`).
         unsafe { copy(to, from, len, before) };
     }
     can

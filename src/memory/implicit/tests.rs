@@ -98,7 +98,7 @@ fn the_region_is_all_memory_to_be_read() {
     ) -> Created<crate::sys::types::ibv_mr> {
         let saw = format!("{addr:?}, {length:#x}, {access:#x}");
         SEEN.with_borrow_mut(|seen| seen.push(saw));
-        // SAFETY: as it was called.
+        // SAFETY: the caller keeps the contract of `reg_mr`, and all its arguments are passed on.
         unsafe { (LOOPBACK.reg_mr)(pd, addr, length, access) }
     }
     let mut context = Fabric::new().open_alone();

@@ -72,7 +72,7 @@ use crate::memory::rights::{Access, RemoteRead};
 /// }
 /// // SAFETY: the pointer is to memory that the arena owns, and chunks are handed out under a lock.
 /// unsafe impl std::marker::Send for Arena {}
-/// // SAFETY: as said above: under a lock.
+/// // SAFETY: a shared arena hands out chunks, and takes them back, under the lock of `free`.
 /// unsafe impl Sync for Arena {}
 ///
 /// impl Arena {
@@ -325,7 +325,10 @@ impl<K, S, P> fmt::Debug for Foreign<K, S, P> {
     }
 }
 
-// SAFETY: asked of the caller of `new`.
+// SAFETY: `bytes` and `keeper` are from `new` alone, whose caller promises what `Memory` asks for,
+// clause by clause, until the keeper is dropped: with this value, or after `into_keeper` took it
+// out, when no pool and no region has the memory. The range is the same at each call, and outside
+// the value.
 unsafe impl<K: Send + 'static, S: Sharing, P: Protection> Memory for Foreign<K, S, P> {
     type Sharing = S;
     type Protection = P;

@@ -120,7 +120,7 @@ impl<O: Opcode, T> Opcode for Paged<O, T> {
 
     #[inline(always)]
     unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: this function's contract is that of the opcode.
+        // SAFETY: `wr` is writable (this function's contract), which is all that `O` asks for.
         unsafe { self.op.emit(wr) };
     }
 }
