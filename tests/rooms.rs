@@ -1,5 +1,6 @@
-//! The rooms of `src` import one way: each only from those before it, as DESIGN.md lists them. No
-//! compiler sends a user into a room that is not public.
+//! The rooms of `src` import one way: each only from those before it, as DESIGN.md lists them.
+//! Unsafe code is in the rooms that it lists. No compiler sends a user into a room that is not
+//! public.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -79,6 +80,45 @@ fn each_room_imports_only_from_those_below() {
         wrong.extend(above.map(|name| format!("{} names {name}", path.display())));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The paths below `src` that the first column of DESIGN.md's table of unsafe rooms names.
+fn unsafe_rooms() -> Vec<String> {
+    let design = fs::read_to_string("DESIGN.md").unwrap();
+    let (_, section) = design.split_once("\n## The unsafe rooms\n").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().skip_while(|line| !line.starts_with("|---"));
+    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').nth(1).unwrap());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+/// Whether a room is this file, or a folder around it.
+fn is_room_of(room: &str, file: &str) -> bool {
+    if room.ends_with('/') { file.starts_with(room) } else { file == room }
+}
+
+/// DESIGN.md names each file that allows unsafe code, by itself or by its folder, and no others.
+#[test]
+fn the_unsafe_rooms_are_those_of_the_table() {
+    let rooms = unsafe_rooms();
+    assert!(rooms.len() > 10, "{rooms:?}");
+    let mut files = Vec::new();
+    sources(Path::new("src"), &mut files);
+    let opened = files.into_iter().filter(|path| {
+        let is_test = path.to_string_lossy().contains("tests");
+        !is_test && fs::read_to_string(path).unwrap().contains("allow(unsafe_code)")
+    });
+    let inside = |path: PathBuf| path.strip_prefix("src").unwrap().to_str().unwrap().to_owned();
+    let opened: Vec<String> = opened.map(inside).collect();
+    let is_in_table = |file: &&String| rooms.iter().any(|room| is_room_of(room, file));
+    let left_out: Vec<_> = opened.iter().filter(|file| !is_in_table(file)).collect();
+    let is_safe = |room: &&String| !opened.iter().any(|file| is_room_of(room, file));
+    let safe: Vec<_> = rooms.iter().filter(is_safe).collect();
+    assert!(
+        left_out.is_empty() && safe.is_empty(),
+        "not in the table: {left_out:?}; safe: {safe:?}"
+    );
 }
 
 /// What a compiler's message would have a user write: the lines that each `help` shows, unless they

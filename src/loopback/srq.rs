@@ -38,7 +38,7 @@ pub(super) struct MaxOf {
 #[derive(Clone, Copy)]
 pub(super) struct Object(pub(super) NonNull<ibv_srq>);
 
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // a pointer between threads
 // SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
 unsafe impl Send for Object {}
 

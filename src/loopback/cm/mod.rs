@@ -92,7 +92,7 @@ impl Space {
 struct Object(NonNull<rdma_cm_id>);
 
 // SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
-#[allow(unsafe_code)]
+#[allow(unsafe_code)] // a pointer between threads
 unsafe impl Send for Object {}
 
 /// What an id has come to.
