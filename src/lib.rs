@@ -1,9 +1,9 @@
 //! RDMA verbs whose rules are types.
 //!
 //! What a verbs program may not do does not compile; what cannot be known before run time comes
-//! back as a typed error with every buffer accounted for; and what compiles costs no more than the
-//! C that it replaces. The library is libibverbs, with the names of its manual pages in Rust
-//! casing.
+//! back as a typed error with every buffer accounted for; and what compiles costs about what C
+//! costs that makes the same checks. The library is libibverbs, with the names of its manual pages
+//! in Rust casing.
 //!
 //! 1. **Illegal is unwritable.** Transport, state, receive source, opcode, flags, immediate, inline
 //!    size, SGE count, access rights, parents' lifetimes: a wrong combination fails at `cargo

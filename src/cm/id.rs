@@ -339,8 +339,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Moves the id to `channel`, together with its waiting events (`rdma_migrate_id`).
     ///
     /// Requests that wait at a listening id do not come along on Linux (seen on 6.1 to 7.3): nobody
-    /// gets them, and their peers are refused. Who moves a listening id takes its requests before,
-    /// or moves it before it listens (R16.21).
+    /// gets them, and their peers are refused. A program that moves a listening id takes its
+    /// requests before, or moves it before it listens (R16.21).
     ///
     /// # Errors
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also

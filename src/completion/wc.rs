@@ -80,7 +80,8 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     pub fn status(&self) -> Result<(), WcError> {
         match self.wc.success() {
             Some(_) => Ok(()),
-            // In line, and not by `error_of`: who does not look at the error pays nothing for it.
+            // In line, and not by `error_of`: a caller that does not look at the error pays
+            // nothing.
             None => Err(WcError::of(self.wc)),
         }
     }

@@ -121,8 +121,8 @@ pub enum Service {
     XrcTarget {
         /// The reads and atomics of the initiator's that it serves at once.
         responder: ResponderDepth,
-        /// A shared receive queue that work requests may name (R26.1). Who has several tells the
-        /// others in messages.
+        /// A shared receive queue that work requests may name (R26.1). A target with several tells
+        /// its peer the others in messages.
         srq: SrqNum,
     },
 }

@@ -61,7 +61,7 @@
 //! | `personality`, `world` | how devices may differ, and their properties |
 //! | `clock` | the times of completions, and the clock that a test moves |
 //! | `xrc` | XRC domains, and what a target is while it serves |
-//! | `lanes` | thread domains, and who uses what is in one |
+//! | `lanes` | thread domains, and which threads use what is in one |
 //! | `script`, `faults` | injected faults, and their effects |
 //! | `strict` | assertions on what no correct crate does |
 //! | `engine`, `requester`, `responder`, `datagram`, `srd` | the work |

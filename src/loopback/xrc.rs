@@ -56,8 +56,8 @@ impl State {
         Ok(number)
     }
 
-    /// What others have open stays. Who closes it last leaves nothing in it: this counts for all of a
-    /// fabric together, where kernels count for each process.
+    /// What others have open stays. The last to close it leaves nothing in it: this counts for all
+    /// of a fabric together, where kernels count for each process.
     pub(super) fn close_xrcd(&mut self, number: u32) -> Verb {
         self.destroy_fault(None)?;
         let xrcd = self.xrcds.get_mut(&number).ok_or(libc::EINVAL)?;

@@ -39,7 +39,7 @@ const TAG: usize = 1;
 /// - Each list is empty (null), `LOCKED` (only the first one), `CLOSED`, or the first of
 ///   initialised headers without a handle. They are linked where the queue's name is else, ended by
 ///   null, and live as long as this.
-/// - Who put `LOCKED` into `first` has all links, until it stores something else.
+/// - The thread that put `LOCKED` into `first` has all links, until it stores something else.
 pub(crate) struct Free {
     first: AtomicPtr<Header>,
     /// What came home while `first` was locked.
@@ -228,7 +228,8 @@ unsafe fn enter(
 /// The headers of a list.
 ///
 /// # Safety
-/// It is a list as those of `Free` are, whose links nobody changes but who was shown the header.
+/// It is a list as those of `Free` are. A link is changed by nobody but the one to whom its header
+/// was shown.
 unsafe fn each(first: *mut Header) -> impl Iterator<Item = NonNull<Header>> {
     let mut at = NonNull::new(first);
     std::iter::from_fn(move || {

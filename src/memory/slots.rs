@@ -64,7 +64,7 @@ pub(crate) struct Slots<C> {
     count: usize,
     /// The pool's number in the marks of its buffers.
     number: PoolNumber,
-    /// In an arena, who has which bytes.
+    /// In an arena, which bytes each handle has.
     cuts: Option<Cuts>,
     /// All slots from here on have never been taken. It only grows. (Whoever looks for stranded
     /// buffers reads it at any time, also while the memory of this goes: so it is not a part of
@@ -283,8 +283,8 @@ impl<C> Slots<C> {
         slot
     }
 
-    /// Notes that a slot is handed out. Who has the handle later, and whoever takes it back from a
-    /// queue, sees this, too: a handle goes from thread to thread only by what makes writes
+    /// Notes that a slot is handed out. Whoever has the handle later, or takes it back from a
+    /// queue, sees this too: a handle goes from thread to thread only by what makes writes
     /// visible.
     fn note_taken(&self, index: u32) {
         self.untaken.fetch_max(index + 1, Ordering::Relaxed);
@@ -360,7 +360,7 @@ impl<C> Slots<C> {
     /// Counts `parts` of those who are left less, and frees the slots with the last.
     ///
     /// # Safety
-    /// The slots are closed. The parts are the caller's, who uses the slots no more.
+    /// The slots are closed. The parts are the caller's, which uses the slots no more.
     unsafe fn release(this: NonNull<Self>, parts: u64) {
         // SAFETY: the parts are not given up yet, so the slots are there.
         if unsafe { (*this.as_ptr()).left.fetch_sub(parts, Ordering::AcqRel) } == parts {

@@ -1,6 +1,6 @@
 //! Chains on the stack, for the posting macros.
 
-#![allow(unsafe_code)] // emits and posts; who goes on must know how
+#![allow(unsafe_code)] // emits and posts; a macro's expansion is asked to go on rightly
 
 use std::marker::PhantomData;
 use std::ptr;

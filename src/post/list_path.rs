@@ -36,7 +36,8 @@ use crate::work::request::{Found, Slot, Work};
 /// - `'d` is outlived by everything that the work requests borrow.
 pub(crate) struct List<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> {
     pub(super) queue: &'d mut Queue<Q>,
-    /// That of the queue, which the compiler would read again for each work request.
+    /// The address of the queue's counter of completions, a copy: the compiler would load it from
+    /// the queue again for each work request.
     counter: *const Counter,
     seen: u64,
     cursor: Cursor<Q>,
@@ -204,10 +205,9 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         // over this call. SAFETY: the function does not unwind, and what it gives back takes the
         // place of this.
         let queue = unsafe { ptr::read(&self.queue) };
-        let Looked { queue, kept, cursor, result } = out_of_line(|out| {
-            // SAFETY: the list's slots; `out` is writable.
-            unsafe { look_through(queue, first, n, G, found, entry, out) }
-        });
+        // SAFETY: the list's slots; `out` is writable, and written.
+        let Looked { queue, kept, cursor, result } =
+            unsafe { out_of_line(|out| look_through(queue, first, n, G, found, entry, out)) };
         // SAFETY: the place is written over, not dropped.
         unsafe { ptr::write(&mut self.queue, queue) };
         (self.at, self.count, self.cursor) = (self.slots.wrapping_add(kept as usize), kept, cursor);
@@ -230,8 +230,9 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         // SAFETY: what is left behind has no entries, and a list is put in its place.
         let list = unsafe { ptr::read(self) };
         (self.at, self.count, self.cursor, self.seen) = (slots, 0, cursor, 0);
-        // SAFETY: `out` is writable; the rest is the contract of `push`.
-        let (list, result) = out_of_line(|out| unsafe { push_each(list, wrs, out) });
+        // SAFETY: the queue may have each of `wrs`, with at most `G` elements, and what it borrows
+        // outlives `'d` (this function's contract). `out` is writable, and written.
+        let (list, result) = unsafe { out_of_line(|out| push_each(list, wrs, out)) };
         // SAFETY: the list that is written over has no entries.
         unsafe { ptr::write(self, ManuallyDrop::into_inner(list)) };
         // Unchanged; restated for the optimiser.

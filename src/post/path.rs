@@ -233,8 +233,9 @@ pub(super) unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     known: Option<L>,
 ) -> Posted<Q> {
     let refused = |queue, first, bad, errno| {
-        // SAFETY: the device said from where on it did not take the list, which is still there.
-        Err(out_of_line(|to| unsafe { refused_by_device(queue, n, first, bad, errno, to) }))
+        // SAFETY: the device said from where on it did not take the list, which is still there. The
+        // error is written.
+        Err(unsafe { out_of_line(|to| refused_by_device(queue, n, first, bad, errno, to)) })
     };
     let mut room = MaybeUninit::<L::Room<Q::Wr>>::uninit();
     // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now. What

@@ -171,8 +171,8 @@ impl<P: Profile> Kind for Sends<P> {
 /// The queue pair is live, and the work request emitted.
 #[cold]
 unsafe fn is_rdma_on_srd(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> bool {
-    // SAFETY: who made the live queue pair wrote its type, and who emitted the work request its
-    // opcode.
+    // SAFETY: the queue pair is live, and its type was written at creation. The work request is
+    // emitted, so its opcode was written (this function's contract).
     let (qp_type, code) = unsafe { ((*qp).qp_type, (*wr).opcode) };
     qp_type == ibv_qp_type::IBV_QPT_DRIVER && opcode::is_rdma(code)
 }

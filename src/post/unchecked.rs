@@ -117,8 +117,8 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         };
         match code {
             0 => Ok(()),
-            // SAFETY: the list is still there.
-            errno => Err(out_of_line(|out| unsafe { raw_error(first, bad, errno, out) })),
+            // SAFETY: the list is still there, and `out` is written.
+            errno => Err(unsafe { out_of_line(|out| raw_error(first, bad, errno, out)) }),
         }
     }
 }

@@ -59,8 +59,8 @@ impl Fabric {
     }
 
     /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
-    /// pulled, or makes it hear them again. Who asks it, or waits for its answer, is told at once
-    /// that the time is over. Returns false if the device is not of this fabric.
+    /// pulled, or makes it hear them again. A call that asks it, or waits for its answer, is told
+    /// at once that the time is over. Returns false if the device is not of this fabric.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};

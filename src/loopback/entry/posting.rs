@@ -282,7 +282,7 @@ unsafe extern "C" fn set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
 /// # Safety
 /// `qp` is live, and used by one caller.
 unsafe fn set(qp: *mut ibv_qp_ex, sges: Vec<ibv_sge>, inline: Option<Vec<Vec<u8>>>) {
-    // SAFETY: `qp` is live, and who sets has the work request alone (this function's contract).
+    // SAFETY: `qp` is live, and the caller builds on it alone (this function's contract).
     let Some(last) = (unsafe { last(qp) }) else { return };
     if mem::replace(&mut last.has_data, true) {
         broken("a work request has its data, or takes none");

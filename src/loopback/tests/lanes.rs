@@ -1,4 +1,5 @@
-//! Thread domains: what they are joined to, who may use what is in one, and who has none.
+//! Thread domains: what they are joined to, which threads may use what is in one, and which devices
+//! have none.
 
 use super::*;
 use crate::loopback::Personality;

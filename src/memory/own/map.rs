@@ -200,8 +200,9 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours (invariant), and is unmapped once. Nothing uses it: who lends
-        // its bytes to a device drops this value later.
+        // SAFETY: the mapping is ours (invariant), and is unmapped once. Nothing uses it: a
+        // region or pool that lends its bytes to a device drops this value after the region is
+        // gone.
         let code = unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
         debug_assert_eq!(code, 0, "munmap: errno {}", errno());
     }

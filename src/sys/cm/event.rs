@@ -128,7 +128,7 @@ mod tests {
         copied
     }
 
-    /// Whoever takes the event: who asks the id later knows of it.
+    /// Whichever channel the event is taken from, a thread that asks the id later knows of it.
     #[test]
     fn the_end_is_noted_where_its_event_is_taken() {
         use raw::rdma_cm_event_type::{RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED};

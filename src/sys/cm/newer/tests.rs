@@ -73,7 +73,7 @@ fn options_of_connections_reach_c_as_they_are() {
     assert_eq!(seen(), ["id 3, set 0x15b3, 0x10, 0", "id 3, get", "id 3, reject no"]);
     ANSWER.set(-1);
     assert_eq!(with(ALL, all), (Err(libc::EPERM), Err(libc::EPERM), Err(libc::EPERM)));
-    // A library without them: who asks what the peer offered learns that it offered nothing.
+    // A library without them: a question for what the peer offered is answered with nothing.
     let none = with(Symbols::default(), all);
     assert_eq!(none, (Err(libc::ENOSYS), Ok(None), Err(libc::ENOSYS)));
 }
