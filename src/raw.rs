@@ -4,7 +4,9 @@
 //! [`AsRaw`] gives the handle of each object. `from_raw` of [`Context`] and [`ProtectionDomain`],
 //! [`region_from_raw`](ProtectionDomain::region_from_raw) and
 //! [`qp_from_raw`](ProtectionDomain::qp_from_raw), take what was made elsewhere. The types of C
-//! are here; with the feature `rdma-sys` they are that crate's.
+//! are here; with the feature `rdma-sys` they are that crate's. That feature misses device memory,
+//! whose handle is this crate's `ibv_dm` all the same (cast it), and what has no handle here:
+//! memory windows, domains of XRC, and the ids and channels of rdma_cm.
 //!
 //! C code has opened a device and allocated a domain; this program works beside it:
 //!

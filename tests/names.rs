@@ -22,6 +22,8 @@ pub mod all {
     pub use proverbs::state::*;
     pub use proverbs::transport::*;
     pub use proverbs::wr::*;
+    // The root as well: programs write `use proverbs::{cm::*, *}`.
+    pub use proverbs::*;
 }
 
 /// What std's prelude has is still itself beside the crate's, and so are the names that std's own

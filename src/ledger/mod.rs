@@ -113,6 +113,7 @@ pub trait Commit {
 
     /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
     /// known. Else nothing changes, and `look_and_spend` has the last word.
+    #[must_use]
     fn spend(&mut self, n: u32) -> bool;
 
     /// A list begins: its buffers name the queue before it is posted.
@@ -141,6 +142,7 @@ pub trait Ledger<E: Entry>: Commit + Sized {
 
     /// Takes room for `n` work requests, which are the device's then, after a look at what has
     /// completed: no means that they do not fit.
+    #[must_use]
     fn look_and_spend(&mut self, n: u32) -> bool;
 
     /// How many work requests fit, after a look at what has completed. (`extern "C"` for its
