@@ -11,6 +11,12 @@ const HEAD: &str = "# What of the C API is here
 Made by `cargo xtask coverage` from `tests/coverage.toml`, which it holds against the installed
 headers, the newest that Debian has, and the public items of this crate. The counts are without
 rsocket.h.
+
+What no software device has (neither Soft-RoCE nor siw nor this crate's own) is left out, since no
+test could run it. Of congestion no field is in these headers: hnsdv.h, of one provider, has the
+algorithm of a queue pair, and the kernel has the counters (`hw_counters` of sysfs). What a program
+sets by verbs is here: the ECN bits are in `device::GlobalRoute` (`traffic_class`), the rate is
+`QueuePair::limit_rate`, and the vendor's options are `QueuePair::set_ece`.
 ";
 
 /// Sockets over rdma_cm, which are counted apart: another interface, all of it or nothing.
