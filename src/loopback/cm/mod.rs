@@ -91,8 +91,8 @@ impl Space {
 #[derive(Clone, Copy)]
 struct Object(NonNull<rdma_cm_id>);
 
-// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
 #[allow(unsafe_code)] // a pointer between threads
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
 unsafe impl Send for Object {}
 
 /// What an id has come to.
