@@ -6,7 +6,7 @@ use proverbs::bounded::OutOfRange;
 use proverbs::completion::WcError;
 use proverbs::endpoint::*;
 use proverbs::memory::*;
-use proverbs::post::RawPostError;
+use proverbs::post::{PostErrorKind, RawPostError};
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
 
@@ -144,7 +144,7 @@ fn messages_say_what_to_do() {
     };
     said(
         &full,
-        "ibv_post_send: work request 0: queue full: 1 work requests exceed the 0 that fit (post what there is, \
+        "ibv_post_send: work request 0: queue full: 1 work request exceeds the 0 that fit (post what there is, \
          and poll: what is done makes room)",
     );
     said(
@@ -164,6 +164,152 @@ fn messages_say_what_to_do() {
     let refused = pd.create_pool(usize::MAX, 8).unwrap_err().to_string();
     assert!(refused.starts_with("ibv_reg_mr: "), "{refused}");
     assert!(!refused.contains("count"), "ibv_reg_mr has no count: {refused}");
+}
+
+/// Each reason of a refused post: what was asked, what is possible, and what to do next.
+#[test]
+fn a_refused_post_says_what_to_do() {
+    use PostErrorKind::*;
+    let said = |kind: PostErrorKind, text: &str| assert_eq!(kind.to_string(), text, "{kind:?}");
+    said(
+        QueueFull { asked: 2, room: 1 },
+        "queue full: 2 work requests exceed the 1 that fit (post what there is, and poll: what is \
+         done makes room)",
+    );
+    said(
+        InlineTooLong { asked: 17, max: 16 },
+        "an inline payload of 17 bytes exceeds the queue pair's max_inline of 16 (ask for more in \
+         the profile, or send from a buffer)",
+    );
+    said(
+        TooManySge { asked: 5, max: 4 },
+        "a list of 5 buffers exceeds the 4 elements of a work request (ask for more in the profile \
+         and in a list's slots, or post it in parts)",
+    );
+    said(
+        ExceedsMessage { asked: 9000, max: 4096 },
+        "a message of 9000 bytes exceeds the port's max_msg_sz of 4096 (send it in parts)",
+    );
+    said(
+        ExceedsMtu { asked: 1025, max: 1024 },
+        "a UD message of 1025 bytes exceeds the active MTU of 1024 (send it in parts, or on RC)",
+    );
+    said(
+        ExceedsSlice { asked: 9, max: 8 },
+        "an RDMA WRITE of 9 bytes exceeds the remote slice of 8 (write fewer, or have the peer \
+         offer a longer slice)",
+    );
+    said(
+        ExceedsBuffers { asked: 257, max: 256 },
+        "an RDMA READ of a slice of 257 bytes exceeds the 256 of its buffers (read a part of the \
+         slice, or into more)",
+    );
+    said(
+        AtomicExceedsBuffer { max: 3 },
+        "the 8 bytes that an atomic returns exceed its buffer, which was narrowed to 3 (widen it, \
+         or take another)",
+    );
+    said(
+        PdMismatch,
+        "a buffer belongs to another protection domain than the queue (take one of a pool of the \
+         queue's domain)",
+    );
+    said(
+        ForeignPool,
+        "a buffer belongs to a pool that the shared receive queue does not use (take one of the \
+         pool that the queue was made with)",
+    );
+    said(
+        NoBuffer,
+        "a receive of a shared receive queue needs a buffer (take one of the pool that the queue \
+         was made with)",
+    );
+    said(
+        UnknownAddressHandle,
+        "the address handle was removed, or belongs to another queue pair (add one to this queue \
+         pair by `add_address_handle`)",
+    );
+    said(
+        ForeignWindow,
+        "the memory window was allocated for another queue pair, or this one was reset since \
+         (allocate one by `alloc_mw` of this queue pair)",
+    );
+    said(
+        Poisoned,
+        "an earlier post had no known outcome, or the device did not take the error state: reset \
+         or destroy the queue pair first",
+    );
+    said(
+        OutcomeUnknown { errno: 5 },
+        "EIO: Input/output error (no bad_wr: every entry stays with the device)",
+    );
+    said(
+        NotOnIwarp,
+        "EINVAL: Invalid argument (the device speaks iWARP, which has neither immediates nor \
+         atomics: send a message in their place (R24.4))",
+    );
+    said(Refused { errno: 12 }, "ENOMEM: Cannot allocate memory");
+    let raw = |verb, bad_wr| RawPostError { verb, errno: 12, bad_wr }.to_string();
+    assert_eq!(
+        raw("ibv_post_send", Some(2)),
+        "ibv_post_send: work request 2: ENOMEM: Cannot allocate memory"
+    );
+    assert_eq!(
+        raw("ibv_post_recv", None),
+        "ibv_post_recv: ENOMEM: Cannot allocate memory (no bad_wr: all of them may be with the \
+         device)"
+    );
+}
+
+/// The buffer of an atomic that was narrowed is told as that, and a list's length in full.
+#[test]
+fn a_refusal_names_what_was_posted() {
+    profile! { Lists { entry: BufList, max_send_sge: 2 } }
+    let ends = proverbs::loopback::pair_of::<Lists>().unwrap();
+    let (mut a, pool) = (ends.a, ends.pool);
+    let three: BufList = (0..3).filter_map(|_| pool.take()).collect();
+    let refused = a.post_send(wr::Send::new(three)).unwrap_err();
+    assert!(
+        refused.to_string().contains("a list of 3 buffers exceeds the 2 elements"),
+        "{refused}"
+    );
+
+    let ends = proverbs::loopback::pair().unwrap();
+    let (mut a, pool, pd) = (ends.a, ends.pool, ends.pd);
+    let region = pd.register::<RemoteAll>(8).unwrap();
+    let mut buf = pool.take().unwrap();
+    buf.narrow(..3).unwrap();
+    let cell = region.remote().atomic(0).unwrap();
+    let refused = a.post_send(wr::FetchAndAdd::new(buf, cell, 1)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "ibv_post_send: work request 0: the 8 bytes that an atomic returns exceed its buffer, which \
+         was narrowed to 3 (widen it, or take another)"
+    );
+}
+
+/// Why a peer rejects, as a program reads it.
+#[test]
+#[cfg(feature = "cm")]
+fn a_rejection_is_told_in_words() {
+    use proverbs::cm::{CmId, ConnParam, Tcp};
+    let within = std::time::Duration::from_secs(5);
+    let fabric = proverbs::loopback::Fabric::new();
+    let _device = fabric.open_device();
+    let id = CmId::<Tcp, _>::on(&fabric).unwrap();
+    let taken = CmId::<Tcp, _>::on(&fabric).unwrap();
+    let taken = taken.bind_addr("10.0.0.1:7471".parse().unwrap()).unwrap();
+    let id = id.resolve_addr(taken.local_addr().unwrap(), within).unwrap();
+    let id = id.resolve_route(within).unwrap();
+    let (context, pd) = (id.context().unwrap(), id.pd().unwrap());
+    let cq: CompletionQueue = context.create_cq(4).unwrap();
+    let depth = Depth { send: 1, recv: 1 };
+    let qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth).unwrap();
+    let refused = id.connect(qp, &ConnParam::default(), within).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "rdma_connect: rejected with reason 8 (nobody listens there), 148 bytes of private data"
+    );
 }
 
 /// An address that is of no RDMA device: the message names the one to take.

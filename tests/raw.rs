@@ -124,7 +124,7 @@ fn a_refusal_names_its_work_request() {
             break error;
         }
     };
-    assert_eq!(error, RawPostError { errno: 12, bad_wr: Some(0) });
+    assert_eq!(error, RawPostError { verb: "ibv_post_send", errno: 12, bad_wr: Some(0) });
     drop(a);
 }
 

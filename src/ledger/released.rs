@@ -7,6 +7,7 @@ use std::fmt;
 use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
+use crate::work::refusal::WorkRequests;
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order:
 /// the iterator of [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
@@ -190,6 +191,6 @@ fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {
 
 impl<E: Entry> fmt::Debug for Released<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Released({} work requests)", self.left)
+        write!(f, "Released({})", WorkRequests(self.left))
     }
 }

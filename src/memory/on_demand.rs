@@ -17,7 +17,7 @@ use crate::memory::remote::{OutOfBounds, RemoteSlice};
 use crate::memory::rights::{Access, Includes, Remote};
 use crate::sys::memory::{FLUSH, advice};
 use crate::sys::types::ibv_sge;
-use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::error::{Errno, Error, ErrorKind, Refused};
 use crate::terms::transport::Transport;
 
 const REGISTER: &str = "ibv_reg_mr";
@@ -241,8 +241,8 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
         match region.advise(advice.to_c(), flags, &mut list) {
             0 => Ok(()),
             errno @ (libc::EOPNOTSUPP | libc::ENOSYS) => {
-                let lacks =
-                    format!("this device or its library has no such advice (errno {errno})");
+                let why = Errno(errno);
+                let lacks = format!("this device or its library has no such advice ({why})");
                 let instead = "leave it out: pages come when they are touched";
                 let asked = asked();
                 Err(Error::new(ADVISE, ErrorKind::Unsupported { asked, lacks, instead }))

@@ -22,6 +22,7 @@ use crate::work::address::Address;
 use crate::work::data::{Data, Fits};
 use crate::work::limits::{Max, Sges};
 use crate::work::recv::Recv;
+use crate::work::refusal::WorkRequests;
 use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 
 /// What both kinds of slots are besides.
@@ -350,7 +351,7 @@ where
     P::Entry: Owned,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SendList({} work requests)", self.len())
+        write!(f, "SendList({})", WorkRequests(self.len() as u32))
     }
 }
 
@@ -359,6 +360,6 @@ where
     P::Entry: Owned,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RecvList({} work requests)", self.len())
+        write!(f, "RecvList({})", WorkRequests(self.len() as u32))
     }
 }

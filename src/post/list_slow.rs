@@ -42,7 +42,7 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
     wr: *mut Q::Wr,
     slot_sges: usize,
 ) -> Option<PostErrorKind> {
-    let mut faults = Faults { bits: found.faults, too_long: None, inline: 0 };
+    let mut faults = Faults::of(found);
     // SAFETY: the work request is emitted and entered, and its entry the caller's.
     unsafe {
         look_at(queue, found, i, wr, &mut faults);

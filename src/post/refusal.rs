@@ -131,7 +131,7 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 ///
 /// let three: BufList = (0..3).filter_map(|_| pool.take()).collect();
 /// let error = a.post_send(wr::Send::new(three)).unwrap_err();
-/// assert_eq!((error.kind(), error.accepted()), (PostErrorKind::TooManySge { max: 2 }, 0));
+/// assert_eq!((error.kind(), error.accepted()), (PostErrorKind::TooManySge { asked: 3, max: 2 }, 0));
 /// let back: Vec<BufList> = error.into_rejected().collect();
 /// assert_eq!((back.len(), back[0].len()), (1, 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -159,7 +159,7 @@ pub(super) unsafe fn word_of<Q: Kind>(queue: &Queue<Q>, i: u32, wr: *mut Q::Wr) 
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
 unsafe fn look_at_list<Q: Kind>(queue: &Queue<Q>, found: Found, first: *mut Q::Wr) -> Faults {
-    let mut faults = Faults { bits: found.faults, too_long: None, inline: 0 };
+    let mut faults = Faults::of(found);
     if found.is_open() {
         // SAFETY: the list is emitted, and the caller's.
         unsafe {
@@ -186,18 +186,24 @@ pub(super) unsafe fn look_at<Q: Kind>(
     let word = unsafe { word_of(queue, i, wr) };
     let is_strange = found.is_strange() && word != 0;
     let mut too_short = None;
-    if is_strange {
+    if is_strange || faults.bits & fault::SGE != 0 && word != 0 {
         // SAFETY: the word is that of an entry that the caller has, and keeps.
         let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
+        let mut sges = 0;
         entry.each_header(&mut |header| {
+            sges += 1;
+            if !is_strange {
+                return;
+            }
             // SAFETY: the queue's books outlive its ledger.
             faults.bits |= unsafe { why_strange(queue, header) };
-            let (asked, max) = (header.len().into(), header.capacity().into());
-            if asked > max {
+            if header.len() > header.capacity() {
                 // An atomic's 8 bytes.
-                too_short = Some(PostErrorKind::ExceedsBuffers { asked, max });
+                let max = header.capacity().into();
+                too_short = Some(PostErrorKind::AtomicExceedsBuffer { max });
             }
         });
+        faults.sges = faults.sges.max(sges);
     }
     // SAFETY: it is emitted.
     let (too_long, inline) = unsafe { (Q::measure(queue, wr, is_strange), Q::inline_bytes(wr)) };

@@ -10,7 +10,7 @@ use crate::memory::entry::Raw;
 use crate::post::bump::bump;
 use crate::post::chain::Post;
 use crate::post::queue::Kind;
-use crate::sys::data::{Link, Verb, head};
+use crate::sys::data::{Verb, head};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::Errno;
 use crate::terms::transport::Transport;
@@ -24,11 +24,13 @@ use crate::work::request::{Slot, Work};
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::post::RawPostError;
-/// let error = RawPostError { errno: 12, bad_wr: Some(2) };
-/// assert!(error.to_string().starts_with("post: work request 2: ENOMEM"));
+/// let error = RawPostError { verb: "ibv_post_send", errno: 12, bad_wr: Some(2) };
+/// assert!(error.to_string().starts_with("ibv_post_send: work request 2: ENOMEM"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawPostError {
+    /// The verb, as C names it.
+    pub verb: &'static str,
     /// The errno.
     pub errno: i32,
     /// The index of C's `bad_wr`: those before it were accepted. `None` if the device did not say;
@@ -39,8 +41,15 @@ pub struct RawPostError {
 impl fmt::Display for RawPostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bad_wr {
-            Some(index) => write!(f, "post: work request {index}: {}", Errno(self.errno)),
-            None => write!(f, "post: {} (no bad_wr)", Errno(self.errno)),
+            Some(index) => {
+                write!(f, "{}: work request {index}: {}", self.verb, Errno(self.errno))
+            }
+            None => write!(
+                f,
+                "{}: {} (no bad_wr: all of them may be with the device)",
+                self.verb,
+                Errno(self.errno)
+            ),
         }
     }
 }
@@ -118,7 +127,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         match code {
             0 => Ok(()),
             // SAFETY: the list is still there, and `out` is written.
-            errno => Err(unsafe { out_of_line(|out| raw_error(first, bad, errno, out)) }),
+            errno => Err(unsafe { out_of_line(|out| raw_error::<Q>(first, bad, errno, out)) }),
         }
     }
 }
@@ -127,15 +136,15 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
 /// `first` is a valid list, `out` writable.
 #[cold]
 #[inline(never)]
-unsafe extern "C" fn raw_error<W: Link>(
-    first: *mut W,
-    bad: *mut W,
+unsafe extern "C" fn raw_error<Q: Kind>(
+    first: *mut Q::Wr,
+    bad: *mut Q::Wr,
     errno: i32,
     out: *mut RawPostError,
 ) {
     // SAFETY: the list is valid, and `out` the caller's.
     unsafe {
         let bad_wr = index_of(first, bad).map(|index| index as usize);
-        out.write(RawPostError { errno, bad_wr });
+        out.write(RawPostError { verb: Q::VERB, errno, bad_wr });
     }
 }

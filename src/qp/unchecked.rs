@@ -6,6 +6,7 @@
 use crate::memory::entry::Raw;
 use crate::post::chain::{RecvPost, SendPost};
 use crate::post::list::SendSlots;
+use crate::post::queue::{Kind, Sends};
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
@@ -120,7 +121,11 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<SGES>, P::MaxInline>,
     {
         if n > N {
-            return Err(RawPostError { errno: libc::ENOMEM, bad_wr: Some(0) });
+            return Err(RawPostError {
+                verb: Sends::<P>::VERB,
+                errno: libc::ENOMEM,
+                bad_wr: Some(0),
+            });
         }
         if n == 0 {
             return Ok(());

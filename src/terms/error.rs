@@ -94,8 +94,9 @@ pub enum ErrorKind {
     Protocol(&'static str),
     /// The peer rejected the connection request.
     Rejected {
-        /// The reason of the connection manager's REJ message: 28 if the peer's program refused, 8
-        /// if no program listens; on UDP the status of the answer.
+        /// The reason of the connection manager's REJ message, as the InfiniBand specification
+        /// numbers them: 28 if the peer's program refused, 8 if no program listens. On iWARP a
+        /// negative errno.
         reason: i32,
         /// The data that the peer's program sent with it, perhaps padded with zeroes.
         private_data: Vec<u8>,
@@ -257,12 +258,12 @@ impl fmt::Display for Error {
             ErrorKind::NotFound(what) => f.write_str(what),
             ErrorKind::Protocol(what) => f.write_str(what),
             ErrorKind::Rejected { reason, private_data } => {
-                let why = match reason {
-                    8 => "nobody listens there",
-                    28 => "the peer's program refused",
-                    _ => "see the REJ reasons of the InfiniBand connection manager",
-                };
                 let bytes = private_data.len();
+                if *reason < 0 {
+                    let why = Errno(reason.saturating_neg());
+                    return write!(f, "rejected ({why}), {bytes} bytes of private data");
+                }
+                let why = rej_reason(*reason);
                 write!(f, "rejected with reason {reason} ({why}), {bytes} bytes of private data")
             }
             ErrorKind::Cm { event, status } if *status < 0 => {
@@ -291,6 +292,41 @@ impl fmt::Display for Error {
             ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
             ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
         }
+    }
+}
+
+/// The meaning of a REJ message's reason (InfiniBand Architecture Specification, volume 1, the table
+/// of rejection reasons in the chapter about communication management).
+fn rej_reason(reason: i32) -> &'static str {
+    match reason {
+        1 => "the peer has no queue pair left",
+        2 => "the peer has no end-to-end context left",
+        3 => "the peer lacks resources",
+        4 => "a message of the handshake did not come in time: try again",
+        5 => "the peer does not support such a request",
+        6 => "the peer knows no connection of this communication ID",
+        7 => "the peer knows no instance of this communication ID",
+        8 => "nobody listens there",
+        9 => "the peer's service has another transport",
+        10 => "stale connection: the peer still has one with this queue pair number, try again",
+        11 => "the peer has no such reliable datagram channel",
+        12 | 18 => "the peer does not take this GID",
+        13 | 19 => "the peer does not take this LID",
+        14 | 20 => "the peer does not take this service level",
+        15 | 21 => "the peer does not take this traffic class",
+        16 | 22 => "the peer does not take this hop limit",
+        17 | 23 => "the peer does not take this packet rate",
+        24 => "ask the connection manager and the port that the private data names",
+        25 => "ask for the port that the private data names",
+        26 => "the peer does not take this path MTU",
+        27 => "the peer serves fewer reads and atomics at once",
+        28 => "the peer's program refused",
+        29 => "the peer does not take this RNR retry count",
+        30 => "two requests have the same communication ID",
+        31 => "the peer speaks another version",
+        32 | 33 => "the peer does not take this flow label",
+        35 => "the peer does not support an option of the vendor's",
+        _ => "see the REJ reasons of the InfiniBand connection manager",
     }
 }
 
@@ -406,6 +442,41 @@ mod tests {
         let text = e.to_string();
         assert!(text.starts_with("ibv_create_ah: EINVAL: "), "{text}");
         assert!(text.ends_with(" (sgid_index 9)"), "{text}");
+    }
+
+    /// Each reason of the specification's table has words; an errno of iWARP has its own.
+    #[test]
+    fn a_rejection_says_why_in_words() {
+        let said = |reason, private_data| {
+            let kind = ErrorKind::Rejected { reason, private_data };
+            Error::new("rdma_connect", kind).to_string()
+        };
+        assert_eq!(
+            said(4, vec![]),
+            "rdma_connect: rejected with reason 4 (a message of the handshake did not come in time: \
+             try again), 0 bytes of private data"
+        );
+        assert_eq!(
+            said(8, vec![]),
+            "rdma_connect: rejected with reason 8 (nobody listens there), 0 bytes of private data"
+        );
+        assert_eq!(
+            said(10, vec![]),
+            "rdma_connect: rejected with reason 10 (stale connection: the peer still has one with \
+             this queue pair number, try again), 0 bytes of private data"
+        );
+        assert_eq!(
+            said(28, vec![1, 2]),
+            "rdma_connect: rejected with reason 28 (the peer's program refused), 2 bytes of private \
+             data"
+        );
+        assert_eq!(
+            said(-libc::ECONNRESET, vec![]),
+            "rdma_connect: rejected (ECONNRESET: Connection reset by peer), 0 bytes of private data"
+        );
+        let unknown = rej_reason(34);
+        assert_eq!(unknown, "see the REJ reasons of the InfiniBand connection manager");
+        assert!((1..=33).all(|reason| rej_reason(reason) != unknown));
     }
 
     /// A refusal has the source of its error: it stands for it in a chain of errors.

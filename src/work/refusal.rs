@@ -23,6 +23,16 @@ pub(crate) mod fault {
     pub const WINDOW: u32 = 128;
 }
 
+/// So many work requests, in words.
+pub(crate) struct WorkRequests(pub u32);
+
+impl fmt::Display for WorkRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.0 == 1 { "" } else { "s" };
+        write!(f, "{} work request{s}", self.0)
+    }
+}
+
 /// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3), R9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -41,8 +51,11 @@ pub enum PostErrorKind {
         /// The most that fits, bytes.
         max: u32,
     },
-    /// A run-time list of buffers exceeds the queue's SGE limit (R3.1).
+    /// A run-time list of buffers exceeds the SGE limit of the queue, or of the slots of a list
+    /// (R3.1).
     TooManySge {
+        /// Buffers in the list.
+        asked: u32,
         /// The most that fits.
         max: u32,
     },
@@ -67,12 +80,16 @@ pub enum PostErrorKind {
         /// The length of the slice, bytes.
         max: u64,
     },
-    /// An RDMA READ brings a remote slice that is longer than what its buffers take, or the buffer
-    /// of an atomic was narrowed to fewer than 8 bytes (R4.1).
+    /// An RDMA READ brings a remote slice that is longer than what its buffers take.
     ExceedsBuffers {
-        /// The length of the slice, bytes; 2^32 - 2 also stands for more. 8 for an atomic.
+        /// The length of the slice, bytes; 2^32 - 2 also stands for more.
         asked: u64,
         /// What the buffers take together, bytes.
+        max: u64,
+    },
+    /// An atomic returns 8 bytes, and its buffer was narrowed to fewer (R4.1).
+    AtomicExceedsBuffer {
+        /// What the buffer takes, bytes.
         max: u64,
     },
     /// A buffer belongs to another protection domain than the queue (R6.8).
@@ -109,10 +126,11 @@ impl fmt::Display for PostErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             PostErrorKind::QueueFull { asked, room } => {
+                let (asked, exceed) = (WorkRequests(asked), if asked == 1 { "exceeds" } else { "exceed" });
                 write!(
                     f,
-                    "queue full: {asked} work requests exceed the {room} that fit (post what there \
-                     is, and poll: what is done makes room)"
+                    "queue full: {asked} {exceed} the {room} that fit (post what there is, and \
+                     poll: what is done makes room)"
                 )
             }
             PostErrorKind::InlineTooLong { asked, max } => {
@@ -122,38 +140,55 @@ impl fmt::Display for PostErrorKind {
                      (ask for more in the profile, or send from a buffer)"
                 )
             }
-            PostErrorKind::TooManySge { max } => {
-                write!(f, "scatter/gather list exceeds the queue's {max} elements")
-            }
-            PostErrorKind::ExceedsMessage { asked, max } => {
-                write!(f, "a message of {asked} bytes exceeds the port's max_msg_sz of {max}")
-            }
-            PostErrorKind::ExceedsMtu { asked, max } => {
-                write!(f, "a UD message of {asked} bytes exceeds the active MTU of {max}")
-            }
-            PostErrorKind::ExceedsSlice { asked, max } => {
-                write!(f, "an RDMA WRITE of {asked} bytes exceeds the remote slice of {max}")
-            }
-            PostErrorKind::ExceedsBuffers { asked, max } => {
-                write!(
-                    f,
-                    "an RDMA READ of a slice of {asked} bytes exceeds the {max} of its buffers"
-                )
-            }
-            PostErrorKind::PdMismatch => {
-                f.write_str("a buffer belongs to another protection domain than the queue")
-            }
-            PostErrorKind::ForeignPool => {
-                f.write_str("a buffer belongs to a pool that the shared receive queue does not use")
-            }
-            PostErrorKind::NoBuffer => {
-                f.write_str("a receive of a shared receive queue needs a buffer")
-            }
-            PostErrorKind::UnknownAddressHandle => {
-                f.write_str("the address handle was removed, or belongs to another queue pair")
-            }
+            PostErrorKind::TooManySge { asked, max } => write!(
+                f,
+                "a list of {asked} buffers exceeds the {max} elements of a work request (ask for \
+                 more in the profile and in a list's slots, or post it in parts)"
+            ),
+            PostErrorKind::ExceedsMessage { asked, max } => write!(
+                f,
+                "a message of {asked} bytes exceeds the port's max_msg_sz of {max} (send it in \
+                 parts)"
+            ),
+            PostErrorKind::ExceedsMtu { asked, max } => write!(
+                f,
+                "a UD message of {asked} bytes exceeds the active MTU of {max} (send it in parts, \
+                 or on RC)"
+            ),
+            PostErrorKind::ExceedsSlice { asked, max } => write!(
+                f,
+                "an RDMA WRITE of {asked} bytes exceeds the remote slice of {max} (write fewer, or \
+                 have the peer offer a longer slice)"
+            ),
+            PostErrorKind::ExceedsBuffers { asked, max } => write!(
+                f,
+                "an RDMA READ of a slice of {asked} bytes exceeds the {max} of its buffers (read a \
+                 part of the slice, or into more)"
+            ),
+            PostErrorKind::AtomicExceedsBuffer { max } => write!(
+                f,
+                "the 8 bytes that an atomic returns exceed its buffer, which was narrowed to {max} \
+                 (widen it, or take another)"
+            ),
+            PostErrorKind::PdMismatch => f.write_str(
+                "a buffer belongs to another protection domain than the queue (take one of a pool \
+                 of the queue's domain)",
+            ),
+            PostErrorKind::ForeignPool => f.write_str(
+                "a buffer belongs to a pool that the shared receive queue does not use (take one of \
+                 the pool that the queue was made with)",
+            ),
+            PostErrorKind::NoBuffer => f.write_str(
+                "a receive of a shared receive queue needs a buffer (take one of the pool that the \
+                 queue was made with)",
+            ),
+            PostErrorKind::UnknownAddressHandle => f.write_str(
+                "the address handle was removed, or belongs to another queue pair (add one to this \
+                 queue pair by `add_address_handle`)",
+            ),
             PostErrorKind::ForeignWindow => f.write_str(
-                "the memory window was allocated for another queue pair, or this one was reset since",
+                "the memory window was allocated for another queue pair, or this one was reset \
+                 since (allocate one by `alloc_mw` of this queue pair)",
             ),
             PostErrorKind::Poisoned => f.write_str(
                 "an earlier post had no known outcome, or the device did not take the error state: \
@@ -184,7 +219,7 @@ impl Found {
 
     /// Whether cold code finds out more than what was noted.
     pub(crate) fn is_open(self) -> bool {
-        self.is_strange() || self.faults & (fault::BEYOND | fault::INLINE) != 0
+        self.is_strange() || self.faults & (fault::BEYOND | fault::INLINE | fault::SGE) != 0
     }
 }
 
@@ -196,9 +231,16 @@ pub(crate) struct Faults {
     pub too_long: Option<PostErrorKind>,
     /// The longest inline payload, bytes.
     pub inline: u64,
+    /// The longest list of buffers, if there is one that is too long.
+    pub sges: u32,
 }
 
 impl Faults {
+    /// What was noted.
+    pub fn of(found: Found) -> Self {
+        Faults { bits: found.faults, too_long: None, inline: 0, sges: 0 }
+    }
+
     /// The first of it, `None` if all is well; the limits are those of the queue.
     pub fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
         Some(match self.bits {
@@ -207,7 +249,8 @@ impl Faults {
                 PostErrorKind::InlineTooLong { asked: self.inline, max: max_inline }
             }
             f if f & fault::SGE != 0 => {
-                PostErrorKind::TooManySge { max: max_sge.min(MAX_LIST as u32) }
+                let max = max_sge.min(MAX_LIST as u32);
+                PostErrorKind::TooManySge { asked: self.sges, max }
             }
             f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
             f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,

@@ -145,7 +145,7 @@ fn a_buffer_too_short_for_an_atomic() {
     let mut short = arena.take(64).unwrap();
     let mut behind = short.split_off(3).unwrap();
     behind[..].fill(9);
-    let refused = PostErrorKind::ExceedsBuffers { asked: 8, max: 3 };
+    let refused = PostErrorKind::AtomicExceedsBuffer { max: 3 };
     let is_short = |buf: Buf| {
         assert_eq!((buf.len(), buf.capacity()), (3, 3));
         buf

@@ -104,7 +104,7 @@ fn lists_of_nothing_and_lists_too_long() {
     // One more than there is room for, in every form.
     let long: BufList = std::iter::from_fn(|| pool.take()).take(33).collect();
     let error = a.post_send(wr::Send::new(long)).unwrap_err();
-    assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 32 });
+    assert_eq!(error.kind(), PostErrorKind::TooManySge { asked: 33, max: 32 });
     let long = error.into_rejected().next().unwrap();
     assert_eq!(long.len(), 33);
     let error = post_recv!(b, [wr::Recv::new(long)]).unwrap_err();

@@ -192,7 +192,7 @@ fn nothing_is_written_beside_a_part() {
     let operands = wr::CompareSwap { compare: 0, swap: 0 };
     for len in [0, 1, 7] {
         buf.narrow(41..41 + len).unwrap();
-        let refused = PostErrorKind::ExceedsBuffers { asked: 8, max: len.max(1) as u64 };
+        let refused = PostErrorKind::AtomicExceedsBuffer { max: len.max(1) as u64 };
         let error = p.a.post_send(wr::FetchAndAdd::new(buf, cell, 0)).unwrap_err();
         assert_eq!(error.kind(), refused);
         buf = error.into_rejected().next().unwrap();

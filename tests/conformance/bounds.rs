@@ -40,7 +40,8 @@ fn beyond<E: Owned>(refused: Result<(), PostError<E>>, at: usize) -> Vec<E> {
     let error = refused.expect_err("it goes beyond the slice");
     let kind = PostErrorKind::ExceedsSlice { asked: 9, max: 8 };
     assert_eq!((error.kind(), error.accepted()), (kind, at));
-    let text = "an RDMA WRITE of 9 bytes exceeds the remote slice of 8";
+    let text = "an RDMA WRITE of 9 bytes exceeds the remote slice of 8 (write fewer, or have the \
+                peer offer a longer slice)";
     assert_eq!(error.to_string(), format!("ibv_post_send: work request {at}: {text}"));
     error.into_rejected().collect()
 }
@@ -288,7 +289,8 @@ fn a_read_that_does_not_fit() {
     let mut buf = p.pool.take().unwrap();
     for _ in 0..2 {
         let error = p.a.post_send(wr::RdmaRead::new(buf, all)).unwrap_err();
-        let text = "an RDMA READ of a slice of 257 bytes exceeds the 256 of its buffers";
+        let text = "an RDMA READ of a slice of 257 bytes exceeds the 256 of its buffers (read a \
+                    part of the slice, or into more)";
         assert_eq!(error.to_string(), format!("ibv_post_send: work request 0: {text}"));
         assert_eq!(error.kind(), kind);
         buf = error.into_rejected().next().unwrap();

@@ -113,7 +113,7 @@ fn one_bad_element_keeps_the_whole_chain_back() {
             post_send!(p.a, [wr::Send::new(a), wr::Send::new(b), wr::Send::new(c)]).unwrap_err();
         assert_eq!((error.kind(), error.accepted()), (PostErrorKind::PdMismatch, 0));
         let text = "ibv_post_send: work request 0: a buffer belongs to another protection domain than the \
-                    queue";
+                    queue (take one of a pool of the queue's domain)";
         assert_eq!(error.to_string(), text);
         assert_eq!(labels(error.into_rejected()), [0, 1, 2]);
         let error = p.b.post_recv(wr::Recv::new(foreign.take().unwrap())).unwrap_err();
@@ -279,7 +279,7 @@ fn slots_go_along() {
             receives.push(wr::Recv::new(into)).unwrap();
             assert_eq!(
                 format!("{sends:?} {receives:?}"),
-                "SendList(2 work requests) RecvList(1 work requests)"
+                "SendList(2 work requests) RecvList(1 work request)"
             );
             receives.post().unwrap();
             sends.post().unwrap();

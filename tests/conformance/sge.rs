@@ -86,15 +86,15 @@ fn exactly_the_typed_limit_and_one_more_at_run_time() {
 
     let five = |pool: &Pool| -> BufList { (0..5).map(|i| filled(pool, &[i])).collect() };
     let error = p.a.post_send(wr::Send::new(five(&pool))).unwrap_err();
-    assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 4 });
-    let expected =
-        "ibv_post_send: work request 0: scatter/gather list exceeds the queue's 4 elements";
+    assert_eq!(error.kind(), PostErrorKind::TooManySge { asked: 5, max: 4 });
+    let expected = "ibv_post_send: work request 0: a list of 5 buffers exceeds the 4 elements of a \
+                    work request (ask for more in the profile and in a list's slots, or post it in parts)";
     assert_eq!(error.to_string(), expected);
     let back: Vec<BufList> = error.into_rejected().collect();
     let back: Vec<_> = back.into_iter().map(contents).collect();
     assert_eq!(back, [(0..5).map(|i| vec![i]).collect::<Vec<_>>()]);
     let error = p.b.post_recv(wr::Recv::new(five(&pool))).unwrap_err();
-    assert_eq!(error.kind(), PostErrorKind::TooManySge { max: 4 });
+    assert_eq!(error.kind(), PostErrorKind::TooManySge { asked: 5, max: 4 });
     drop(error);
     assert_eq!((pool.available(), p.pool.available()), (8, 40));
 }
@@ -155,7 +155,7 @@ fn a_list_is_a_queue_of_its_buffers() {
 fn lists_with_slots_of_fewer_elements_than_the_queue() {
     let (mut p, pool) = small();
     let some = |n: u8| -> BufList { (0..n).map(|i| filled(&pool, &[i])).collect() };
-    let too_many = PostErrorKind::TooManySge { max: 2 };
+    let too_many = PostErrorKind::TooManySge { asked: 3, max: 2 };
     let mut slots = SendSlots::<4, 2>::new();
     let mut list = p.a.send_list(&mut slots);
     list.push(wr::Send::new(some(2))).unwrap();

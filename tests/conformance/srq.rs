@@ -140,7 +140,7 @@ fn what_is_not_of_its_pool_is_refused() {
     let error = srq.post_srq_recv(wr::Recv::new(filled(&foreign, b"foreign"))).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (PostErrorKind::ForeignPool, 0));
     let text = "ibv_post_srq_recv: work request 0: a buffer belongs to a pool that the shared receive queue \
-                does not use";
+                does not use (take one of the pool that the queue was made with)";
     assert_eq!(error.to_string(), text);
     drop(error);
     let ours = filled(&base.pool, b"ours");

@@ -92,7 +92,7 @@ fn a_name_that_is_gone_or_not_ours_posts_nothing() {
         let error = p.a.post_send(wr::Send::new(buf).to(unknown)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::UnknownAddressHandle);
         let text = "ibv_post_send: work request 0: the address handle was removed, or belongs to another \
-                    queue pair";
+                    queue pair (add one to this queue pair by `add_address_handle`)";
         assert_eq!(error.to_string(), text);
         assert_eq!(error.into_rejected().next().unwrap()[..], *b"nobody's");
     }

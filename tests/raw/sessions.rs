@@ -51,7 +51,10 @@ fn several_pieces_are_one_message() {
             }
             qp.post_send_unchecked(one()).unwrap_err()
         };
-        assert_eq!(too_many, RawPostError { errno: full, bad_wr: Some(0) });
+        assert_eq!(
+            too_many,
+            RawPostError { verb: "ibv_wr_complete", errno: full, bad_wr: Some(0) }
+        );
         let mut done = poll(&mut cq, 6);
         done.sort();
         let lens = [(0, Some(4)), (1, Some(5)), (2, Some(6))];
