@@ -42,10 +42,12 @@ fn flush(paragraph: &mut Vec<&str>, out: &mut String) {
     out.push_str(&first[..indent]);
     let text = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
     let text = text.strip_prefix("- ").unwrap_or(&text);
-    let (mut column, mut is_span) = (indent, false);
-    for (i, word) in text.split(' ').enumerate() {
+    let end = if is_broken(last) { "  " } else { "" };
+    let (words, mut column) = (words(text.trim_end()), indent);
+    for (i, word) in words.iter().enumerate() {
+        let behind = if i + 1 == words.len() { end.len() } else { 0 };
         let width = word.chars().count();
-        if i != 0 && !is_span && column + 1 + width > WIDTH {
+        if i != 0 && column + 1 + width + behind > WIDTH {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
             column = indent;
@@ -55,9 +57,22 @@ fn flush(paragraph: &mut Vec<&str>, out: &mut String) {
         }
         out.push_str(word);
         column += width;
-        is_span ^= word.matches('`').count() % 2 == 1;
     }
-    out.push_str(if is_broken(last) { "  \n" } else { "\n" });
+    out.extend([end, "\n"]);
+}
+
+/// The words of a text. A code span is a part of one word, whatever is in it.
+fn words(text: &str) -> Vec<&str> {
+    let (mut words, mut begin, mut is_span) = (Vec::new(), 0, false);
+    for (i, letter) in text.char_indices() {
+        is_span ^= letter == '`';
+        if letter == ' ' && !is_span {
+            words.push(&text[begin..i]);
+            begin = i + 1;
+        }
+    }
+    words.push(&text[begin..]);
+    words
 }
 
 #[cfg(test)]
@@ -71,9 +86,16 @@ mod tests {
         let table = format!("| {words} |\n");
         assert_eq!(wrap(&table), table);
         let page = wrap(&format!("- {words}  \n  a `b c` d\n{words}\n"));
-        assert!(page.lines().all(|line| line.len() <= WIDTH + 2), "{page}");
+        assert!(page.lines().all(|line| line.len() <= WIDTH), "{page}");
         assert!(page.starts_with("- word") && page.contains("\n  word"), "{page}");
         assert!(page.contains("word  \n  a `b c` d word"), "{page}");
         assert_eq!(page.split_whitespace().count(), 30 + 1 + 4 + 30);
+        // The blanks at a line's end have room too, and a span has it as a whole.
+        let (full, nearly) = ("x".repeat(95), "x".repeat(90));
+        assert_eq!(wrap(&format!("{full} yyyy  \n")), format!("{full}\nyyyy  \n"));
+        assert_eq!(
+            wrap(&format!("{nearly} `a b c d e` z\n")),
+            format!("{nearly}\n`a b c d e` z\n")
+        );
     }
 }
