@@ -407,9 +407,9 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
     const MORE_OPS: u64 = O::FLAGS;
 }
 
-/// What a queue pair of [`ExtendedPosting`] is created for besides what `ibv_post_send` has: nothing
-/// (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both; and [`Srd`], alone or
-/// with RDMA WRITE, which older devices of SRD lack.
+/// What a queue pair of [`ExtendedPosting`] is created for besides what `ibv_post_send` has:
+/// nothing (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both; and [`Srd`],
+/// alone or with RDMA WRITE, which older devices of SRD lack.
 ///
 /// ```
 /// # use proverbs::prelude::*;

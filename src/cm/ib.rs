@@ -87,8 +87,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.id.ib_addresses().0.map(IbAddr::of)
     }
 
-    /// The peer's address, once it was resolved or the peer sent a request, if it is of InfiniBand's
-    /// own.
+    /// The peer's address, once it was resolved or the peer sent a request, if it is of
+    /// InfiniBand's own.
     pub fn peer_ib_addr(&self) -> Option<IbAddr> {
         self.core.id.ib_addresses().1.map(IbAddr::of)
     }

@@ -326,8 +326,8 @@ impl Quiet {
         self.first.iter().chain(&self.more)
     }
 
-    /// Where the counters of these queues are: from the first address to before the second. Those of
-    /// others are there too if there are several queues; if there is one, nothing else is.
+    /// Where the counters of these queues are: from the first address to before the second. Those
+    /// of others are there too if there are several queues; if there is one, nothing else is.
     pub fn span(&self) -> (usize, usize) {
         let all = self.stranded().map(|books| Arc::as_ptr(books).addr());
         let (lowest, highest) =

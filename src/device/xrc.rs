@@ -69,8 +69,8 @@ impl XrcdFile<'_> {
 /// An XRC domain (`ibv_open_xrcd`): what a target and the shared receive queues that it delivers to
 /// have in common (R26.4), in one process or in several of a host.
 ///
-/// [`XrcTarget`](crate::qp::XrcTarget) has an example. Its targets and shared receive queues keep it
-/// open.
+/// [`XrcTarget`](crate::qp::XrcTarget) has an example. Its targets and shared receive queues keep
+/// it open.
 pub struct XrcDomain {
     xrcd: Arc<handle::Xrcd>,
 }
@@ -90,9 +90,9 @@ impl Context {
     ///
     /// # Errors
     /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if `can` is of another context,
-    /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EAGAIN if nobody has opened the file's
-    /// domain, EINVAL if somebody has and `file` is [`New`](XrcdFile::New), EOPNOTSUPP if the library
-    /// lacks the verb.
+    /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EAGAIN if nobody has opened the
+    /// file's domain, EINVAL if somebody has and `file` is [`New`](XrcdFile::New), EOPNOTSUPP if
+    /// the library lacks the verb.
     pub fn open_xrcd(&self, can: &Can<Xrc>, file: XrcdFile<'_>) -> Result<XrcDomain, Error> {
         const VERB: &str = "ibv_open_xrcd";
         can.check_is_of(self, VERB, "the proof of XRC and the context")?;
@@ -119,8 +119,8 @@ impl XrcDomain {
         self.xrcd.as_ptr()
     }
 
-    /// Closes the domain (`ibv_close_xrcd`). Its targets and shared receive queues must be gone; those
-    /// of other processes need not.
+    /// Closes the domain (`ibv_close_xrcd`). Its targets and shared receive queues must be gone;
+    /// those of other processes need not.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects of it exist.

@@ -53,8 +53,8 @@ impl State {
         self.raise_qp(number, ibv_event_type::IBV_EVENT_PATH_MIG);
     }
 
-    /// A send whose retries are over goes on by the path that is armed. It is given back if there is
-    /// none.
+    /// A send whose retries are over goes on by the path that is armed. It is given back if there
+    /// is none.
     pub(super) fn goes_on(
         &mut self,
         number: u32,
@@ -83,8 +83,8 @@ impl State {
         qp.attributes.alternate.as_ref().filter(|_| armed).map(|alternate| &alternate.path)
     }
 
-    /// A message arrives: whoever gets it by its other path takes that, and two that are to be armed
-    /// now are.
+    /// A message arrives: whoever gets it by its other path takes that, and two that are to be
+    /// armed now are.
     pub(super) fn follow(&mut self, from: u32, to: u32) {
         let (Some(sender), Some(receiver)) = (self.qps.get(&from), self.qps.get(&to)) else {
             return;

@@ -37,8 +37,8 @@ impl State {
         needs.iter().all(|(right, op)| rights & right == 0 || ops.contains(*op)).then_some(())
     }
 
-    /// Whether this queue pair may send what is in memory on demand by this operation. (Nothing else
-    /// is posted of it.)
+    /// Whether this queue pair may send what is in memory on demand by this operation. (Nothing
+    /// else is posted of it.)
     pub(super) fn sends_pages(&self, qp: u32, op: &Op, payload: &Payload) -> bool {
         let Payload::List(list) = payload else { return true };
         let mr = |sge: &Sge| self.mrs.get(&number_of(sge.lkey, LOCAL_TAG)?);

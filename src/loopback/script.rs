@@ -247,8 +247,8 @@ impl Rule {
     }
 
     /// Limits the rule to work requests that are sent to this LID, on
-    /// [InfiniBand](super::World::infiniband): a path that is broken. A work request that the device
-    /// sends again by an alternate path is another occasion
+    /// [InfiniBand](super::World::infiniband): a path that is broken. A work request that the
+    /// device sends again by an alternate path is another occasion
     /// ([`AlternatePath`](crate::qp::AlternatePath) has an example).
     pub fn to_lid(mut self, lid: u16) -> Rule {
         self.lid = Some(lid);

@@ -95,7 +95,8 @@ impl State {
         }
     }
 
-    /// Creates a shared receive queue, of XRC if that is said. Returns its number, and what was granted.
+    /// Creates a shared receive queue, of XRC if that is said. Returns its number, and what was
+    /// granted.
     pub(super) fn create_srq(
         &mut self,
         pd: u32,

@@ -10,14 +10,14 @@
 //!   that what another stores there next stays; some are loaded twice. Where a word is no part of
 //!   the region as a whole, its bytes beyond the region may be loaded too. They are on the same
 //!   page, and nothing is done with them, so the Rust code has no such load.
-//! - No word is torn. On aarch64 a vector of 128 bits at a multiple of 8 is two words, each of which
-//!   is accessed at once (Arm ARM, "single-copy atomicity"). On x86-64 processors with AVX access 16
-//!   aligned bytes at once (Intel SDM volume 3, AMD APM volume 2). Of other vectors the manuals do
-//!   not speak; processors access what lies in one cache line at once, or in aligned halves of 16
-//!   bytes, and no aligned word lies in two lines. (`rep movsq` moves words, and says only that
-//!   their order is any.) Java's virtual machines copy arrays of references in this way, which must
-//!   not tear either. A vector that is stored with a mask is stored where the mask has a bit, and
-//!   the other bytes are not touched (Intel SDM volume 1, "opmask registers").
+//! - No word is torn. On aarch64 a vector of 128 bits at a multiple of 8 is two words, each of
+//!   which is accessed at once (Arm ARM, "single-copy atomicity"). On x86-64 processors with AVX
+//!   access 16 aligned bytes at once (Intel SDM volume 3, AMD APM volume 2). Of other vectors the
+//!   manuals do not speak; processors access what lies in one cache line at once, or in aligned
+//!   halves of 16 bytes, and no aligned word lies in two lines. (`rep movsq` moves words, and says
+//!   only that their order is any.) Java's virtual machines copy arrays of references in this way,
+//!   which must not tear either. A vector that is stored with a mask is stored where the mask has a
+//!   bit, and the other bytes are not touched (Intel SDM volume 1, "opmask registers").
 //! - A part of a word is changed by a compare-and-swap of the word, which keeps the rest. Where
 //!   x86-64 has masks it is stored, and nothing else is done until all can see it: all see the
 //!   stores to a word in one order, each leaves the bytes that are not its own, and each is a

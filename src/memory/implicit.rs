@@ -171,7 +171,8 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
         Ok(ImplicitBuf(lend(home, &loan), PhantomData))
     }
 
-    /// The same handle, with its type: what an [`AnyBuf`](crate::memory::AnyBuf) brings does not tell it.
+    /// The same handle, with its type: what an [`AnyBuf`](crate::memory::AnyBuf) brings does not
+    /// tell it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -207,8 +208,8 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
     /// Ends the region (`ibv_dereg_mr`).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region: EBUSY if it still has
-    /// memory.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region: EBUSY if it still
+    /// has memory.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_dereg_mr";
         let error = match Arc::get_mut(&mut self.key) {

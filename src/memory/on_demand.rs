@@ -31,8 +31,8 @@ const ADVISE: &str = "ibv_advise_mr";
 /// `A` grants them. UD carries none of these. ATOMIC_WRITE has no right of its own: whether it may
 /// come too, [`OdpCaps`](crate::device::OdpCaps) says.
 ///
-/// Soft-RoCE has it for atomics alone, whatever its `odp_caps` say: as of Linux 7.3 it copies to and
-/// from the beginning of a page, wherever in it the bytes are (R20.5).
+/// Soft-RoCE has it for atomics alone, whatever its `odp_caps` say: as of Linux 7.3 it copies to
+/// and from the beginning of a page, wherever in it the bytes are (R20.5).
 pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}

@@ -73,10 +73,10 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
 ///
 /// # Invariants
 /// - `send_home` is that of the pool.
-/// - `first` is the address of the header of the first handle, and `last` that of the last one; they
-///   are linked, and the address of each is exposed. Each was with a queue whose completions can no
-///   longer bring it back (`Quiet`), so it is ours. That its header says so was taken back under the
-///   lock, so no other thread has it.
+/// - `first` is the address of the header of the first handle, and `last` that of the last one;
+///   they are linked, and the address of each is exposed. Each was with a queue whose completions
+///   can no longer bring it back (`Quiet`), so it is ours. That its header says so was taken back
+///   under the lock, so no other thread has it.
 /// - None of them is a list of several buffers if `are_single`.
 struct Stranded {
     pool: usize,
@@ -356,7 +356,8 @@ mod tests {
         assert_eq!(pool.available(), 2);
     }
 
-    /// Buffers by themselves, lists of them, and both of a pool that is gone meanwhile: all go home.
+    /// Buffers by themselves, lists of them, and both of a pool that is gone meanwhile: all go
+    /// home.
     #[test]
     fn what_is_found_goes_home_whatever_it_is() {
         let context = loopback::Fabric::new().open_device();

@@ -297,7 +297,8 @@ pub struct RcReturn(pub RcRtsOptional);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcReturn(pub UcRtsOptional);
 
-/// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an example.
+/// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an
+/// example.
 ///
 /// [`State`]: crate::state::State
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -153,8 +153,8 @@ impl<L: Threads> ProtectionDomain<L> {
         create::<T, P>(self, send_cq, recv_cq, depth, Some(srq.core()), flags)
     }
 
-    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with sends
-    /// alone. The profile says so: `receive: NoRq`.
+    /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
+    /// sends alone. The profile says so: `receive: NoRq`.
     ///
     /// It books `depth + 1` entries of `cq`, and needs no XRC domain. Its peer is an
     /// [`XrcTarget`](crate::qp::XrcTarget), which has an example.

@@ -84,8 +84,8 @@ impl<L: Threads> ProtectionDomain<L> {
         })
     }
 
-    /// Creates a shared receive queue by a verb, which is given the books of the queue, the number of
-    /// its buffers, and its attributes, in which it returns what was granted.
+    /// Creates a shared receive queue by a verb, which is given the books of the queue, the number
+    /// of its buffers, and its attributes, in which it returns what was granted.
     pub(super) fn create_any_srq<T, E, M, C>(
         &self,
         verb: &'static str,

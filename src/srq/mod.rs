@@ -36,8 +36,8 @@ use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 use crate::work::limits::{Limit, Max};
 
-/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC, UD or XRC; R7.3),
-/// with entries of type `E` and at most `M` scatter/gather elements a receive.
+/// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC, UD or XRC;
+/// R7.3), with entries of type `E` and at most `M` scatter/gather elements a receive.
 ///
 /// It is fed from one pool or arena, whose headers bound the outstanding receives: each completion
 /// queue that receives from it books room for all of them, once (R9.9). Receives posted here belong
@@ -93,8 +93,8 @@ pub(crate) struct SrqCore {
     pub pd: u32,
     id: SrqId,
     pub ends: Ends,
-    /// Of one for XRC: the number by which initiators name it, and where its receives complete, after
-    /// the handle, so that it ends last.
+    /// Of one for XRC: the number by which initiators name it, and where its receives complete,
+    /// after the handle, so that it ends last.
     number: SrqNum,
     _cq: Option<Arc<CqShared>>,
 }

@@ -25,9 +25,10 @@ use crate::work::limits::Limit;
 const VERB: &str = "ibv_create_srq_ex";
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Creates a shared receive queue of XRC (`ibv_create_srq_ex` with `IBV_SRQT_XRC`), which can hold
-    /// every buffer of `pool`. Initiators name it by its [number](SharedReceiveQueue::number), and
-    /// what they send completes in `cq`, with the number of the target as that of the queue pair.
+    /// Creates a shared receive queue of XRC (`ibv_create_srq_ex` with `IBV_SRQT_XRC`), which can
+    /// hold every buffer of `pool`. Initiators name it by its [number](SharedReceiveQueue::number),
+    /// and what they send completes in `cq`, with the number of the target as that of the queue
+    /// pair.
     ///
     /// It books room for all its buffers on `cq`, once. The protection domain is also that of the
     /// memory which WRITEs, READs and atomics reach that name this queue.
@@ -48,9 +49,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ```
     ///
     /// # Errors
-    /// As for [`create_srq`](Self::create_srq); [`ErrorKind::CqTooSmall`] if the completion queue has
-    /// too few entries left (R9.9), and [`ErrorKind::ContextMismatch`] if it or the XRC domain is of
-    /// another context (R12.1).
+    /// As for [`create_srq`](Self::create_srq); [`ErrorKind::CqTooSmall`] if the completion queue
+    /// has too few entries left (R9.9), and [`ErrorKind::ContextMismatch`] if it or the XRC domain
+    /// is of another context (R12.1).
     pub fn create_xrc_srq<E, M, C>(
         &self,
         pool: &impl FeedsSrq<C>,

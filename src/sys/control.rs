@@ -93,8 +93,8 @@ pub(crate) struct Control {
     pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
     pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> c_int,
 
-    /// Of a file, or -1. Like the next of these and `create_srq_ex`: EOPNOTSUPP if the library or the
-    /// device lacks it.
+    /// Of a file, or -1. Like the next of these and `create_srq_ex`: EOPNOTSUPP if the library or
+    /// the device lacks it.
     pub open_xrcd: unsafe fn(*mut ibv_context, c_int, c_int) -> Created<ibv_xrcd>,
     pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> c_int,
     /// Destroyed by `destroy_srq`, before domains and completion queue.

@@ -41,7 +41,8 @@ pub(crate) unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
 }
 
 /// Where a work request of RDMA has its destination, if it names one: in a union that only a
-/// BIND_MW reads, since its own holds the remote address. `ibv_post_send` has no such work requests.
+/// BIND_MW reads, since its own holds the remote address. `ibv_post_send` has no such work
+/// requests.
 ///
 /// # Safety
 /// `wr` is writable.

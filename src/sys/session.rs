@@ -182,8 +182,8 @@ impl Verb for Session {
 
     #[inline(always)]
     unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
-        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may have
-        // the list, whichever way that is posted, and `bad` is writable.
+        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may
+        // have the list, whichever way that is posted, and `bad` is writable.
         unsafe {
             if !(*qp).qp_context.is_null() {
                 return post_otherwise(qp, first, bad);

@@ -197,8 +197,8 @@ pub enum RnrRetry {
 }
 
 bounded! {
-    /// The number of a shared receive queue of XRC, 24 bits (`ibv_get_srq_num`): what an initiator's
-    /// work requests name (R26.1).
+    /// The number of a shared receive queue of XRC, 24 bits (`ibv_get_srq_num`): what an
+    /// initiator's work requests name (R26.1).
     ///
     /// [`SharedReceiveQueue::number`](crate::SharedReceiveQueue::number) has it; the peer is told.
     SrqNum(u32) in 0..=0xff_ffff, "shared receive queue number"

@@ -295,8 +295,8 @@ impl fmt::Display for Error {
     }
 }
 
-/// The meaning of a REJ message's reason (InfiniBand Architecture Specification, volume 1, the table
-/// of rejection reasons in the chapter about communication management).
+/// The meaning of a REJ message's reason (InfiniBand Architecture Specification, volume 1, the
+/// table of rejection reasons in the chapter about communication management).
 fn rej_reason(reason: i32) -> &'static str {
     match reason {
         1 => "the peer has no queue pair left",

@@ -13,8 +13,9 @@ pub enum Uc {}
 /// its destination.
 #[derive(Debug)]
 pub enum Ud {}
-/// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND, RDMA
-/// READ and WRITE, each to a destination of its own, each acknowledged, and **in no order** (R27.1).
+/// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND,
+/// RDMA READ and WRITE, each to a destination of its own, each acknowledged, and **in no order**
+/// (R27.1).
 ///
 /// Messages arrive and complete in any order, also those to one peer. So nothing here relies on it:
 /// every work request has a completion of its own (R27.3), there is no fence (R27.5), and in one
@@ -23,20 +24,22 @@ pub enum Ud {}
 /// [`RdmaWriteWithImm`](crate::wr::RdmaWriteWithImm) tells the peer so of itself.
 ///
 /// A queue pair is created by
-/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp), which has an example; moved by
-/// [`UdInit`](crate::qp::UdInit), [`UdRtr`](crate::qp::UdRtr) and [`SrdRts`](crate::qp::SrdRts); and
-/// sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
+/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp), which has an example; moved
+/// by [`UdInit`](crate::qp::UdInit), [`UdRtr`](crate::qp::UdRtr) and [`SrdRts`](crate::qp::SrdRts);
+/// and sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
 /// before them, and [`sender`](crate::QueuePair::sender) says whose they are.
 #[derive(Debug)]
 pub enum Srd {}
 
 /// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
-/// request names a shared receive queue at the peer (R26.1). A queue pair of it is an **initiator**,
-/// which has sends alone. Its peer is a **target**, an [`XrcTarget`](crate::qp::XrcTarget).
+/// request names a shared receive queue at the peer (R26.1). A queue pair of it is an
+/// **initiator**, which has sends alone. Its peer is a **target**, an
+/// [`XrcTarget`](crate::qp::XrcTarget).
 pub enum Xrc {}
 
-/// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a [`QueuePair`](crate::QueuePair), C's
-/// `qp_type` (ibv_create_qp(3)). It decides which opcodes may be posted (R1.1).
+/// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a
+/// [`QueuePair`](crate::QueuePair), C's `qp_type` (ibv_create_qp(3)). It decides which opcodes may
+/// be posted (R1.1).
 ///
 /// ```
 /// # use proverbs::prelude::*;

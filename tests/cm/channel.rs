@@ -140,9 +140,9 @@ fn an_id_migrates_with_its_events() {
     active.drain(qp);
 }
 
-/// A request that waits moves with its listener. Linux moves the event, and leaves the id that would
-/// answer it at the old channel: librdmacm cannot ask about that id, and drops the event; and the peer
-/// is refused when the old channel goes, or the listener (R16.21).
+/// A request that waits moves with its listener. Linux moves the event, and leaves the id that
+/// would answer it at the old channel: librdmacm cannot ask about that id, and drops the event; and
+/// the peer is refused when the old channel goes, or the listener (R16.21).
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_request_that_waits_while_its_listener_migrates() {

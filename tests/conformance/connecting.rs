@@ -1,5 +1,5 @@
-//! Connecting over a stream, one of tokio's and another: in pieces, by turns, with a failure of each
-//! of its calls, and with peers that hang up, refuse, or say what is no endpoint.
+//! Connecting over a stream, one of tokio's and another: in pieces, by turns, with a failure of
+//! each of its calls, and with peers that hang up, refuse, or say what is no endpoint.
 
 use std::future::Future;
 use std::io;

@@ -12,8 +12,8 @@ use crate::support::*;
 
 profile! { Any { entry: AnyBuf } }
 
-/// Whether this device has what Soft-RoCE of Linux 6.1 and siw lack: device memory, dma-buf, a change of
-/// regions.
+/// Whether this device has what Soft-RoCE of Linux 6.1 and siw lack: device memory, dma-buf, a
+/// change of regions.
 fn is_able(dev: &Device) -> bool {
     match dev.kind {
         Kind::Rxe | Kind::Siw => false,

@@ -221,8 +221,8 @@ fn a_future_that_waits_amid_a_list() {
     all_come_home(p.b, &mut p.cb, &p.pool, all);
 }
 
-/// The end of a shared receive queue looks for buffers of its own domain alone, unless others may be
-/// in a list that was forgotten.
+/// The end of a shared receive queue looks for buffers of its own domain alone, unless others may
+/// be in a list that was forgotten.
 #[test]
 fn a_future_that_waits_with_another_domains_buffers() {
     let dev = Device::open();

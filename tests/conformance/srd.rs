@@ -356,7 +356,8 @@ fn a_removed_address_handle_outlives_what_names_it() {
         let mut ends = Ends::new(seed);
         let other = ends.a.add_address_handle(ends.one.way(&ends.two)).unwrap();
         let again = wr::Destination { address_handle: other, ..ends.to_b };
-        // By the first handle, with no receive there; then by the second, whose WRITE is done first.
+        // By the first handle, with no receive there; then by the second, whose WRITE is done
+        // first.
         ends.a.post_send(wr::Send::inline(b"waits").to(ends.to_b)).unwrap();
         assert!(ends.a.remove_address_handle(ends.to_b.address_handle));
         let region = ends.two.pd.register::<RemoteWrite>(8).unwrap();

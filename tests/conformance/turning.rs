@@ -291,8 +291,8 @@ fn refused_ones_go_separate_ways() {
     assert_eq!(places.pool.available(), 12);
 }
 
-/// What a list had that was forgotten comes home with its queue. What is at that queue's place later
-/// has no part in it: each buffer is there once.
+/// What a list had that was forgotten comes home with its queue. What is at that queue's place
+/// later has no part in it: each buffer is there once.
 #[test]
 fn a_forgotten_list_is_nobodys() {
     let mut places = Places::new();

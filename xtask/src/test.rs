@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must pass.
 //!
-//! Without names, some parts run beside the others, in a process of their own: two processors are at
-//! work all the time.
+//! Without names, some parts run beside the others, in a process of their own: two processors are
+//! at work all the time.
 
 mod beside;
 pub mod full;
@@ -99,8 +99,8 @@ enum Part {
     /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
     /// here, but for the one of `guest`; with the host's rdma-core and the newest.
     Kernels,
-    /// By name only: the example perf against each program of perftest in both roles, the host's and
-    /// the newest, on the newest kernel.
+    /// By name only: the example perf against each program of perftest in both roles, the host's
+    /// and the newest, on the newest kernel.
     Perftest,
     /// By name only: on iWARP, by siw, which is built from Debian's source of the guest's kernel:
     /// rdma_cm and conformance, and the examples of rdma_cm against C's.
@@ -316,7 +316,7 @@ pub const OF_ROCE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 15] = [
     "conformance",
     "attack",
     "faults",
@@ -329,6 +329,7 @@ const PLAIN: [&str; 14] = [
     "fork",
     "guide",
     "names",
+    "prose",
     "pyverbs",
     "rooms",
 ];

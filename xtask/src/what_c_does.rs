@@ -1,10 +1,10 @@
 //! `cargo xtask what-c-does`: what happens in C when a dangerous rule is broken.
 //!
 //! Each program of `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and
-//! is run on Soft-RoCE under a time limit, those of its directory `siw` on siw. Those of `kernel` may
-//! end the kernel, so each of them has a guest of its own. How a program ends and its last line must
-//! be those of `expected.toml`, which names the Rust form beside it; with another kernel or library
-//! than is recorded, as when Debian mends one of them, what differs is told.
+//! is run on Soft-RoCE under a time limit, those of its directory `siw` on siw. Those of `kernel`
+//! may end the kernel, so each of them has a guest of its own. How a program ends and its last line
+//! must be those of `expected.toml`, which names the Rust form beside it; with another kernel or
+//! library than is recorded, as when Debian mends one of them, what differs is told.
 
 use std::fs;
 use std::path::{Path, PathBuf};

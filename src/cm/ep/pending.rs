@@ -298,7 +298,8 @@ impl<P: Profile> Ep<Tcp, Requested, P, OnChannel> {
     ///
     /// # Errors
     /// The endpoint is given back, to be [drained](Self::drain), with the error of
-    /// [`Request::accept`] on a channel. Its id is of no further use; dropping it notifies the peer.
+    /// [`Request::accept`] on a channel. Its id is of no further use; dropping it notifies the
+    /// peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,

@@ -110,8 +110,8 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         self.check()?;
         let count = self.ask_one();
         let Some(at) = self.queue.find_one(count)? else { return Ok(None) };
-        // SAFETY: the inbox lives as long as the queue, which is borrowed; the completion was polled
-        // from it just now, and is handed out once, here. The queue has the fields.
+        // SAFETY: the inbox lives as long as the queue, which is borrowed; the completion was
+        // polled from it just now, and is handed out once, here. The queue has the fields.
         Ok(Some(unsafe {
             let row = (*self.queue.inbox.0).row_of(at);
             with_fields(completion(at), row)

@@ -24,8 +24,8 @@ const HOPS: u8 = 64;
 /// The default partition, which is all that ports have.
 const PKEY: u16 = 0xffff;
 
-/// Here an address of InfiniBand's own is one of IPv6: the GID, with this scope, which no address of
-/// IPv6 has, and the partition in the place of the flow.
+/// Here an address of InfiniBand's own is one of IPv6: the GID, with this scope, which no address
+/// of IPv6 has, and the partition in the place of the flow.
 const INFINIBAND: u32 = u32::MAX;
 
 pub(super) fn is_infiniband(at: SocketAddr) -> bool {

@@ -13,8 +13,8 @@ use crate::terms::threads::Threads;
 /// A memory window of type 1 (`ibv_alloc_mw`) that is bound to nothing.
 ///
 /// It is of a protection domain: each RC queue pair of that can bind it
-/// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers use its key through all of them. A bind gives
-/// it another key, also where it is bound already: nothing else ends a key of type 1, neither
+/// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers use its key through all of them. A bind
+/// gives it another key, also where it is bound already: nothing else ends a key of type 1, neither
 /// LOCAL_INV nor SEND_WITH_INV, but the window's end (R19.8). It outlives queue pairs.
 ///
 /// ```

@@ -54,8 +54,8 @@ impl Noted {
     }
 }
 
-/// Each argument is what the program said, and a bind to nothing names the region that the window is
-/// bound to: librxe reads it.
+/// Each argument is what the program said, and a bind to nothing names the region that the window
+/// is bound to: librxe reads it.
 #[test]
 fn each_argument() {
     let mut n = Noted::new(Personality::Plain);

@@ -170,8 +170,8 @@ impl XrcTargetRtr {
     }
 }
 
-/// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends nothing
-/// in RTS: some programs go there all the same.
+/// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends
+/// nothing in RTS: some programs go there all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct XrcTargetRts {
     /// How long to wait for an acknowledgement.

@@ -21,15 +21,16 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 /// A target of XRC (`ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`) in state `S`: the far end of the
 /// connection of an initiator, which is a `QueuePair<Xrc, S, P>`.
 ///
-/// It has neither queue: nothing is posted to it, it completes nothing, and there is nothing to drain.
-/// Each message names by number the [shared receive queue](crate::ProtectionDomain::create_xrc_srq)
-/// that it is received by, one of the target's own [`XrcDomain`], and completes in that queue's
-/// completion queue. A number of no such queue is refused: the initiator's work request fails with
+/// It has neither queue: nothing is posted to it, it completes nothing, and there is nothing to
+/// drain. Each message names by number the [shared receive
+/// queue](crate::ProtectionDomain::create_xrc_srq) that it is received by, one of the target's own
+/// [`XrcDomain`], and completes in that queue's completion queue. A number of no such queue is
+/// refused: the initiator's work request fails with
 /// [`RemInvReq`](crate::completion::WcStatus::RemInvReq), and both ends are in the error state
 /// (R26.4).
 ///
-/// So n processes on each of m hosts need one initiator for each host, where RC needs one queue pair
-/// for each process there. A target serves from RTR on.
+/// So n processes on each of m hosts need one initiator for each host, where RC needs one queue
+/// pair for each process there. A target serves from RTR on.
 ///
 /// A target of another process is not opened (`ibv_open_qp`): both would move the same queue pair,
 /// and the state in the type of each would not be what that program did.
@@ -146,9 +147,9 @@ impl<S: State> XrcTarget<S> {
     /// Moves the target by `attr` (`ibv_modify_qp`).
     ///
     /// # Errors
-    /// The target is given back in its old state: [`Os`](crate::ErrorKind::Os) with the errno, EINVAL
-    /// if the device refuses a value; [`Limit`](crate::ErrorKind::Limit) if path bits exceed those of
-    /// the port (R24.9).
+    /// The target is given back in its old state: [`Os`](crate::ErrorKind::Os) with the errno,
+    /// EINVAL if the device refuses a value; [`Limit`](crate::ErrorKind::Limit) if path bits exceed
+    /// those of the port (R24.9).
     pub fn modify<A: TargetTransition<S>>(
         self,
         attr: A,
@@ -168,7 +169,8 @@ impl<S: State> XrcTarget<S> {
     /// Moves the target to the error state: what comes is refused. Not from RESET (R8.1).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is gone.
+    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is
+    /// gone.
     pub fn to_error(self) -> Result<XrcTarget<Err>, Refused<Self>>
     where
         S: CanFail,
@@ -188,7 +190,8 @@ impl<S: State> XrcTarget<S> {
     /// ```
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is gone.
+    /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is
+    /// gone.
     pub fn reset(self) -> Result<XrcTarget<Reset>, Refused<Self>> {
         self.move_to()
     }

@@ -260,8 +260,8 @@ fn flush_of(wr_id: u64) -> ibv_send_wr {
     wr
 }
 
-/// Initiators of XRC are told apart by `qp_context`. Each work request of theirs names a queue, those
-/// of one side alone too (R26.1).
+/// Initiators of XRC are told apart by `qp_context`. Each work request of theirs names a queue,
+/// those of one side alone too (R26.1).
 #[test]
 fn each_work_request_of_xrc_names_its_queue() {
     use ibv_wr_opcode::*;

@@ -1,7 +1,7 @@
 //! Which opcodes may carry inline data, and which the solicited flag: each says so itself; and by
 //! which opcodes memory of an implicit region is posted. The
-//! other bounds are in `rules`, above the opcodes; these three are asked for where a work request is
-//! described.
+//! other bounds are in `rules`, above the opcodes; these three are asked for where a work request
+//! is described.
 
 use super::Opcode;
 use crate::memory::implicit::PagedOps;

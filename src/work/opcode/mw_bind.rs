@@ -28,7 +28,8 @@ use crate::work::request::{Use, WorkRequest, request};
 ///
 /// The window comes back with the completion, as [`AnyBuf::Window`](crate::memory::AnyBuf): so the
 /// profile's entry is [`AnyBuf`](crate::memory::AnyBuf), and every send is signaled
-/// ([`SignalAll`](crate::qp::SignalAll)). [`Type1Window`](crate::memory::Type1Window) has an example.
+/// ([`SignalAll`](crate::qp::SignalAll)). [`Type1Window`](crate::memory::Type1Window) has an
+/// example.
 ///
 /// The device chooses the key, which is therefore known when the bind has completed, and not before
 /// (R1.8).

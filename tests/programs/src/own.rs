@@ -195,8 +195,8 @@ impl World {
         }
     }
 
-    /// As `gives_back`: all of an arena is home when it is one block again. (What `loud_arena` makes
-    /// has another handle, which the oracle keeps.)
+    /// As `gives_back`: all of an arena is home when it is one block again. (What `loud_arena`
+    /// makes has another handle, which the oracle keeps.)
     pub fn cleared<C: 'static, M: Own + 'static>(
         &self,
         arena: Arena<C, M>,

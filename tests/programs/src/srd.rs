@@ -22,8 +22,8 @@ pub enum End {
 type Lived = Result<(), Box<dyn std::error::Error>>;
 
 impl World {
-    /// `rounds` of posts, after each of which `polled` polls are made; in the `removed`th an address
-    /// handle goes.
+    /// `rounds` of posts, after each of which `polled` polls are made; in the `removed`th an
+    /// address handle goes.
     pub fn spreads(&self, seed: u64, rounds: usize, polled: usize, removed: usize, end: End) {
         if let Err(error) = live(self, seed, rounds, polled, removed, end) {
             self.complain(format!("SRD, shuffled by {seed}: {error}"));

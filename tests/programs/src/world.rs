@@ -82,7 +82,8 @@ pub struct World {
     complaint: Mutex<Option<String>>,
 }
 
-/// The world of a turn, and its name. Short programs see the worst devices and those that write least.
+/// The world of a turn, and its name. Short programs see the worst devices and those that write
+/// least.
 fn world(seed: u64) -> (loopback::World, String) {
     let one_of = |site: u32, n: usize| choice(seed, u32::MAX - site, n);
     let personality = match (one_of(1, 10), is_short()) {

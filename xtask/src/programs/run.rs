@@ -51,8 +51,8 @@ pub enum Way {
     },
 }
 
-/// Without a line for so long, a program sleeps, or the machine is very busy. (The native runner has
-/// a clock of its own.)
+/// Without a line for so long, a program sleeps, or the machine is very busy. (The native runner
+/// has a clock of its own.)
 const PATIENCE: Duration = Duration::from_secs(900);
 /// What a turn may take natively.
 const SECONDS: &str = "40s";

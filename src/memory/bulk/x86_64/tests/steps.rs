@@ -30,9 +30,9 @@ pub struct Seen {
 
 static WATCH: AtomicPtr<Watch> = AtomicPtr::new(ptr::null_mut());
 
-/// Tells how often `copy` stores each of these bytes, and whether it waits then, or nothing if the machine does not stop after
-/// every instruction, as under some tools. A byte is taken as stored if it is not what others
-/// stored last, so storing what was there before counts too.
+/// Tells how often `copy` stores each of these bytes, and whether it waits then, or nothing if the
+/// machine does not stop after every instruction, as under some tools. A byte is taken as stored if
+/// it is not what others stored last, so storing what was there before counts too.
 ///
 /// # Safety
 /// The bytes are valid, and nothing touches them but `copy`, which stores no byte from `OTHERS` on,
@@ -75,8 +75,8 @@ pub unsafe fn stores<F: FnMut()>(bytes: *mut [u8], mut copy: F) -> Option<Seen> 
 extern "C" fn step(_: i32, _: *mut libc::siginfo_t, at: *mut libc::c_void) {
     /// What an instruction begins with that locks the bus (LOCK).
     const LOCK: u8 = 0xf0;
-    // SAFETY: `stores` waits for this handler, and touches neither meanwhile. The kernel tells where
-    // the next instruction is, which is at least a byte.
+    // SAFETY: `stores` waits for this handler, and touches neither meanwhile. The kernel tells
+    // where the next instruction is, which is at least a byte.
     unsafe {
         let watch = &mut *WATCH.load(Relaxed);
         let registers = &(*at.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
