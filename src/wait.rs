@@ -62,8 +62,8 @@ impl Waker {
         }
     }
 
-    /// Ends one sleep with this waker: that of who sleeps now, else the next that begins. Several
-    /// calls before it ends are one. Never blocks.
+    /// Ends one sleep with this waker: that of the thread that sleeps now, else the next that
+    /// begins. Several calls before it ends are one. Never blocks.
     pub fn wake(&self) {
         // Nothing but a count that is full can be in the way, and then it was woken already.
         let _ = (&*self.event).write(&1u64.to_ne_bytes());

@@ -284,7 +284,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Brings an event of the program's own, [`EventKind::User`], to the id's channel
-    /// (`rdma_write_cm_event`): it wakes who waits there, on whatever thread.
+    /// (`rdma_write_cm_event`): it wakes the thread that waits there.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`: ENOSYS if the library is

@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(asked.into_inner(), 1);
     }
 
-    /// Who may not wait for ever does not wait for another's turn for ever.
+    /// A thread whose wait has a time does not wait longer for another thread's turn.
     #[test]
     fn a_turn_that_others_have_is_waited_for_until_the_deadline() {
         let turn = Turn::new();

@@ -2,8 +2,8 @@
 //!
 //! An event comes once, to one thread. If all slept for it, those that it does not wake in time, or
 //! that come to sleep a moment later, would not learn what it was: DEVICE_REMOVAL is the last event
-//! of an id. So only who has the turn sleeps on the channel, and looks before at what was seen. Who
-//! gives the turn back wakes one other, which looks in its place.
+//! of an id. So only the thread that has the turn sleeps on the channel, and looks before at what
+//! was seen. When it gives the turn back it wakes one other, which looks in its place.
 //!
 //! # Why none sleeps on
 //!

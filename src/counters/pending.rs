@@ -1,4 +1,5 @@
-//! Counts who can still bring completions of a queue, and finds the last, which sends home what the
+//! Counts the owners that can still bring completions of a queue (the queue itself, and its
+//! completion queues), and finds the last to go, which sends home what the
 //! queue left.
 //!
 //! A queue pair or a shared receive queue ends on one thread. Each completion queue that it

@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Random takes, splits, joins and gives, against who has which bytes.
+    /// Random takes, splits, joins and gives, against a list of which holder has which bytes.
     #[test]
     fn blocks_are_disjoint_and_come_back() {
         for seed in 0..if cfg!(miri) { 2 } else { 60 } {

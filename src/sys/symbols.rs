@@ -37,8 +37,8 @@ macro_rules! symbols {
                 return stand_in;
             }
             *FOUND.get_or_init(|| Symbols {
-                // SAFETY: the function has this type, as who names it promises, and a null pointer
-                // is a `None`.
+                // SAFETY: the function has this type, as the `unsafe` declaration that names it
+                // promises, and a null pointer is a `None`.
                 $($field: unsafe {
                     std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(
                         $crate::sys::symbols::find($name),

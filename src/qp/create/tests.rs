@@ -155,7 +155,7 @@ fn a_ring_of_reads_is_not_taken_over_on_iwarp() {
     let depth = Depth { send: 4, recv: 4 };
     let qp = pd.create_qp::<Rc, Writing>(&cq, &cq, depth).unwrap();
     let c = std::ptr::NonNull::new(qp.core.qp()).unwrap();
-    // SAFETY: the queue pair is live, and refused, so it stays who has it.
+    // SAFETY: the queue pair is live, and refused, so it stays its owner's.
     let refused = unsafe { pd.qp_from_raw::<Rc, Reset, Ring>(c, &cq, &cq, depth) };
     let said = refused.unwrap_err().to_string();
     assert!(said.contains("READs with selective signaling") && said.contains("R24.13"), "{said}");

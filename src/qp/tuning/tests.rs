@@ -24,7 +24,7 @@ fn the_least_rate() {
             }
         },
         modify_qp_rate_limit: |_, attr| {
-            // (As who looked at the rate.)
+            // (A device that looked at the rate.)
             (attr.rate_limit == 0).into()
         },
         ..LOOPBACK

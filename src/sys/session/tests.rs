@@ -413,8 +413,8 @@ fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
     }
 }
 
-/// A list whose work requests are known is the same session, and is there again for who needs it in
-/// memory.
+/// A list whose work requests are known is the same session, and is there again for code that needs
+/// it in memory.
 #[test]
 fn what_is_known_is_a_list() {
     use ibv_wr_opcode::*;
