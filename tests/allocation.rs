@@ -315,10 +315,14 @@ fn handles_and_parts() {
         };
         one.join(other).unwrap();
         drop(one);
-        drain(&mut ca, 4);
+        let mut piece = region.piece(64, 64).unwrap();
+        piece.set_range(0, 4096).unwrap();
+        piece.set_range(100, 8).unwrap();
+        a.post_send(wr::RdmaWrite::new(piece, there)).unwrap();
+        drain(&mut ca, 5);
         kept.clear();
         drop(shared.thaw::<()>().unwrap());
-        4
+        5
     });
 }
 

@@ -86,6 +86,8 @@ struct env {
 	struct ibv_cq *answered;
 	/* How much is copied, and to or from where. */
 	uint64_t lengths[2];
+	/* Where in a region a piece begins. */
+	uint64_t offset;
 	uint8_t bytes[LONG];
 	/* Where queue pairs are made, and a queue pair's port and peer. */
 	struct ibv_pd *pd;

@@ -55,16 +55,16 @@ int c0_fanout(struct env *e)
 	return UNLIKELY(b->state) ? -1 : 0;
 }
 
-/* A piece of the region as an answer. */
-int c0_piece(struct env *e)
+/* A piece of the region as an answer, from a place that is known at run time only. */
+INLINE int c0_answer(struct env *e)
 {
 	struct ibv_send_wr wr, *bad;
 	struct ibv_sge sge;
 	struct ibv_wc wc;
 	int ret;
-	if (UNLIKELY(e->lengths[0] > e->to.len))
+	if (UNLIKELY(e->offset > e->to.len || e->lengths[0] > e->to.len - e->offset))
 		return -1;
-	sge.addr = e->to.addr;
+	sge.addr = e->to.addr + e->offset;
 	sge.length = e->lengths[0];
 	sge.lkey = e->pieces[0].lkey;
 	emit_send(&wr, &sge, e);
@@ -77,8 +77,11 @@ int c0_piece(struct env *e)
 	return UNLIKELY(ret != 1 || wc.status) ? failed(&wc, NULL, ret) : 0;
 }
 
-/* The same of a handle that is kept. */
-int c0_kept(struct env *e) { return c0_piece(e); }
+int c0_piece(struct env *e) { return c0_answer(e); }
+
+/* C has no handle that could be made, or kept. */
+int c0_made(struct env *e) { return c0_answer(e); }
+int c0_kept(struct env *e) { return c0_answer(e); }
 
 /* A buffer is taken from a stack of them, and put back. */
 int c0_take(struct env *e)

@@ -80,29 +80,36 @@ pub fn lent(mark: u64, capacity: u32) -> u64 {
 /// The bits that `of_size` gives, and that nothing else does.
 const OF_SIZE: u64 = (1 << Pool::FIRST) - 1;
 
+/// The same mark, of a buffer of no pool, with another size.
+#[inline]
+pub fn sized(mark: u64, capacity: u32) -> u64 {
+    mark & !OF_SIZE | of_size(capacity)
+}
+
 /// What the size says. (Pieces of regions are made where they are sent, so it is looked up: the
 /// sizes are powers of two.)
 #[inline]
 fn of_size(capacity: u32) -> u64 {
-    /// For capacities up to each power of two.
-    const UP_TO: [u16; 33] = {
-        let mut all = [0; 33];
-        let mut power = 0;
-        while power < all.len() {
+    /// For the offset of the last byte, by its highest bit.
+    const BEYOND: [u16; 32] = {
+        let mut all = [0; 32];
+        let mut bit = 0;
+        while bit < all.len() {
             let mut i = 0;
             while i < SIZES.len() {
-                assert!(SIZES[i].is_power_of_two());
-                if power as u32 > SIZES[i].ilog2() {
-                    all[power] |= 2 << i;
+                assert!(SIZES[i].is_power_of_two() && SIZES[i] > 1);
+                if bit as u32 >= SIZES[i].ilog2() {
+                    all[bit] |= 2 << i;
                 }
                 i += 1;
             }
-            power += 1;
+            bit += 1;
         }
         all
     };
     match capacity.checked_sub(1) {
-        Some(last) => UP_TO[(u32::BITS - last.leading_zeros()) as usize].into(),
+        // (An offset of 0 as one of 1: no size is between them.)
+        Some(last) => BEYOND[(last | 1).ilog2() as usize].into(),
         None => LOOK,
     }
 }
@@ -138,6 +145,8 @@ mod tests {
             let larger = SIZES.iter().filter(|&&size| capacity > size).count();
             assert_eq!(of_size(capacity), ((1 << larger) - 1) << 1, "{capacity}");
             assert_eq!(lent(of(3, 5, 9000), capacity), of(3, NO_POOL, capacity), "{capacity}");
+            let piece = of(3, NO_POOL, capacity);
+            assert_eq!(sized(of(3, NO_POOL, 9000), capacity), piece, "{capacity}");
         }
         assert_eq!((of_size(0), lent(of(3, 5, 8), 0)), (LOOK, of(3, NO_POOL, 0)));
     }

@@ -82,6 +82,25 @@ pub struct Header {
     mark: Cell<u64>,
 }
 
+/// An element of a header, to be written by two stores.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Element {
+    addr: *mut u8,
+    len_and_lkey: [u32; 2],
+}
+
+// The two elements of a header have its layout.
+static_assertions::const_assert!(
+    size_of::<Element>() == 16
+        && std::mem::offset_of!(Header, addr) == 0
+        && std::mem::offset_of!(Header, len) == 8
+        && std::mem::offset_of!(Header, lkey) == 12
+        && std::mem::offset_of!(Header, fill) == 16
+        && std::mem::offset_of!(Header, capacity) == 24
+        && std::mem::offset_of!(Header, fill_lkey) == 28
+);
+
 impl Header {
     pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, home: *const (), mark: u64) -> Self {
         // The device uses the address as an integer.
@@ -128,11 +147,27 @@ impl Header {
         self.set_len(len);
     }
 
+    /// Gives the handle other bytes of the same region: `len` of them at `addr`. The mark stays, or
+    /// `set_mark` sets it.
+    #[inline(always)]
+    pub(crate) fn set_place(&self, addr: *mut u8, len: u32) {
+        addr.expose_provenance();
+        self.addr.set(addr);
+        self.len.set(len);
+        self.fill.set(addr);
+        self.capacity.set(len);
+    }
+
+    pub(crate) fn set_mark(&self, mark: u64) {
+        self.mark.set(mark);
+    }
+
     /// Makes a spare header that of another buffer, and of a new handle.
     ///
     /// # Safety
     /// It is an initialised header that does not move, without a handle and with no queue. (So
-    /// others may look which queue has it, by [`name_of`](Self::name_of).)
+    /// others may look which queue has it, by [`name_of`](Self::name_of).) It never was in a list of
+    /// buffers, so that `next` is 0.
     #[inline]
     pub(crate) unsafe fn renew(
         this: *mut Self,
@@ -142,16 +177,12 @@ impl Header {
         mark: u64,
     ) {
         addr.expose_provenance();
+        let element = Element { addr, len_and_lkey: [capacity, lkey] };
         // SAFETY: without a handle it is the caller's, but for the name of the queue, and no
-        // reference to all of it exists.
+        // reference to all of it exists. Its elements have the layout of `Element` (asserted).
         unsafe {
-            (*this).addr.set(addr);
-            (*this).len.set(capacity);
-            (*this).lkey.set(lkey);
-            (*this).fill.set(addr);
-            (*this).capacity.set(capacity);
-            (&raw mut (*this).fill_lkey).write(lkey);
-            (*this).next.set(0);
+            (&raw mut (*this).addr).cast::<Element>().write(element);
+            (&raw mut (*this).fill).cast::<Element>().write(element);
             (*this).mark.set(mark);
         }
     }

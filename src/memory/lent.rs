@@ -30,6 +30,8 @@ pub(crate) struct LentHeader {
     /// The user's word.
     id: Cell<u64>,
     home: MaybeUninit<Home>,
+    /// Of a piece of a region: the most bytes that it had at a time. Its mark is that of so many.
+    longest: Cell<usize>,
     /// In a spare header: the next of a list.
     pub(super) next: Cell<*mut LentHeader>,
 }
@@ -42,6 +44,7 @@ impl LentHeader {
             pd: 0,
             id: Cell::new(0),
             home: MaybeUninit::uninit(),
+            longest: Cell::new(0),
             next: Cell::new(ptr::null_mut()),
         }
     }
@@ -147,7 +150,16 @@ unsafe impl Sync for Lent {}
 /// unwind any more.)
 #[inline]
 pub(crate) fn lend(home: impl FnOnce() -> Home, loan: &Loan) -> Lent {
-    let at = spares::take();
+    // SAFETY: the header was spare, and is the caller's.
+    unsafe { filled(spares::take(), home, loan) }
+}
+
+/// The handle that a spare header becomes.
+///
+/// # Safety
+/// The header is spare, and nobody else has it.
+#[inline(always)]
+unsafe fn filled(at: NonNull<LentHeader>, home: impl FnOnce() -> Home, loan: &Loan) -> Lent {
     let Loan { addr, len, lkey, pd, mark } = *loan;
     // SAFETY: a spare header has no handle, so it is ours but for the name of the queue, which
     // `renew` leaves alone.
@@ -214,6 +226,20 @@ impl Lent {
         unsafe { (*self.at.as_ptr()).id.set(id) };
     }
 
+    /// The most bytes that a piece had at a time: as `set_longest` said.
+    #[inline(always)]
+    pub fn longest(&self) -> usize {
+        // SAFETY: this is the only handle (invariant), so nobody else touches the number.
+        unsafe { (*self.at.as_ptr()).longest.get() }
+    }
+
+    #[inline(always)]
+    pub fn set_longest(&mut self, len: usize) {
+        // SAFETY: this is the only handle (invariant), so nobody else touches the number.
+        unsafe { (*self.at.as_ptr()).longest.set(len) };
+    }
+
+    #[inline(always)]
     pub fn home(&self) -> &Home {
         // SAFETY: the header has its home (invariant), as long as its handle.
         unsafe { (*self.at.as_ptr()).home.assume_init_ref() }
@@ -267,6 +293,9 @@ impl Clone for Lent {
 }
 
 impl Drop for Lent {
+    /// (In line: most handles are dropped where a completion brings them. A call takes 8
+    /// instructions, not least because a library does not know where its thread-locals are.)
+    #[inline]
     fn drop(&mut self) {
         /// (With the home, so that nothing needs to be kept over the call.)
         #[cold]

@@ -1,9 +1,14 @@
 //! Pieces of regions that are open to the fabric.
 
+#![allow(unsafe_code)] // looks at the region that a handle keeps
+
 use std::fmt;
 
+use crate::cold::out_of_line;
 use crate::memory::header::Handle;
-use crate::memory::lent::Lent;
+use crate::memory::lent::{Lent, Loan};
+use crate::memory::registered::Registered;
+use crate::memory::remote::OutOfBounds;
 
 /// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of
 /// a READ. It keeps the region registered. Neither making nor cloning nor dropping it
@@ -11,6 +16,8 @@ use crate::memory::lent::Lent;
 /// again.
 ///
 /// [`MemoryRegion::piece`](crate::MemoryRegion::piece) makes it, and the completion gives it back.
+/// [`set_range`](Self::set_range) makes it another piece of the same region, for a third of what a
+/// new handle costs.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -32,11 +39,88 @@ use crate::memory::lent::Lent;
 /// assert_eq!(&read, b"at the peer");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+///
+/// # Invariants
+/// Its home is a region. Its mark is that of as many bytes as it had at its longest, or of more.
 #[repr(transparent)]
-pub struct OpenBuf(pub(crate) Lent);
+pub struct OpenBuf(Lent);
 
 impl OpenBuf {
+    /// A new handle to `len` bytes, whose home is a region.
+    #[inline(always)]
+    pub(crate) fn new(mut lent: Lent, len: usize) -> Self {
+        // INVARIANT: its mark is that of its length, or of more, and its home a region.
+        lent.set_longest(len);
+        OpenBuf(lent)
+    }
+
+    /// Makes the handle one to `len` bytes from `offset` on, in the same region, as C sets `addr` and
+    /// `length` of an `ibv_sge` for each work request. A program whose answers lie in one region
+    /// keeps the handles that completions bring, and sets the range of one before it posts it again.
+    /// The word that the program gave it ([`set_id`](Self::set_id)) stays.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::memory::OpenBuf;
+    /// profile! { Answers { entry: OpenBuf } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Answers>()?;
+    /// let table = pd.register::<LocalWrite>(4096)?;
+    /// table.write_at(128, b"an answer")?;
+    /// # let theirs = pd.register::<RemoteWrite>(64)?;
+    /// # let at_peer = theirs.remote().write();
+    /// let mut spare = Some(table.piece(0, 64)?); // one handle, for all answers
+    /// for (offset, len) in [(128, 9), (131, 6), (0, 0)] {
+    ///     let mut answer = spare.take().ok_or("it is with the device")?;
+    ///     answer.set_range(offset, len)?;
+    ///     a.post_send(wr::RdmaWrite::new(answer, at_peer))?;
+    ///     spare = proverbs::loopback::poll(&mut cq, 1)?.remove(0);
+    /// }
+    ///
+    /// let mut answer = spare.ok_or("it has completed")?;
+    /// let error = answer.set_range(4090, 9).unwrap_err();
+    /// assert_eq!(error.to_string(), "9 bytes at offset 4090 exceed the region of 4096 bytes");
+    /// assert_eq!(answer.len(), 0); // as it was
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`MemoryRegion::piece`](crate::MemoryRegion::piece): [`OutOfBounds`] if the bytes are
+    /// not all inside the region, or if there are more of them than 32 bits can say (R3.8). The
+    /// handle is as it was.
+    #[inline]
+    pub fn set_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
+        let region = self.region();
+        // Some bytes, and not more than the mark is of.
+        if len.wrapping_sub(1) < self.0.longest() && region.check(offset, len).is_ok() {
+            self.header().set_place(region.at(offset), len as u32);
+            return Ok(());
+        }
+        out_of_line(|to| self.set_other_range(offset, len, to))
+    }
+
+    /// Also to no bytes, or to more than ever before; or it says what is wrong.
+    #[cold]
+    #[inline(never)]
+    fn set_other_range(&mut self, offset: usize, len: usize, to: *mut Result<(), OutOfBounds>) {
+        let set = self.region().piece(offset, len).map(|Loan { addr, len, mark, .. }| {
+            // INVARIANT: the mark is that of this length.
+            self.header().set_mark(mark);
+            self.header().set_place(addr, len);
+            self.0.set_longest(len as usize);
+        });
+        // SAFETY: the place of a result (`out_of_line`).
+        unsafe { to.write(set) };
+    }
+
+    /// The region that it is a piece of.
+    #[inline(always)]
+    fn region(&self) -> &Registered {
+        // SAFETY: its home is a region (invariant), which stays while the handle does.
+        unsafe { &*self.0.home().at().cast() }
+    }
+
     /// The length in bytes.
     pub fn len(&self) -> usize {
         self.header().capacity() as usize
@@ -66,6 +150,15 @@ impl OpenBuf {
     /// Sets the program's own word: see [`id`](Self::id).
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
+    }
+}
+
+impl Clone for OpenBuf {
+    /// Another handle to the same bytes, with the same word.
+    #[inline]
+    fn clone(&self) -> Self {
+        // INVARIANT: the mark is at least that of its length, and its home the same region.
+        OpenBuf::new(self.0.clone(), self.len())
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
+use crate::memory::lent::{Home, Kind, Lent, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory, NeverChanges};
@@ -145,15 +145,13 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     #[inline(always)]
     pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
-        self.region.check(offset, len)?;
-        // An empty piece at the end is legal; it gets the address of the last byte.
-        let offset = offset.min(self.len() - 1);
-        Ok((self.region.at(offset), self.region.lkey()))
+        Ok((self.region.locate(offset, len)?, self.region.lkey()))
     }
 
     /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
     /// open to no peer. (A piece may be filled by a READ, so read-only memory has none; see
-    /// [`share`](Self::share).)
+    /// [`share`](Self::share).) One handle does for many pieces, one after the other:
+    /// [`OpenBuf::set_range`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -173,11 +171,13 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
     /// if there are more of them than 32 bits can say (R3.8).
+    #[inline]
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
         M: HasPieces,
     {
-        self.lend(offset, len).map(OpenBuf)
+        // INVARIANT: its home is the region.
+        self.lend(offset, len).map(|lent| OpenBuf::new(lent, len))
     }
 
     /// A handle to `len` bytes from `offset` on of private read-only memory, to be sent and written
@@ -214,20 +214,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     #[inline(always)]
     fn lend(&self, offset: usize, len: usize) -> Result<Lent, OutOfBounds> {
-        let too_long = || OutOfBounds {
-            offset: offset as u64,
-            len: len as u64,
-            available: u32::MAX as u64,
-            misaligned: false,
-            of: Extent::Element,
-        };
-        let len = u32::try_from(len).map_err(|_| too_long())?;
-        let (addr, lkey) = self.locate(offset, len as usize)?;
+        let loan = self.region.piece(offset, len)?;
         // SAFETY: a counted reference, as `REGION` counts them, which is given up. Regions are Send
         // and Sync.
         let home = || unsafe { Home::new(Arc::into_raw(self.region.clone()).cast(), &REGION) };
-        let (pd, mark) = (self.region.pd(), self.region.mark(len));
-        Ok(lend(home, &Loan { addr, len, lkey, pd, mark }))
+        Ok(lend(home, &loan))
     }
 
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and

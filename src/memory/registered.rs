@@ -8,11 +8,13 @@ use std::ptr::{self, NonNull};
 
 use bitflags::bitflags;
 
+use crate::cold::out_of_line;
 use crate::counters::mark;
 use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{not_on_iwarp, refusal};
+use crate::memory::lent::Loan;
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
@@ -279,10 +281,40 @@ impl Registered {
         self.pd
     }
 
-    /// The mark of a piece of this length.
-    #[inline]
-    pub(crate) fn mark(&self, len: u32) -> u64 {
-        mark::lent(self.mark, len)
+    /// What a handle to `len` bytes from `offset` on is made of.
+    #[inline(always)]
+    pub(crate) fn piece(&self, offset: usize, len: usize) -> Result<Loan, OutOfBounds> {
+        // One comparison for what is seldom: no bytes, and more than an element can have.
+        let is_usual = len.wrapping_sub(1) < u32::MAX as usize;
+        if !is_usual {
+            return out_of_line(|to| self.unusual_piece(offset, len, to));
+        }
+        self.check(offset, len)?;
+        Ok(self.loan(self.at(offset), len as u32))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unusual_piece(&self, offset: usize, len: usize, to: *mut Result<Loan, OutOfBounds>) {
+        let loan = match u32::try_from(len) {
+            Ok(short) => self.locate(offset, len).map(|at| self.loan(at, short)),
+            Err(_) => Err(OutOfBounds::too_long(offset, len)),
+        };
+        // SAFETY: the place of a result (`out_of_line`).
+        unsafe { to.write(loan) };
+    }
+
+    #[inline(always)]
+    fn loan(&self, addr: *mut u8, len: u32) -> Loan {
+        Loan { addr, len, lkey: self.lkey(), pd: self.pd, mark: mark::sized(self.mark, len) }
+    }
+
+    /// Where `len` bytes from `offset` on begin.
+    #[inline(always)]
+    pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<*mut u8, OutOfBounds> {
+        self.check(offset, len)?;
+        // An empty piece at the end is legal; it gets the address of the last byte.
+        Ok(self.at(offset.min(self.len() - 1)))
     }
 
     #[inline(always)]

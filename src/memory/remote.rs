@@ -201,10 +201,18 @@ impl OutOfBounds {
     /// Whether memory of `available` bytes has `len` bytes at `offset`.
     #[inline(always)]
     pub(crate) fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
-        match available.checked_sub(len) {
-            Some(last) if offset <= last => Ok(()),
+        match offset.checked_add(len) {
+            Some(end) if end <= available => Ok(()),
             _ => Err(OutOfBounds::beyond(offset, len, available)),
         }
+    }
+
+    /// More bytes than an element can have.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn too_long(offset: usize, len: usize) -> Self {
+        let (offset, len, available) = (offset as u64, len as u64, u32::MAX.into());
+        OutOfBounds { offset, len, available, misaligned: false, of: Extent::Element }
     }
 
     #[cold]

@@ -61,6 +61,13 @@ fn the_edges_of_a_region() {
     assert_eq!(region.piece(12, 0).unwrap().len(), 0);
     for (offset, len) in [(12, 1), (13, 0), (usize::MAX, 0), (usize::MAX, 2), (1, usize::MAX)] {
         assert!(region.piece(offset, len).is_err(), "{offset} {len}");
+        for before in [0, 4, 12] {
+            let mut piece = region.piece(0, before).unwrap();
+            assert!(piece.set_range(offset, len).is_err(), "{offset} {len}");
+            assert_eq!(piece.len(), before);
+            piece.set_range(12, 0).unwrap();
+            piece.set_range(8, 4).unwrap();
+        }
     }
     assert!(region.read_at(usize::MAX, &mut end).is_err());
     assert!(region.write_at(9, &end).is_err());

@@ -369,3 +369,99 @@ fn relaxed_memory_and_a_flag_beside_it() {
     let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     holds(read.into_buf().unwrap(), b"bulk");
 }
+
+/// A handle that came back is one to other bytes of its region, wherever they are and however many:
+/// sent, and filled by a READ. What is refused changes nothing.
+#[test]
+fn a_piece_is_set_to_other_bytes() {
+    let mut p = Pair::<Rc, OnlyOpen>::new();
+    let here = p.pd.register::<RemoteRead>(4096).unwrap();
+    let there = p.pd.register::<RemoteReadWrite>(4096).unwrap();
+    here.write_at(0, &numbered(3, 4096)).unwrap();
+    let mut piece = here.piece(64, 8).unwrap();
+    piece.set_id(77);
+    for (offset, len) in [(0, 8), (4000, 5), (8, 4088), (0, 4096), (4095, 1), (7, 300), (4096, 0)] {
+        piece.set_range(offset, len).unwrap();
+        assert_eq!((piece.len(), piece.is_empty(), piece.id()), (len, len == 0, 77));
+        there.write_at(0, &[0xee; 4096]).unwrap();
+        p.a.post_send(wr::RdmaWrite::new(piece, there.remote().write())).unwrap();
+        piece = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+        let mut bytes = [0; 4096];
+        there.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes[..len], numbered(3, 4096)[offset..offset + len]);
+        assert!(bytes[len..].iter().all(|&byte| byte == 0xee), "{offset} {len}");
+    }
+    // The last one had no bytes. The next has some, and no more than at some time before.
+    for (offset, len, text) in [
+        (4090, 7, "7 bytes at offset 4090 exceed the region of 4096 bytes"),
+        (0, 4097, "4097 bytes at offset 0 exceed the region of 4096 bytes"),
+        (usize::MAX, 2, "2 bytes at offset 18446744073709551615 exceed the region of 4096 bytes"),
+        (
+            1,
+            usize::MAX,
+            "18446744073709551615 bytes at offset 1 exceed the 4294967295 that an element can have",
+        ),
+        (4097, 0, "0 bytes at offset 4097 exceed the region of 4096 bytes"),
+    ] {
+        for before in [(4, 12), (9, 0)] {
+            piece.set_range(before.0, before.1).unwrap();
+            let error = piece.set_range(offset, len).unwrap_err();
+            assert_eq!(error, here.piece(offset, len).unwrap_err());
+            assert_eq!((error.to_string(), piece.len()), (text.to_string(), before.1));
+        }
+    }
+    // Filled, where it is now and nowhere else; a READ of less leaves the rest.
+    there.write_at(0, b"from the peer").unwrap();
+    here.write_at(0, &[0; 4096]).unwrap();
+    for (offset, len) in [(100, 4), (200, 13), (300, 20)] {
+        piece.set_range(offset, len).unwrap();
+        let from = there.remote().slice(0, len.min(13) as u64).unwrap();
+        p.a.post_send(wr::RdmaRead::new(piece, from.read())).unwrap();
+        piece = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+        assert_eq!(piece.len(), len);
+    }
+    let mut bytes = [0; 4096];
+    here.read_at(0, &mut bytes).unwrap();
+    let mut expected = [0; 4096];
+    for (offset, text) in [(100, &b"from"[..]), (200, b"from the peer"), (300, b"from the peer")] {
+        expected[offset..offset + text.len()].copy_from_slice(text);
+    }
+    assert!(bytes == expected);
+    // A clone is a handle of its own, to what its origin was set to.
+    piece.set_range(100, 4).unwrap();
+    let mut other = piece.clone();
+    other.set_range(204, 9).unwrap();
+    assert_eq!((piece.len(), other.len(), other.id()), (4, 9, 77));
+    drop(here.destroy().unwrap_err().into_object());
+    for (piece, text) in [(other, &b" the peer"[..]), (piece, b"from")] {
+        p.a.post_send(wr::RdmaWrite::new(piece, there.remote().write())).unwrap();
+        poll(&p.dev, &mut p.ca, 1);
+        let mut bytes = vec![0; text.len()];
+        there.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, text);
+    }
+}
+
+/// What a datagram cannot carry is refused of a piece that was shorter before, and what it can is
+/// sent of one that was longer.
+#[test]
+fn a_piece_that_becomes_longer_than_a_message() {
+    let mut p = Pair::<Ud, OnlyOpen>::new();
+    let mtu = p.dev.mtu();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    let region = p.pd.register::<RemoteRead>(2 * mtu).unwrap();
+    let mut piece = region.piece(0, 1).unwrap();
+    for _ in 0..2 {
+        for (offset, len) in [(5, 7), (1, mtu), (0, mtu - 1), (mtu, mtu)] {
+            piece.set_range(offset, len).unwrap();
+            p.a.post_send(wr::Send::new(piece).to(to)).unwrap();
+            piece = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+            piece.set_range(0, mtu + 1).unwrap();
+            let error = p.a.post_send(wr::Send::new(piece).to(to)).unwrap_err();
+            let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 1, max: mtu as u32 };
+            assert_eq!(error.kind(), kind);
+            piece = error.into_rejected().next().unwrap();
+            assert_eq!(piece.len(), mtu + 1);
+        }
+    }
+}

@@ -30,6 +30,7 @@ pub struct Own {
     /// Numbers that are known at run time only.
     pub short: usize,
     pub long: usize,
+    pub from: usize,
     pub bytes: [u8; LONG],
 }
 
@@ -97,14 +98,23 @@ pub fn fanout(own: &mut Own) -> Result<(), c_int> {
     Ok(())
 }
 
-/// A piece of the region as an answer.
+/// A piece of the region as an answer, from a place that is known at run time only.
 #[inline(always)]
 pub fn piece(own: &mut Own) -> Result<(), c_int> {
-    let piece = own.region.piece(0, own.short).map_err(beyond)?;
+    let mut piece = own.kept.take().ok_or_else(missing)?;
+    piece.set_range(own.from, own.short).map_err(beyond)?;
+    own.kept = Some(answer(own, piece)?);
+    Ok(())
+}
+
+/// The same with a handle of its own.
+#[inline(always)]
+pub fn made(own: &mut Own) -> Result<(), c_int> {
+    let piece = own.region.piece(own.from, own.short).map_err(beyond)?;
     answer(own, piece).map(drop)
 }
 
-/// The same of a handle that is kept.
+/// The same piece again and again.
 #[inline(always)]
 pub fn kept(own: &mut Own) -> Result<(), c_int> {
     let piece = own.kept.take().ok_or_else(missing)?;

@@ -103,6 +103,8 @@ pub struct Twin {
     pub answered: *mut ibv_cq,
     /// How much is copied, and to or from where.
     lengths: [u64; 2],
+    /// Where in a region a piece begins.
+    offset: u64,
     bytes: [u8; LONG],
     /// Where queue pairs are made, and a queue pair's port and peer.
     pub pd: *mut ibv_pd,
@@ -183,6 +185,7 @@ impl Twin {
             answers: ptr::null_mut(),
             answered: ptr::null_mut(),
             lengths: [64, LONG as u64],
+            offset: 0,
             bytes: [0; LONG],
             pd: ptr::null_mut(),
             port: 1,

@@ -21,6 +21,7 @@ mod own_forms {
     form! { write4096(own: Own) own::write(own, own.long) }
     form! { fanout(own: Own) own::result(own::fanout(own)) }
     form! { piece(own: Own) own::result(own::piece(own)) }
+    form! { made(own: Own) own::result(own::made(own)) }
     form! { kept(own: Own) own::result(own::kept(own)) }
     form! { take(own: Own) own::result(own::take(own)) }
     form! { arena(own: Own) own::result(own::arena(own)) }
@@ -53,7 +54,7 @@ pub(super) fn owned(stub: &Stub) -> Family {
     let remote = region.remote();
     (twin.to.addr, twin.to.rkey, twin.to.len) = (remote.addr(), remote.rkey(), remote.len() as u32);
     let bytes = [0; own::LONG];
-    let (short, long) = (64, own::LONG);
+    let (short, long, from) = (64, own::LONG, 0);
     let own = Own {
         followers,
         cq,
@@ -67,6 +68,7 @@ pub(super) fn owned(stub: &Stub) -> Family {
         arena,
         short,
         long,
+        from,
         bytes,
     };
     Family {
@@ -77,6 +79,6 @@ pub(super) fn owned(stub: &Stub) -> Family {
         world: leak(own),
         restore: None,
         twin,
-        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece kept take arena],
+        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece made kept take arena],
     }
 }
