@@ -319,10 +319,15 @@ fn handles_and_parts() {
         piece.set_range(0, 4096).unwrap();
         piece.set_range(100, 8).unwrap();
         a.post_send(wr::RdmaWrite::new(piece, there)).unwrap();
-        drain(&mut ca, 5);
+        let mut shares = pool.take().unwrap().share(3);
+        let kept_one = shares.next().unwrap();
+        a.post_send(wr::RdmaWrite::new(shares.next().unwrap(), there)).unwrap();
+        drop(shares);
+        drain(&mut ca, 6);
+        drop(kept_one.thaw_if_last::<()>().unwrap());
         kept.clear();
         drop(shared.thaw::<()>().unwrap());
-        5
+        6
     });
 }
 

@@ -28,7 +28,7 @@ int c0_read4096(struct env *e) { return c0_read(e, e->lengths[1]); }
 int c0_write4096(struct env *e) { return c0_write(e, e->lengths[1]); }
 
 /* One buffer to three queue pairs, until none has it. */
-int c0_fanout(struct env *e)
+INLINE int c0_shared(struct env *e)
 {
 	struct ibv_qp *qps[3] = {e->qp, e->more[0], e->more[1]};
 	struct ibv_wc wc[BATCH];
@@ -54,6 +54,11 @@ int c0_fanout(struct env *e)
 	}
 	return UNLIKELY(b->state) ? -1 : 0;
 }
+
+int c0_fanout(struct env *e) { return c0_shared(e); }
+
+/* C has no handles. */
+int c0_cloned(struct env *e) { return c0_shared(e); }
 
 /* A piece of the region as an answer, from a place that is known at run time only. */
 INLINE int c0_answer(struct env *e)

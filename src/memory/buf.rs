@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::memory::header::{Handle, Header};
-use crate::memory::shared::SharedBuf;
+use crate::memory::shared::{SharedBuf, Shares};
 use crate::memory::slots::{Slot, put_back};
 
 // A handle is a pointer to a header; its tags are in the bits that the header's alignment leaves
@@ -136,6 +136,33 @@ impl<C> Buf<C> {
         C: Send + Sync,
     {
         SharedBuf::new(self)
+    }
+
+    /// Freezes the buffer for `n` posts: gives a handle for each. They are counted together, so this
+    /// costs less than [`freeze`](Self::freeze) and a clone for each.
+    /// [`SharedBuf::thaw_if_last`] makes the last one that comes home the buffer again.
+    ///
+    /// If `n` is 0, the buffer goes home.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+    /// let mut entry = pool.take().ok_or("no buffer")?;
+    /// entry.copy_from(b"for three followers")?;
+    /// let mut handles: Vec<SharedBuf> = entry.share(3).collect();
+    /// let last = handles.pop().ok_or("there are three")?;
+    /// assert_eq!((last.handles(), &last[..]), (3, &b"for three followers"[..]));
+    /// drop(handles);
+    /// let entry: Buf = last.thaw_if_last().ok_or("others have it")?;
+    /// # let _ = entry;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn share(self, n: usize) -> Shares
+    where
+        C: Send + Sync,
+    {
+        Shares::new(self, n)
     }
 }
 

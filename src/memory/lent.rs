@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
+use crate::cold::drop_each;
 use crate::counters::books::{Counter, Quiet};
 use crate::memory::header::Header;
 use crate::memory::spares;
@@ -32,7 +33,7 @@ pub(crate) struct LentHeader {
     home: MaybeUninit<Home>,
     /// Of a piece of a region: the most bytes that it had at a time. Its mark is that of so many.
     longest: Cell<usize>,
-    /// In a spare header: the next of a list.
+    /// In a spare header: the next of a list; so too where a handle is of `Several`.
     pub(super) next: Cell<*mut LentHeader>,
 }
 
@@ -152,6 +153,74 @@ unsafe impl Sync for Lent {}
 pub(crate) fn lend(home: impl FnOnce() -> Home, loan: &Loan) -> Lent {
     // SAFETY: the header was spare, and is the caller's.
     unsafe { filled(spares::take(), home, loan) }
+}
+
+/// Handles to the same memory, `n` of them, at least one, with a home each.
+#[inline(always)]
+pub(crate) fn lend_several(n: usize, home: impl Fn() -> Home, loan: &Loan) -> Several {
+    debug_assert!(n != 0);
+    let first = spares::take_chain(n).as_ptr();
+    let mut at = first;
+    for _ in 0..n {
+        // SAFETY: there are so many, not null, which were spare, and are ours. The handle is kept by
+        // what is returned.
+        unsafe {
+            std::mem::forget(filled(NonNull::new_unchecked(at), &home, loan));
+            at = (*at).next.get();
+        }
+    }
+    // INVARIANT: linked, and each is a handle's from here on.
+    Several { first }
+}
+
+/// Handles that nobody has yet.
+///
+/// # Invariants
+/// From `first` on, which may be null, `next` leads to headers, and at last to null. The only handle
+/// to each is this value's.
+pub(crate) struct Several {
+    first: *mut LentHeader,
+}
+
+// SAFETY: it owns handles, which are `Send`.
+unsafe impl Send for Several {}
+// SAFETY: nothing is read through a shared one.
+unsafe impl Sync for Several {}
+
+impl Default for Several {
+    /// None.
+    #[inline(always)]
+    fn default() -> Self {
+        Several { first: ptr::null_mut() }
+    }
+}
+
+impl Iterator for Several {
+    type Item = Lent;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Lent> {
+        let at = NonNull::new(self.first)?;
+        // SAFETY: this value has the header (invariant).
+        self.first = unsafe { (*at.as_ptr()).next.get() };
+        // INVARIANT: the handle was this value's.
+        Some(Lent { at })
+    }
+}
+
+impl Drop for Several {
+    #[inline(always)]
+    fn drop(&mut self) {
+        #[cold]
+        #[inline(never)]
+        fn rest(first: *mut LentHeader) {
+            // INVARIANT: what the other value had, which goes.
+            drop_each(&mut Several { first });
+        }
+        if !self.first.is_null() {
+            rest(self.first);
+        }
+    }
 }
 
 /// The handle that a spare header becomes.

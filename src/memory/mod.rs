@@ -61,7 +61,7 @@ pub use rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll,
     RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
-pub use shared::SharedBuf;
+pub use shared::{SharedBuf, Shares};
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};
 #[cfg(feature = "zerocopy")]
 pub use typed::Mismatch;

@@ -4,7 +4,8 @@
 //!
 //! Its own handle is given up as the address of its header, which counts the handles that share it,
 //! in `next`, the field of lists, which it is in no longer. Each handle counts as one, from before
-//! it is made until it is gone. The last one makes the buffer's own handle again: it saw the count
+//! it is made until it is gone. (Those that are made together are counted by one store, before
+//! anybody has one.) The last one makes the buffer's own handle again: it saw the count
 //! at one, so no other handle is left, and none can be made. Its load or decrement is after those
 //! of all others (Acquire after Release), and so after what they read.
 
@@ -12,23 +13,25 @@
 
 use std::any::TypeId;
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::Deref;
+use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::counters::mark;
 use crate::memory::buf::Buf;
 use crate::memory::header::{Handle, Header};
-use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
+use crate::memory::lent::{Home, Kind, Lent, Loan, Several, lend, lend_several};
 
 /// A read-only buffer that may be posted several times at once. It is a legal source of SEND and
 /// RDMA WRITE, so one log entry goes to three followers without a copy.
 ///
 /// Neither cloning nor dropping allocates or locks once as many handles were in use before. When
 /// the last clone is gone, the buffer goes back to its pool; or the last one is
-/// [thawed](Self::thaw).
+/// [thawed](Self::thaw_if_last).
 ///
-/// [`Buf::freeze`](crate::Buf::freeze) makes it (R11.1), and
-/// [`MemoryRegion::share`](crate::MemoryRegion::share) of a part of read-only memory.
+/// [`Buf::freeze`](crate::Buf::freeze) makes it (R11.1), [`Buf::share`](crate::Buf::share) several
+/// at once, and [`MemoryRegion::share`](crate::MemoryRegion::share) of a part of read-only memory.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -99,19 +102,86 @@ impl<C: 'static> Frozen<C> {
     };
 }
 
+/// Whether the home is a frozen buffer of `C`.
+#[inline(always)]
+fn is_of<C: 'static>(home: &Home) -> bool {
+    #[cold]
+    #[inline(never)]
+    fn is_same(one: &Kind, of: TypeId) -> bool {
+        one.context.is_some_and(|context| context() == of)
+    }
+    // One such constant is of one type, since what it says of the type differs; but one type may
+    // have several.
+    ptr::eq(home.kind(), Frozen::<C>::KIND) || is_same(home.kind(), TypeId::of::<C>())
+}
+
+/// Freezes a buffer for `n` handles: their homes, of which exactly so many are made, and what they
+/// are made of.
+#[inline(always)]
+fn frozen<C: Send + Sync>(buf: Buf<C>, n: usize) -> (impl Fn() -> Home, Loan) {
+    let header = buf.header();
+    let (addr, len, lkey, pd) = (header.addr(), header.len(), header.lkey(), header.pd());
+    let mark = mark::lent(header.mark(), len);
+    let at = buf.at().cast_const().cast::<()>();
+    std::mem::forget(buf);
+    // SAFETY: the handle was given up, so the buffer is frozen, and these are its only shares.
+    unsafe { shares(at) }.store(n, Ordering::Relaxed);
+    // SAFETY: one of those shares is given up, and counted by this kind. What is behind it is `Send`
+    // and `Sync`, as `C` is.
+    let home = move || unsafe { Home::new(at, Frozen::<C>::KIND) };
+    (home, Loan { addr, len, lkey, pd, mark })
+}
+
+/// Handles to one buffer, for as many posts: what [`Buf::share`](crate::Buf::share) gives, one after
+/// the other. Those that were not taken are dropped with it.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::Shares;
+/// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+/// let mut shares: Shares = pool.take().ok_or("no buffer")?.share(3);
+/// let first = shares.next().ok_or("there are three")?;
+/// assert_eq!(first.handles(), 3);
+/// drop(shares);
+/// assert_eq!(first.handles(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Shares(Several);
+
+impl Shares {
+    #[inline(always)]
+    pub(crate) fn new<C: Send + Sync>(buf: Buf<C>, n: usize) -> Self {
+        if n == 0 {
+            // It goes home.
+            drop(buf);
+            return Shares(Several::default());
+        }
+        let (home, loan) = frozen(buf, n);
+        Shares(lend_several(n, home, &loan))
+    }
+}
+
+impl Iterator for Shares {
+    type Item = SharedBuf;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<SharedBuf> {
+        self.0.next().map(SharedBuf)
+    }
+}
+
+impl FusedIterator for Shares {}
+
+impl fmt::Debug for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shares").finish_non_exhaustive()
+    }
+}
+
 impl SharedBuf {
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
-        let header = buf.header();
-        let (addr, len, lkey, pd) = (header.addr(), header.len(), header.lkey(), header.pd());
-        let mark = mark::lent(header.mark(), len);
-        let at = buf.at().cast_const().cast::<()>();
-        std::mem::forget(buf);
-        // SAFETY: the handle was given up, so the buffer is frozen, and this is its only share.
-        unsafe { shares(at) }.store(1, Ordering::Relaxed);
-        // SAFETY: that share is given up, and counted by this kind. What is behind it is `Send` and
-        // `Sync`, as `C` is.
-        let home = || unsafe { Home::new(at, Frozen::<C>::KIND) };
-        SharedBuf(lend(home, &Loan { addr, len, lkey, pd, mark }))
+        let (home, loan) = frozen(buf, 1);
+        SharedBuf(lend(home, &loan))
     }
 
     /// The number of handles to these bytes, with this one: those that the device has count, and so
@@ -154,9 +224,8 @@ impl SharedBuf {
     /// The handle, if there are others, or the context is of another type.
     pub fn thaw<C: 'static>(self) -> Result<Buf<C>, SharedBuf> {
         let home = self.0.home();
-        let is_c = home.kind().context.is_some_and(|context| context() == TypeId::of::<C>());
         // SAFETY: this handle has a share, so the buffer is frozen and its header alive.
-        if !is_c || unsafe { shares(home.at()) }.load(Ordering::Acquire) != 1 {
+        if !is_of::<C>(home) || unsafe { shares(home.at()) }.load(Ordering::Acquire) != 1 {
             return Err(self);
         }
         let home = self.0.into_home();
@@ -165,6 +234,57 @@ impl SharedBuf {
         // SAFETY: the only share, seen by an Acquire, was given up; nobody could make another
         // meanwhile, since the handle was here. The buffer's context is `C`.
         Ok(unsafe { own(at) })
+    }
+
+    /// Gives the handle up. If it was the last one, the exclusive buffer is back. Of all handles
+    /// to a buffer exactly one call gives it, whichever threads make them, as with
+    /// [`Arc::into_inner`](std::sync::Arc::into_inner).
+    ///
+    /// `C` is the context of the buffer that was frozen. If it is of another type, or the handle is
+    /// one to a part of a region, the handle is dropped like any other.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Fanout { entry: SharedBuf } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Fanout>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let follower = region.remote().write();
+    /// let mut record: Option<Buf> = pool.take();
+    /// for handle in record.take().ok_or("no buffer")?.share(3) {
+    ///     a.post_send(wr::RdmaWrite::new(handle, follower))?;
+    /// }
+    /// while record.is_none() {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         record = completion.into_entry().and_then(SharedBuf::thaw_if_last);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn thaw_if_last<C: 'static>(self) -> Option<Buf<C>> {
+        /// (By its value, so that it need not be in memory.)
+        #[cold]
+        #[inline(never)]
+        fn other(handle: SharedBuf) {
+            drop(handle);
+        }
+        if !is_of::<C>(self.0.home()) {
+            other(self);
+            return None;
+        }
+        let home = self.0.into_home();
+        let at = home.at();
+        std::mem::forget(home);
+        // SAFETY: the share is this handle's, and is given up after this.
+        if unsafe { shares(at) }.fetch_sub(1, Ordering::Release) != 1 {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        // SAFETY: it was the last one, of a buffer of `C`.
+        Some(unsafe { own(at) })
     }
 
     /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,

@@ -57,6 +57,22 @@ impl List {
         Some(at)
     }
 
+    /// That many headers, if there are so many: the first, from which `next` leads to the others,
+    /// and at last to null.
+    #[inline(always)]
+    fn pop_chain(&self, n: usize) -> Option<NonNull<LentHeader>> {
+        let first = NonNull::new(self.first.get())?;
+        let mut last = first;
+        for _ in 1..n {
+            // SAFETY: a header of the list is spare, and headers are never freed.
+            last = NonNull::new(unsafe { (*last.as_ptr()).next.get() })?;
+        }
+        // SAFETY: as above.
+        self.first.set(unsafe { (*last.as_ptr()).next.replace(ptr::null_mut()) });
+        self.count.set(self.count.get() - n);
+        Some(first)
+    }
+
     /// Returns how many there are now.
     ///
     /// # Safety
@@ -119,6 +135,28 @@ fn all() -> MutexGuard<'static, All> {
 #[inline(always)]
 pub(super) fn take() -> NonNull<LentHeader> {
     OWN.with(List::pop).unwrap_or_else(|| more())
+}
+
+/// That many spare headers, one at least, which are the caller's: the first, from which `next` leads
+/// to the others, and at last to null.
+#[inline(always)]
+pub(super) fn take_chain(n: usize) -> NonNull<LentHeader> {
+    /// (One after the other, of which some may bring a batch.)
+    #[cold]
+    #[inline(never)]
+    fn slowly(n: usize) -> NonNull<LentHeader> {
+        let mut first = take();
+        // SAFETY: each is the caller's.
+        unsafe { (*first.as_ptr()).next.set(ptr::null_mut()) };
+        for _ in 1..n {
+            let one = take();
+            // SAFETY: as above.
+            unsafe { (*one.as_ptr()).next.set(first.as_ptr()) };
+            first = one;
+        }
+        first
+    }
+    OWN.with(|own| own.pop_chain(n)).unwrap_or_else(|| slowly(n))
 }
 
 /// Takes a header back. If the answer is true, the caller calls `fewer`.
@@ -241,6 +279,39 @@ mod tests {
         let mut known = 0;
         each(|at| known += returned.contains(&(at.as_ptr() as usize)) as usize);
         assert_eq!(known, count);
+    }
+
+    /// A chain has as many headers as were asked for, whether the thread has so many or not, and
+    /// nobody else has one of them.
+    #[test]
+    fn a_chain_is_as_long_as_was_asked_for() {
+        let work = || {
+            for n in [1, 2, 3, BATCH - 1, BATCH, 2, MOST + 1, 3 * MOST, 1] {
+                let before = OWN.with(|own| own.count.get());
+                let mut chain = BTreeSet::new();
+                let mut at = take_chain(n).as_ptr();
+                while let Some(one) = NonNull::new(at) {
+                    // SAFETY: a header of the chain, which is this test's.
+                    at = unsafe { (*one.as_ptr()).next.get() };
+                    assert!(chain.insert(one));
+                }
+                assert_eq!(chain.len(), n);
+                let left = OWN.with(|own| own.count.get());
+                assert!(before >= UNKEPT || before < n || left == before - n, "{before} {left}");
+                let others = OWN.with(|own| {
+                    let all: Vec<_> = std::iter::from_fn(|| own.pop()).collect();
+                    // SAFETY: each was just taken out.
+                    all.iter().for_each(|&at| unsafe { _ = own.push(at) });
+                    all
+                });
+                assert_eq!(others.len(), left);
+                assert!(others.iter().all(|other| !chain.contains(other)));
+                // SAFETY: each was taken, and is returned once.
+                chain.into_iter().for_each(|at| unsafe { back(at) });
+                assert!(OWN.with(|own| own.count.get()) <= MOST);
+            }
+        };
+        std::thread::spawn(work).join().unwrap();
     }
 
     /// What a thread keeps to its very end goes to all, even if its list of spare headers is gone

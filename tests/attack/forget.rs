@@ -43,6 +43,10 @@ fn memory() {
     let shared = filled(&p.pool, b"shared").freeze();
     forget(shared.clone());
     drop(shared);
+    forget(filled(&p.pool, b"shared").share(2));
+    let mut shares = filled(&p.pool, b"shared").share(3);
+    drop(shares.next());
+    forget(shares);
     forget(BufList::from([poisoned(&p.pool), poisoned(&p.pool)]));
     let region = p.pd.register::<RemoteAll>(64).unwrap();
     forget(region.piece(0, 8).unwrap());
@@ -52,7 +56,7 @@ fn memory() {
     poll(&p.dev, &mut p.ca, 1);
     forget(region);
     goes_on(&mut p);
-    assert_eq!(p.pool.available(), 36);
+    assert_eq!(p.pool.available(), 34);
 }
 
 #[test]

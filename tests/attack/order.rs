@@ -29,7 +29,9 @@ fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
         qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         qp.post_recv(wr::Recv::new([poisoned(&pool), poisoned(&pool)])).unwrap();
         qp.post_send(wr::Send::new(filled(&pool, b"exclusive"))).unwrap();
-        qp.post_send(wr::Send::new(filled(&pool, b"shared").freeze())).unwrap();
+        for shared in filled(&pool, b"shared").share(2) {
+            qp.post_send(wr::Send::new(shared)).unwrap();
+        }
         let mut piece = region.piece(0, 8).unwrap();
         piece.set_range(8, 56).unwrap();
         qp.post_send(wr::Send::new(piece)).unwrap();

@@ -465,3 +465,85 @@ fn a_piece_that_becomes_longer_than_a_message() {
         }
     }
 }
+
+/// One buffer has a handle for each of several posts; the last that comes home is the buffer.
+#[test]
+fn a_buffer_is_shared_and_thawed_by_the_last() {
+    let mut p = Pair::<Rc, OnlyShared>::new();
+    let region = p.pd.register::<RemoteWrite>(16).unwrap();
+    let to = region.remote().write();
+    let mut buf = filled(&p.pool, b"first");
+    for round in 1..5 {
+        for (i, mut handle) in buf.share(round).enumerate() {
+            assert_eq!((handle.handles(), handle.id()), (round, 0));
+            handle.set_id(i as u64);
+            p.a.post_send(wr::RdmaWrite::new(handle, to)).unwrap();
+        }
+        let back = poll(&p.dev, &mut p.ca, round);
+        let mut back: Vec<_> = back.into_iter().map(|done| done.sent().entry.unwrap()).collect();
+        assert!(back.iter().enumerate().all(|(i, handle)| handle.id() == i as u64));
+        assert_eq!(p.pool.available(), 39);
+        let last = back.pop().unwrap();
+        assert!(back.into_iter().all(|handle| handle.thaw_if_last::<()>().is_none()));
+        buf = last.thaw_if_last().unwrap();
+        buf.copy_from(&[round as u8; 9]).unwrap();
+    }
+    let mut bytes = [0; 9];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [3; 9]);
+    // More than headers are made at once, of which few are taken.
+    let mut shares = buf.share(300);
+    let some: Vec<_> = shares.by_ref().take(3).collect();
+    assert_eq!(some[0].handles(), 300);
+    drop(shares);
+    assert!(some.iter().all(|handle| handle.handles() == 3 && handle[..] == [4; 9]));
+    assert_eq!((drop(some), p.pool.available()), ((), 40));
+    // With a clone, which counts as any; of none, and of another context, it goes home.
+    let mut shares = filled(&p.pool, b"again").share(1);
+    let one = shares.next().unwrap();
+    assert!(shares.next().is_none());
+    let two = one.clone();
+    assert!(one.thaw_if_last::<()>().is_none());
+    assert!(two.thaw_if_last::<u32>().is_none());
+    assert!(filled(&p.pool, b"none").share(0).next().is_none());
+    assert_eq!(p.pool.available(), 40);
+    // What is never taken out comes home at once; so it does if a queue was to have it.
+    drop(filled(&p.pool, b"never").share(3));
+    for handle in filled(&p.pool, b"lost").share(2) {
+        p.a.post_send(wr::RdmaWrite::new(handle, to)).unwrap();
+    }
+    assert_eq!(p.pool.available(), 39);
+    poll(&p.dev, &mut p.ca, 2);
+    assert_eq!(p.pool.available(), 40);
+    // A part of a region is no buffer.
+    let table = p.pd.register_in::<RemoteRead, _>(std::sync::Arc::<[u8]>::from(*b"table")).unwrap();
+    let part = table.share(0, 5).unwrap();
+    assert_eq!(part.handles(), 2);
+    assert!(part.thaw_if_last::<()>().is_none());
+    table.destroy().unwrap();
+}
+
+/// Of handles that threads give up at the same time, one brings the buffer.
+#[test]
+fn one_of_several_threads_thaws() {
+    let p = Pair::<Rc, OnlyShared>::new();
+    let mut buf = filled(&p.pool, b"before");
+    for round in 0..if cfg!(miri) { 4 } else { 500 } {
+        let threads: Vec<_> = buf
+            .share(3)
+            .map(|handle| {
+                std::thread::spawn(move || {
+                    assert!(round > 0 || handle[..] == *b"before");
+                    let sum = handle.iter().map(|&byte| byte as u32).sum::<u32>();
+                    (sum, handle.thaw_if_last::<()>())
+                })
+            })
+            .collect();
+        let done: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(done.iter().all(|(sum, _)| *sum == done[0].0));
+        let mut back: Vec<Buf> = done.into_iter().filter_map(|(_, buf)| buf).collect();
+        assert_eq!((back.len(), p.pool.available()), (1, 39));
+        buf = back.remove(0);
+        buf.copy_from(&[round as u8; 6]).unwrap();
+    }
+}

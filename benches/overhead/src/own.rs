@@ -84,6 +84,25 @@ fn missing() -> c_int {
 /// One buffer to three queue pairs, and then exclusive again.
 #[inline(always)]
 pub fn fanout(own: &mut Own) -> Result<(), c_int> {
+    let record = own.record.take().ok_or_else(missing)?;
+    for (follower, handle) in own.followers.iter_mut().zip(record.share(3)) {
+        follower.post_send(wr::RdmaWrite::new(handle, own.at)).map_err(refused)?;
+    }
+    for completion in own.cq.poll().map_err(dead)? {
+        if completion.status().is_err() {
+            return Err(missing());
+        }
+        let entry = completion.into_entry().ok_or_else(missing)?;
+        if let Some(record) = entry.thaw_if_last() {
+            own.record = Some(record);
+        }
+    }
+    Ok(())
+}
+
+/// The same with a clone for each.
+#[inline(always)]
+pub fn cloned(own: &mut Own) -> Result<(), c_int> {
     let record = own.record.take().ok_or_else(missing)?.freeze();
     for follower in &mut own.followers {
         follower.post_send(wr::RdmaWrite::new(record.clone(), own.at)).map_err(refused)?;

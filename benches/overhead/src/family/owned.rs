@@ -20,6 +20,7 @@ mod own_forms {
     form! { read4096(own: Own) own::read(own, own.long) }
     form! { write4096(own: Own) own::write(own, own.long) }
     form! { fanout(own: Own) own::result(own::fanout(own)) }
+    form! { cloned(own: Own) own::result(own::cloned(own)) }
     form! { piece(own: Own) own::result(own::piece(own)) }
     form! { made(own: Own) own::result(own::made(own)) }
     form! { kept(own: Own) own::result(own::kept(own)) }
@@ -79,6 +80,6 @@ pub(super) fn owned(stub: &Stub) -> Family {
         world: leak(own),
         restore: None,
         twin,
-        rows: rows![own_forms: read64 write64 read4096 write4096 fanout piece made kept take arena],
+        rows: rows![own_forms: read64 write64 read4096 write4096 fanout cloned piece made kept take arena],
     }
 }
