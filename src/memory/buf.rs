@@ -138,8 +138,8 @@ impl<C> Buf<C> {
         SharedBuf::new(self)
     }
 
-    /// Freezes the buffer for `n` posts: gives a handle for each. They are counted together, so this
-    /// costs less than [`freeze`](Self::freeze) and a clone for each.
+    /// Freezes the buffer for `n` posts: gives a handle for each. They are counted together, so
+    /// this costs less than [`freeze`](Self::freeze) and a clone for each.
     /// [`SharedBuf::thaw_if_last`] makes the last one that comes home the buffer again.
     ///
     /// If `n` is 0, the buffer goes home.

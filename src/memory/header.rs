@@ -166,8 +166,8 @@ impl Header {
     ///
     /// # Safety
     /// It is an initialised header that does not move, without a handle and with no queue. (So
-    /// others may look which queue has it, by [`name_of`](Self::name_of).) It never was in a list of
-    /// buffers, so that `next` is 0.
+    /// others may look which queue has it, by [`name_of`](Self::name_of).) It never was in a list
+    /// of buffers, so that `next` is 0.
     #[inline]
     pub(crate) unsafe fn renew(
         this: *mut Self,

@@ -162,8 +162,8 @@ pub(crate) fn lend_several(n: usize, home: impl Fn() -> Home, loan: &Loan) -> Se
     let first = spares::take_chain(n).as_ptr();
     let mut at = first;
     for _ in 0..n {
-        // SAFETY: there are so many, not null, which were spare, and are ours. The handle is kept by
-        // what is returned.
+        // SAFETY: there are so many, not null, which were spare, and are ours. The handle is kept
+        // by what is returned.
         unsafe {
             std::mem::forget(filled(NonNull::new_unchecked(at), &home, loan));
             at = (*at).next.get();
@@ -176,8 +176,8 @@ pub(crate) fn lend_several(n: usize, home: impl Fn() -> Home, loan: &Loan) -> Se
 /// Handles that nobody has yet.
 ///
 /// # Invariants
-/// From `first` on, which may be null, `next` leads to headers, and at last to null. The only handle
-/// to each is this value's.
+/// From `first` on, which may be null, `next` leads to headers, and at last to null. The only
+/// handle to each is this value's.
 pub(crate) struct Several {
     first: *mut LentHeader,
 }

@@ -54,10 +54,10 @@ impl OpenBuf {
         OpenBuf(lent)
     }
 
-    /// Makes the handle one to `len` bytes from `offset` on, in the same region, as C sets `addr` and
-    /// `length` of an `ibv_sge` for each work request. A program whose answers lie in one region
-    /// keeps the handles that completions bring, and sets the range of one before it posts it again.
-    /// The word that the program gave it ([`set_id`](Self::set_id)) stays.
+    /// Makes the handle one to `len` bytes from `offset` on, in the same region, as C sets `addr`
+    /// and `length` of an `ibv_sge` for each work request. A program whose answers lie in one
+    /// region keeps the handles that completions bring, and sets the range of one before it posts
+    /// it again. The word that the program gave it ([`set_id`](Self::set_id)) stays.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -97,20 +97,29 @@ impl OpenBuf {
             self.header().set_place(region.at(offset), len as u32);
             return Ok(());
         }
-        out_of_line(|to| self.set_other_range(offset, len, to))
+        // SAFETY: `to` is writable, and written.
+        unsafe { out_of_line(|to| self.set_other_range(offset, len, to)) }
     }
 
     /// Also to no bytes, or to more than ever before; or it says what is wrong.
+    ///
+    /// # Safety
+    /// `to` is writable. It is written.
     #[cold]
     #[inline(never)]
-    fn set_other_range(&mut self, offset: usize, len: usize, to: *mut Result<(), OutOfBounds>) {
+    unsafe fn set_other_range(
+        &mut self,
+        offset: usize,
+        len: usize,
+        to: *mut Result<(), OutOfBounds>,
+    ) {
         let set = self.region().piece(offset, len).map(|Loan { addr, len, mark, .. }| {
             // INVARIANT: the mark is that of this length.
             self.header().set_mark(mark);
             self.header().set_place(addr, len);
             self.0.set_longest(len as usize);
         });
-        // SAFETY: the place of a result (`out_of_line`).
+        // SAFETY: it is writable (this function's contract).
         unsafe { to.write(set) };
     }
 

@@ -287,20 +287,23 @@ impl Registered {
         // One comparison for what is seldom: no bytes, and more than an element can have.
         let is_usual = len.wrapping_sub(1) < u32::MAX as usize;
         if !is_usual {
-            return out_of_line(|to| self.unusual_piece(offset, len, to));
+            // SAFETY: `to` is writable, and written.
+            return unsafe { out_of_line(|to| self.unusual_piece(offset, len, to)) };
         }
         self.check(offset, len)?;
         Ok(self.loan(self.at(offset), len as u32))
     }
 
+    /// # Safety
+    /// `to` is writable. It is written.
     #[cold]
     #[inline(never)]
-    fn unusual_piece(&self, offset: usize, len: usize, to: *mut Result<Loan, OutOfBounds>) {
+    unsafe fn unusual_piece(&self, offset: usize, len: usize, to: *mut Result<Loan, OutOfBounds>) {
         let loan = match u32::try_from(len) {
             Ok(short) => self.locate(offset, len).map(|at| self.loan(at, short)),
             Err(_) => Err(OutOfBounds::too_long(offset, len)),
         };
-        // SAFETY: the place of a result (`out_of_line`).
+        // SAFETY: it is writable (this function's contract).
         unsafe { to.write(loan) };
     }
 

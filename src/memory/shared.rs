@@ -126,14 +126,14 @@ fn frozen<C: Send + Sync>(buf: Buf<C>, n: usize) -> (impl Fn() -> Home, Loan) {
     std::mem::forget(buf);
     // SAFETY: the handle was given up, so the buffer is frozen, and these are its only shares.
     unsafe { shares(at) }.store(n, Ordering::Relaxed);
-    // SAFETY: one of those shares is given up, and counted by this kind. What is behind it is `Send`
-    // and `Sync`, as `C` is.
+    // SAFETY: one of those shares is given up, and counted by this kind. What is behind it is
+    // `Send` and `Sync`, as `C` is.
     let home = move || unsafe { Home::new(at, Frozen::<C>::KIND) };
     (home, Loan { addr, len, lkey, pd, mark })
 }
 
-/// Handles to one buffer, for as many posts: what [`Buf::share`](crate::Buf::share) gives, one after
-/// the other. Those that were not taken are dropped with it.
+/// Handles to one buffer, for as many posts: what [`Buf::share`](crate::Buf::share) gives, one
+/// after the other. Those that were not taken are dropped with it.
 ///
 /// ```
 /// # use proverbs::prelude::*;

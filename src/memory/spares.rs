@@ -137,8 +137,8 @@ pub(super) fn take() -> NonNull<LentHeader> {
     OWN.with(List::pop).unwrap_or_else(|| more())
 }
 
-/// That many spare headers, one at least, which are the caller's: the first, from which `next` leads
-/// to the others, and at last to null.
+/// That many spare headers, one at least, which are the caller's: the first, from which `next`
+/// leads to the others, and at last to null.
 #[inline(always)]
 pub(super) fn take_chain(n: usize) -> NonNull<LentHeader> {
     /// (One after the other, of which some may bring a batch.)
