@@ -248,7 +248,7 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     fn take_entry(&self) -> Option<E> {
         // SAFETY: `word` is the wr_id of `wc` (invariants), and callers take the entry once, so it
         // has not been booked.
-        unsafe { settle(self.wc, self.word) };
+        unsafe { count(self.wc, self.word) };
         if word::is_none(self.word) {
             return None;
         }
@@ -264,7 +264,7 @@ impl<'cq, E: Owned> Completion<'cq, E> {
 /// # Safety
 /// `wr_id` is that of `wc`, a completion that is held and has not been booked.
 #[inline(always)]
-unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
+unsafe fn count(wc: Promised<'_>, wr_id: usize) {
     if word::is_none(wr_id) {
         if wr_id & word::RING == 0 {
             // SAFETY: the address is that of the queue's counter. The completion queue keeps the
@@ -287,13 +287,13 @@ unsafe fn settle(wc: Promised<'_>, wr_id: usize) {
 /// Books a completion, and drops its entry.
 ///
 /// # Safety
-/// As for `settle`, and the entry in the wr_id is given up.
+/// As for `count`, and the entry in the wr_id is given up.
 #[inline(never)]
 unsafe fn drop_entry<E: Entry>(wc: Promised<'_>, wr_id: usize) {
     // SAFETY: `wc` is held, `wr_id` is its own, and it was not booked (this function's contract).
     // The entry in the wr_id was given up to this function: it is made and dropped here, once.
     unsafe {
-        settle(wc, wr_id);
+        count(wc, wr_id);
         drop(E::from_word(wr_id));
     }
 }
@@ -310,7 +310,7 @@ impl<E: Entry> Drop for Completion<'_, E> {
         // (invariants); it was not taken before.
         unsafe {
             match word::is_none(word) {
-                true => settle(wc, word),
+                true => count(wc, word),
                 false => drop_entry::<E>(wc, word),
             }
         }

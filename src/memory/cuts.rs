@@ -67,7 +67,7 @@ impl Cuts {
 
     /// The book, after what was dropped since was given back. `dropped` is asked for these slots
     /// under the lock, unless the arena has no handle any more.
-    pub fn settle<I: Iterator<Item = u32>>(
+    pub fn book_now<I: Iterator<Item = u32>>(
         &self,
         dropped: impl FnOnce() -> I,
     ) -> MutexGuard<'_, Book> {
@@ -83,7 +83,7 @@ impl Cuts {
     /// The arena's last handle is gone: returns how many slots have no bytes, after those of
     /// `dropped`, which are the last that come here.
     pub fn close<I: Iterator<Item = u32>>(&self, dropped: impl FnOnce() -> I) -> usize {
-        let mut book = self.settle(dropped);
+        let mut book = self.book_now(dropped);
         book.is_closed = true;
         book.spare()
     }

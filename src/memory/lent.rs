@@ -38,7 +38,7 @@ pub(crate) struct LentHeader {
 }
 
 impl LentHeader {
-    /// A spare header, to be settled where it stays.
+    /// A spare header, to be placed where it stays.
     pub(super) fn spare() -> Self {
         LentHeader {
             header: Header::new(ptr::null_mut(), 0, 0, ptr::null(), 0),
@@ -54,7 +54,7 @@ impl LentHeader {
     ///
     /// # Safety
     /// It is a spare header, and nobody else knows it.
-    pub(super) unsafe fn settle(at: NonNull<Self>) {
+    pub(super) unsafe fn place(at: NonNull<Self>) {
         at.as_ptr().expose_provenance();
         // SAFETY: the header is the caller's alone.
         unsafe { (*at.as_ptr()).header.home = (&raw const (*at.as_ptr()).pd).cast() };

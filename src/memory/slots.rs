@@ -231,13 +231,13 @@ impl<C> Slots<C> {
     /// `put_back` ends.
     pub fn take_bytes(this: &Keeper<C>, len: usize) -> Option<NonNull<Slot<C>>> {
         let cuts = this.cuts.as_ref()?;
-        let index = cuts.take(&mut this.settle(cuts), len)?;
+        let index = cuts.take(&mut this.book_now(cuts), len)?;
         Some(this.hand_out(index))
     }
 
     /// The arena's book, after what was dropped since was given back.
-    fn settle<'a>(&self, cuts: &'a Cuts) -> MutexGuard<'a, Book> {
-        cuts.settle(|| self.free.all().map(|slot| self.index(slot.cast()) as u32))
+    fn book_now<'a>(&self, cuts: &'a Cuts) -> MutexGuard<'a, Book> {
+        cuts.book_now(|| self.free.all().map(|slot| self.index(slot.cast()) as u32))
     }
 
     /// Gives the bytes from `at` on of the slot, of an arena and with a handle, to another one and
@@ -245,7 +245,7 @@ impl<C> Slots<C> {
     /// all slots have some.
     pub fn split(&self, slot: NonNull<Slot<C>>, at: usize) -> Option<NonNull<Slot<C>>> {
         let cuts = self.cuts.as_ref()?;
-        let mut book = self.settle(cuts);
+        let mut book = self.book_now(cuts);
         let index = cuts.split(&mut book, self.index(slot) as u32, at)?;
         if book.is_closed {
             // The handle of `slot` is counted, so `left` is not 0.
@@ -324,7 +324,7 @@ impl<C> Slots<C> {
     /// What nobody has of an arena, and how many slots have no bytes.
     pub fn look<T>(&self, look: impl FnOnce(&Ranges, usize) -> T) -> Option<T> {
         let cuts = self.cuts.as_ref()?;
-        let book = self.settle(cuts);
+        let book = self.book_now(cuts);
         Some(look(&book.ranges, book.spare()))
     }
 
@@ -336,7 +336,7 @@ impl<C> Slots<C> {
     /// The number of slots that have no handle. They are counted on each call.
     pub fn at_home(&self) -> usize {
         match &self.cuts {
-            Some(cuts) => self.settle(cuts).spare(),
+            Some(cuts) => self.book_now(cuts).spare(),
             None => self.free.count() + self.never_taken(),
         }
     }

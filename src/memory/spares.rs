@@ -210,7 +210,7 @@ impl All {
         for i in 0..BATCH {
             // SAFETY: a header of the batch, which is spare, known to nobody and in no list.
             unsafe {
-                LentHeader::settle(first.add(i));
+                LentHeader::place(first.add(i));
                 self.spare.push(first.add(i));
             }
         }

@@ -20,7 +20,7 @@ pub fn take() -> NonNull<LentHeader> {
     OWN.with(|own| own.borrow_mut().pop()).unwrap_or_else(|| {
         let header = NonNull::from(Box::leak(Box::new(LentHeader::spare())));
         // SAFETY: a new header, which does not move any more.
-        unsafe { LentHeader::settle(header) };
+        unsafe { LentHeader::place(header) };
         MADE.lock().unwrap().push(header.as_ptr().expose_provenance());
         header
     })

@@ -80,7 +80,7 @@ impl MapOptions {
         let map = Map::new(len, size, libc::PROT_READ | libc::PROT_WRITE, flags, None);
         let map = map.map_err(|errno| self.refused(VERB, errno, format!("{len} bytes"), len))?;
         // INVARIANT: an anonymous mapping of its own, readable and writable.
-        Ok(Mapping { map: self.settle(map, true)? })
+        Ok(Mapping { map: self.apply_to(map, true)? })
     }
 
     /// `hugetlb`, and the size of the pages as mmap(2) and memfd_create(2) take it; else 0.
@@ -105,7 +105,7 @@ impl MapOptions {
     }
 
     /// Does with a new mapping what was asked for.
-    pub(crate) fn settle(&self, map: Map, writable: bool) -> Result<Map, Error> {
+    pub(crate) fn apply_to(&self, map: Map, writable: bool) -> Result<Map, Error> {
         if self.dontfork {
             map.dontfork()?;
         }

@@ -150,7 +150,7 @@ impl MapOptions {
         let file = Some((fd.as_raw_fd(), range.start));
         let map = Map::new(len, page, protection, libc::MAP_SHARED, file);
         let map = map.map_err(|errno| self.refused(VERB, errno, asked(), len))?;
-        let map = self.settle(map, protection & libc::PROT_WRITE != 0)?;
+        let map = self.apply_to(map, protection & libc::PROT_WRITE != 0)?;
         // SAFETY: asks for the seals of an open descriptor. A file that can have none says EINVAL.
         let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
         let sealed = seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;

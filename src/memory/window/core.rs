@@ -270,7 +270,7 @@ impl Window {
     }
 
     /// Whether it is known what a window of type 1 is bound to. Then it holds no other region.
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn learn_range(&mut self) -> bool {
         let core = self.core_mut();
         match (core.last, core.known) {
             (Last::Rebind, Known::Done) => {

@@ -121,7 +121,7 @@ impl WindowEntry {
 
     /// A window of type 1 of which it is known what it is bound to.
     fn settled(mut self) -> Result<Self, Refused<Self>> {
-        match self.0.settle() {
+        match self.0.learn_range() {
             true => Ok(self),
             false => Err(self.refuse("it is of type 2")),
         }

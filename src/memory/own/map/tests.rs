@@ -54,14 +54,14 @@ fn pages_are_there_if_asked_for() {
         (new().populate(), 4),
         (new().locked(), 4),
     ] {
-        // (What `settle` is given may be of any pages.)
+        // (What `apply_to` is given may be of any pages.)
         let map = of_pages(4, libc::PROT_READ | libc::PROT_WRITE);
-        assert_eq!(resident(&options.settle(map, true).unwrap()), expected, "{options:?}");
+        assert_eq!(resident(&options.apply_to(map, true).unwrap()), expected, "{options:?}");
     }
     let map = of_pages(4, libc::PROT_READ);
-    assert_eq!(resident(&new().populate().settle(map, false).unwrap()), 4);
+    assert_eq!(resident(&new().populate().apply_to(map, false).unwrap()), 4);
     let refused = |options: MapOptions| {
-        options.populate().settle(of_pages(4, libc::PROT_NONE), true).err().unwrap()
+        options.populate().apply_to(of_pages(4, libc::PROT_NONE), true).err().unwrap()
     };
     let error = refused(huge());
     assert!(matches!(error.kind(), ErrorKind::HugePages { asked: 1, .. }), "{error}");
@@ -124,7 +124,7 @@ fn pages_are_populated_for_what_they_are_for() {
     let options = || MapOptions::new().populate();
     let writable = apart();
     assert_eq!(dirty(writable.base().addr().get()), "0 kB");
-    let writable = options().settle(writable, true).unwrap();
+    let writable = options().apply_to(writable, true).unwrap();
     assert_eq!(dirty(writable.base().addr().get()), "16 kB");
     let (mut shared, fd) = options().memfd("dirty", 4 * PAGE).unwrap();
     assert_eq!(dirty(shared.bytes().addr().get()), "16 kB");
@@ -136,7 +136,7 @@ fn pages_are_populated_for_what_they_are_for() {
 fn a_mapping_is_what_was_asked_for() {
     use crate::memory::MapOptions;
     let has = |options: MapOptions| {
-        let map = options.settle(apart(), true).unwrap();
+        let map = options.apply_to(apart(), true).unwrap();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let start = format!("{:x}-", map.base().addr());
         let mut of_it = maps.lines().skip_while(|line| !line.starts_with(&start));
@@ -157,10 +157,10 @@ fn what_cannot_be_had_is_told() {
         let map = of_pages(3, READ_WRITE);
         // SAFETY: a page of the mapping, which nothing uses.
         unsafe { libc::munmap(map.base().as_ptr().add(PAGE).cast(), PAGE) };
-        let error = options.settle(map, true).err().unwrap();
+        let error = options.apply_to(map, true).err().unwrap();
         assert_eq!(error.errno(), Some(libc::ENOMEM), "{options:?}: {error}");
     }
-    let error = new().node(1023).settle(of_pages(1, READ_WRITE), true).err().unwrap();
+    let error = new().node(1023).apply_to(of_pages(1, READ_WRITE), true).err().unwrap();
     assert_eq!((error.verb(), error.errno()), ("mbind", Some(libc::EINVAL)));
 }
 
