@@ -62,6 +62,12 @@ pub struct Context {
     pub(crate) handle: Arc<handle::Context>,
 }
 
+/// What a port said that never changes, if it was asked.
+pub(crate) fn known_port(handle: &handle::Context, port: u8) -> Option<Port> {
+    let known = lock(&handle.parents().ports);
+    known.iter().find(|(known, _)| *known == port).map(|(_, limits)| *limits)
+}
+
 impl Context {
     /// Opens the device called `name` (`ibv_open_device`).
     ///
@@ -170,15 +176,13 @@ impl Context {
 
     /// What never changes of a port, as it told the first time.
     pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
-        let known = &self.handle.parents().ports;
-        let known = || lock(known);
-        if let Some((_, limits)) = known().iter().find(|(known, _)| *known == port) {
-            return Ok(*limits);
+        if let Some(limits) = known_port(&self.handle, port) {
+            return Ok(limits);
         }
         let attr = self.ask_port(port)?;
         let attr = attr.get();
         let limits = Port { max_msg_sz: attr.max_msg_sz, link_layer: attr.link_layer };
-        known().push((port, limits));
+        lock(&self.handle.parents().ports).push((port, limits));
         Ok(limits)
     }
 

@@ -113,7 +113,7 @@ impl<L: Threads> ProtectionDomain<L> {
         let undo_recv = Undo(|| recv_cq.shared().detach(&books));
         let limit = match S::STATE {
             QpState::Rts | QpState::Sqd | QpState::Sqe => {
-                Some(super::limit::longest_message::<T>(&self.context(), attr.port_num)?)
+                Some(super::limit::longest_message::<T>(&parent.parents().context, attr.port_num)?)
             }
             _ => None,
         };

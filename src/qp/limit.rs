@@ -1,9 +1,12 @@
 //! The longest message, as the port reports it on the way to RTS.
 
-use crate::device::context::Context;
+use std::sync::Arc;
+
+use crate::device::context::{Context, known_port};
 use crate::ledger::Commit;
 use crate::profile::Profile;
 use crate::qp::Core;
+use crate::sys::handle;
 use crate::terms::error::Error;
 use crate::terms::state::QpState;
 use crate::terms::transport::Transport;
@@ -16,7 +19,7 @@ impl<P: Profile> Core<P> {
     /// `max_msg_sz` (R3.5), on UD its active MTU (R3.6). The profile's inline capacity must fit
     /// into it.
     pub(crate) fn message_limit<T: Transport>(
-        &self,
+        &mut self,
         way: (QpState, QpState),
         port: u8,
     ) -> Result<Option<u32>, Error> {
@@ -25,12 +28,17 @@ impl<P: Profile> Core<P> {
         if !is_set && !is_moved && way != (QpState::Rtr, QpState::Rts) {
             return Ok(None);
         }
-        let context = Context { handle: self.handle.parents().pd.parents().context.clone() };
-        let longest = match longest_message::<T>(&context, port) {
-            // The transition itself reports what is wrong with the port.
-            Err(_) if is_set => return Ok(None),
-            answer => answer?,
+        let longest = match self.longest {
+            // It said so on the way to INIT.
+            Some((of, longest)) if of == port => longest,
+            _ => match longest_message::<T>(&self.handle.parents().pd.parents().context, port) {
+                // The transition itself reports what is wrong with the port.
+                Err(_) if is_set => return Ok(None),
+                answer => answer?,
+            },
         };
+        // That of UD may change.
+        self.longest = (!T::DATAGRAM).then_some((port, longest));
         within("max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
         if is_moved {
             // What waits in the queue was measured by the old limit.
@@ -45,10 +53,10 @@ impl<P: Profile> Core<P> {
     /// either.
     pub(super) fn fits_alternate<T: Transport>(
         &self,
-        context: &Context,
         port: u8,
         alternate: u8,
     ) -> Result<(), Error> {
+        let context = &self.handle.parents().pd.parents().context;
         let (first, second) =
             (longest_message::<T>(context, port)?, longest_message::<T>(context, alternate)?);
         within("the longest message of the first path's port", first, second)
@@ -64,11 +72,19 @@ impl<P: Profile> Core<P> {
 }
 
 /// The longest message that the port accepts, in bytes; no limit if it does not report one.
-pub(super) fn longest_message<T: Transport>(context: &Context, port: u8) -> Result<u32, Error> {
+pub(super) fn longest_message<T: Transport>(
+    handle: &Arc<handle::Context>,
+    port: u8,
+) -> Result<u32, Error> {
+    let context = || Context { handle: handle.clone() };
     let longest = match T::DATAGRAM {
         // It may have changed since another queue pair asked.
-        true => context.query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
-        false => Some(context.port_limits(port)?.max_msg_sz).filter(|&longest| longest != 0),
+        true => context().query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
+        false => {
+            let known = known_port(handle, port);
+            let limits = known.map_or_else(|| context().port_limits(port), Ok)?;
+            Some(limits.max_msg_sz).filter(|&longest| longest != 0)
+        }
     };
     Ok(longest.unwrap_or(u32::MAX))
 }

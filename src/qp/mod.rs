@@ -154,6 +154,8 @@ pub(crate) struct Aside {
     pub granted: Depth,
     /// The port, once a transition set it; 0 before.
     pub port: u8,
+    /// The longest message of a port, which never changes, once it was asked for.
+    pub longest: Option<(u8, u32)>,
     /// Whether the device may have moved it to the port of an alternate path.
     pub may_migrate: bool,
     pub send_cq: Arc<CqShared>,

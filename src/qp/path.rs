@@ -188,7 +188,7 @@ impl<P: Profile> Core<P> {
         }
         let Some(AlternatePath { address, .. }) = alternate else { return Ok(()) };
         address.check_path_bits(&context.handle, VERB, address.port)?;
-        self.fits_alternate::<T>(&context, port, address.port)
+        self.fits_alternate::<T>(port, address.port)
     }
 
     /// The port, which another may be after a migration.
