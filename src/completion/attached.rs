@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use crate::cold::Few;
 use crate::completion::inbox::{Inbox, Poller};
 use crate::completion::parked::{Over, Parked};
 use crate::completion::switch::Reason;
@@ -52,6 +53,8 @@ impl State {
 pub(crate) enum Share {
     Sends,
     Receives,
+    /// All of a queue pair.
+    Both,
     /// The receives of a shared receive queue.
     Shared,
     /// Those of one for XRC, which all complete here.
@@ -61,9 +64,16 @@ pub(crate) enum Share {
 /// A queue that completes here.
 struct Attachment {
     books: Arc<Books>,
-    entries: u32,
+    /// What is booked for sends, and for receives.
+    entries: [u32; 2],
     share: Share,
     stage: Stage,
+}
+
+impl Attachment {
+    fn booked(&self) -> u32 {
+        self.entries[0] + self.entries[1]
+    }
 }
 
 /// How far the end of a queue has come.
@@ -94,10 +104,13 @@ impl AtEnd {
     /// A queue without counts.
     pub const UNKNOWN: AtEnd = AtEnd { left: [u32::MAX; 2], may_be_stale: true };
 
-    fn left_of(&self, share: Share) -> u32 {
+    /// What is left of it, of sends and of receives.
+    fn left_of(&self, share: Share) -> [u32; 2] {
+        let [sends, receives] = self.left;
         match share {
-            Share::Sends => self.left[0],
-            Share::Receives | Share::Shared | Share::Xrc => self.left[1],
+            Share::Sends => [sends, 0],
+            Share::Receives | Share::Shared | Share::Xrc => [0, receives],
+            Share::Both => [sends, receives],
         }
     }
 }
@@ -139,17 +152,29 @@ impl Inbox {
     /// Books `entries` for a queue. A shared receive queue books once, however many queue pairs
     /// bring its completions here.
     pub fn attach(&self, books: &Arc<Books>, entries: u32, share: Share) -> Result<(), Error> {
+        self.attach_all(books, [0, entries], share)
+    }
+
+    /// Books entries for the sends and the receives of a queue pair that completes into this queue
+    /// alone.
+    pub fn attach_both(&self, books: &Arc<Books>, entries: [u32; 2]) -> Result<(), Error> {
+        self.attach_all(books, entries, Share::Both)
+    }
+
+    #[inline]
+    fn attach_all(&self, books: &Arc<Books>, entries: [u32; 2], share: Share) -> Result<(), Error> {
         let mut state = self.state();
         let is_known = |a: &Attachment| Arc::ptr_eq(&a.books, books);
         if share == Share::Shared && state.attached.iter().any(is_known) {
             return Ok(());
         }
-        let free = state.unbooked();
-        if entries > free {
-            let kind = ErrorKind::CqTooSmall { asked: entries, free };
-            return Err(Error::new("ibv_create_qp", kind));
+        let mut free = state.unbooked();
+        for asked in entries {
+            let kind = || ErrorKind::CqTooSmall { asked, free };
+            let too_small = || Error::new("ibv_create_qp", kind());
+            free = free.checked_sub(asked).ok_or_else(too_small)?;
         }
-        state.booked += entries;
+        state.booked += entries[0] + entries[1];
         books.attached();
         let books = books.clone();
         state.attached.push(Attachment { books, entries, share, stage: Stage::Alive });
@@ -161,7 +186,7 @@ impl Inbox {
         let mut state = self.state();
         if let Some(at) = state.attached.iter().rposition(|a| Arc::ptr_eq(&a.books, books)) {
             let attachment = state.attached.swap_remove(at);
-            state.booked -= attachment.entries;
+            state.booked -= attachment.booked();
             let is_last = books.end_one();
             debug_assert!(!is_last, "the queue that was to be has its own part");
         }
@@ -192,13 +217,18 @@ impl Inbox {
             if !Arc::ptr_eq(&a.books, books) {
                 return true;
             }
-            if !*is_closed && at_end.left_of(a.share) != 0 {
+            let left = if *is_closed { [0; 2] } else { at_end.left_of(a.share) };
+            for (entries, left) in a.entries.iter_mut().zip(left) {
+                if left == 0 {
+                    *booked -= std::mem::take(entries);
+                }
+            }
+            if left != [0; 2] {
                 a.stage = Stage::Ended;
                 tell = true;
                 return true;
             }
             a.stage = Stage::Over;
-            *booked -= std::mem::take(&mut a.entries);
             quiet.end_one(&a.books);
             may_be_stale
         });
@@ -263,11 +293,11 @@ impl Inbox {
     /// Ends the bookings of the queues that are over. The batch is empty, and no completion is
     /// held. Returns whether some queues are gone and not over yet, and the parked queue pairs to
     /// be destroyed now.
-    pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Vec<Arc<Parked>>) {
+    pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Few<Arc<Parked>>) {
         let mut state = self.state();
         let State { largest, booked, attached, parked, .. } = &mut *state;
         let mut watches = false;
-        let mut ended = Vec::new();
+        let mut ended = Few::new();
         parked.retain(|(parked, stage)| match *stage {
             Stage::Known(then) if poller.is_over(then, *largest) => {
                 ended.push(parked.clone());
@@ -286,7 +316,7 @@ impl Inbox {
                 true
             }
             Stage::Known(_) => {
-                *booked -= a.entries;
+                *booked -= a.booked();
                 over.quiet.end_one(&a.books);
                 false
             }
@@ -319,7 +349,7 @@ impl Inbox {
                 return true;
             }
             if a.stage != Stage::Over {
-                *booked -= a.entries;
+                *booked -= a.booked();
                 over.quiet.end_one(&a.books);
             }
             false

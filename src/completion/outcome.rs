@@ -8,7 +8,7 @@ use std::fmt;
 use crate::completion::datagram::UdReceived;
 use crate::completion::status::WcError;
 use crate::completion::wc::{Completion, Promised, Success};
-use crate::counters::books::{Books, Counter};
+use crate::counters::books::Names;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry, Raw};
 use crate::memory::header::{Header, word};
@@ -180,23 +180,20 @@ impl<E: Entry> Completion<'_, E> {
         self.arrival()?.word(ibv_wc_flags::IBV_WC_WITH_INV)
     }
 
-    /// Whether the work request was posted to the queue with these books and its wr_id is its own
+    /// Whether the work request was posted to the queue with these names, and its wr_id is its own
     /// handle.
-    pub(crate) fn belongs_to(&self, books: *const Books) -> bool {
+    #[inline(always)]
+    pub(crate) fn belongs_to(&self, names: Names) -> bool {
         let word = self.word;
-        if !E::OWNED || self.is_ring() {
+        if !E::OWNED {
             return false;
         }
-        let direction = (word & word::RECEIVE != 0) as usize;
-        // SAFETY: callers pass the books of a queue that they hold.
-        let counter = unsafe { Books::counter(books, direction) };
         if word::is_none(word) {
-            word::counter::<Counter>(word).cast_const() == counter
-        } else {
-            // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
-            let header = unsafe { &*word::address::<Header>(word) };
-            header.counter() == counter
+            return !self.is_ring() && names.has(word::counter(word));
         }
+        // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
+        let header = unsafe { &*word::address::<Header>(word) };
+        names.has(header.counter())
     }
 }
 

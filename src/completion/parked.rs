@@ -13,6 +13,7 @@
 
 #![allow(unsafe_code)] // between threads
 
+use crate::cold::Few;
 use crate::counters::books::Quiet;
 use crate::memory::stranded::reclaim_everything;
 use crate::sync::{Mutex, lock};
@@ -59,7 +60,7 @@ impl Parked {
 #[must_use]
 pub(crate) struct Over {
     pub quiet: Quiet,
-    pub leftovers: Vec<Box<dyn Leftover>>,
+    pub leftovers: Few<Box<dyn Leftover>>,
 }
 
 impl Over {

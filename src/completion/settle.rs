@@ -101,7 +101,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         let (watches, parked) = shared.settle(poller, over);
         poller.watches = watches;
         poller.seen_empty_at = None;
-        for parked in &parked {
+        for parked in parked.iter() {
             parked.end(over);
         }
         !parked.is_empty()

@@ -8,6 +8,7 @@ use std::ops::Deref;
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
+use crate::cold::Few;
 use crate::counters::ids::RingTag;
 use crate::counters::mark;
 use crate::counters::pending::Pending;
@@ -100,6 +101,19 @@ impl Counter {
     }
 }
 
+/// What headers and wr_ids name a queue by: the addresses of its counters. To be compared, and no
+/// more, so they need not be live.
+#[derive(Clone, Copy)]
+pub(crate) struct Names(*const Counter);
+
+impl Names {
+    /// Whether `counter` is one of them.
+    #[inline(always)]
+    pub fn has(self, counter: *const Counter) -> bool {
+        counter == self.0 || counter == self.0.wrapping_add(1)
+    }
+}
+
 /// The bits of a counter's address: in a wr_id without a buffer, a number of the program's is
 /// above.
 pub(crate) const ADDRESS_BITS: u32 = 48;
@@ -126,7 +140,8 @@ impl Books {
     }
 
     fn with(pd: u32, pool: Option<u32>, ring: Option<RingTag>) -> Option<Arc<Self>> {
-        let page = Page {
+        // (Made in its place: on the way it would be copied.)
+        let page = || Page {
             completed: Default::default(),
             posted_at_end: Default::default(),
             pending: Pending::new(),
@@ -144,7 +159,7 @@ impl Books {
         // has them yet.
         let books = unsafe {
             let books = Arc::<Books>::new_uninit().assume_init();
-            Books::page(Arc::as_ptr(&books)).cast_mut().write(page);
+            Books::page(Arc::as_ptr(&books)).cast_mut().write(page());
             books
         };
         (Arc::as_ptr(&books).addr() >> ADDRESS_BITS == 0).then_some(books)
@@ -210,9 +225,14 @@ impl Page {
         }
     }
 
+    /// What headers and wr_ids name the queue by.
+    pub(crate) fn names(&self) -> Names {
+        Names(self.completed.as_ptr())
+    }
+
     /// Whether `counter` is one of these books'.
     pub(crate) fn has(&self, counter: *const Counter) -> bool {
-        self.completed.iter().any(|own| std::ptr::eq(own, counter))
+        self.names().has(counter)
     }
 
     /// The number that names the queue in the wr_ids of a ring: below 2^29, and unique to these
@@ -228,6 +248,7 @@ impl Page {
     }
 
     /// The number of completions that were polled and are not held any more, wrapping.
+    #[inline]
     pub fn completed(&self, direction: usize) -> u32 {
         self.completed[direction & 1].0.load(Ordering::Acquire)
     }
@@ -239,6 +260,7 @@ impl Page {
 
     /// The queue is destroyed or reset after this many posts. It still has to give back its part of
     /// `pending`.
+    #[inline]
     pub fn end(&self, posted: [u32; 2]) {
         for (end, posted) in self.posted_at_end.iter().zip(posted) {
             end.store(posted, Ordering::Relaxed);
@@ -314,7 +336,7 @@ pub(crate) struct Quiet {
     /// The first with something stranded, without memory of its own: mostly it is the only one.
     first: Option<Arc<Books>>,
     /// The others: none if there is no first.
-    more: Vec<Arc<Books>>,
+    more: Few<Arc<Books>>,
     /// Those with nothing stranded, for an assertion.
     #[cfg(debug_assertions)]
     pub over: Vec<Arc<Books>>,
@@ -323,7 +345,7 @@ pub(crate) struct Quiet {
 impl Quiet {
     /// Those with something stranded.
     fn stranded(&self) -> impl Iterator<Item = &Arc<Books>> + Clone {
-        self.first.iter().chain(&self.more)
+        self.first.iter().chain(self.more.iter())
     }
 
     /// Where the counters of these queues are: from the first address to before the second. Those
@@ -352,6 +374,7 @@ impl Quiet {
     }
 
     /// Whether the queue with this counter is one of them, with something stranded.
+    #[inline(never)] // mostly there is one, and nobody asks: 20 instructions a search
     pub fn has(&self, counter: *const Counter) -> bool {
         self.stranded().any(|books| books.has(counter))
     }
@@ -378,10 +401,15 @@ impl Quiet {
     }
 
     /// Gives back one part of a queue's `pending` (`Books::end_one`).
+    #[inline]
     pub fn end_one(&mut self, books: &Arc<Books>) {
-        if !books.end_one() {
-            return;
+        if books.end_one() {
+            self.add_over(books);
         }
+    }
+
+    /// Adds a queue that is over, if something of it is stranded.
+    fn add_over(&mut self, books: &Arc<Books>) {
         if books.most_stranded() != Some(0) {
             return self.add(books.clone());
         }

@@ -115,15 +115,23 @@ impl AddressVector {
     /// Refuses path bits that the port has not: providers cut them off in silence, and packets
     /// would come from another LID (R24.9). It asks the port, whose LIDs may change, and only if
     /// there are any.
+    #[inline]
     pub(crate) fn check_path_bits(
         &self,
         context: &Arc<handle::Context>,
         verb: &'static str,
         port: u8,
     ) -> Result<(), Error> {
-        if self.src_path_bits == 0 {
-            return Ok(());
-        }
+        if self.src_path_bits == 0 { Ok(()) } else { self.ask_path_bits(context, verb, port) }
+    }
+
+    #[cold]
+    fn ask_path_bits(
+        &self,
+        context: &Arc<handle::Context>,
+        verb: &'static str,
+        port: u8,
+    ) -> Result<(), Error> {
         let context = Context { handle: context.clone() };
         let PortAttr { link_layer, lmc, .. } = context.query_port(port)?;
         let most = (1 << lmc.min(7)) - 1;

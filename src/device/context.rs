@@ -11,7 +11,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
 use crate::sync::lock;
 use crate::sys::control::LIBIBVERBS;
-use crate::sys::handle::Port;
+use crate::sys::handle::{Port, Unchanging};
 use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};
 use crate::sys::{device, extended, handle};
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -64,8 +64,11 @@ pub struct Context {
 
 /// What a port said that never changes, if it was asked.
 pub(crate) fn known_port(handle: &handle::Context, port: u8) -> Option<Port> {
-    let known = lock(&handle.parents().ports);
-    known.iter().find(|(known, _)| *known == port).map(|(_, limits)| *limits)
+    let Unchanging { port: first, ports: others, .. } = handle.parents();
+    match first.get()? {
+        (known, limits) if *known == port => Some(*limits),
+        _ => lock(others).iter().find(|(known, _)| *known == port).map(|(_, limits)| *limits),
+    }
 }
 
 impl Context {
@@ -165,6 +168,7 @@ impl Context {
     }
 
     /// The device's limits, as it told them the first time.
+    #[inline]
     pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
         let known = &self.handle.parents().device;
         if let Some(attr) = known.get() {
@@ -182,7 +186,10 @@ impl Context {
         let attr = self.ask_port(port)?;
         let attr = attr.get();
         let limits = Port { max_msg_sz: attr.max_msg_sz, link_layer: attr.link_layer };
-        lock(&self.handle.parents().ports).push((port, limits));
+        let Unchanging { port: first, ports: others, .. } = self.handle.parents();
+        if first.set((port, limits)).is_err() {
+            lock(others).push((port, limits));
+        }
         Ok(limits)
     }
 

@@ -35,7 +35,7 @@
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
-use crate::cold::drop_each;
+use crate::cold::{Few, drop_each};
 use crate::counters::books::{Books, Quiet};
 use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::lent_with;
@@ -99,7 +99,7 @@ impl Drop for Stranded {
 #[derive(Default)]
 struct Found {
     first: Option<Stranded>,
-    others: Vec<Stranded>,
+    others: Few<Stranded>,
     count: usize,
 }
 
@@ -171,8 +171,14 @@ impl Headers {
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
         let &Headers { first, stride, .. } = self;
         let taken = self.taken();
-        // (In locals, since atomics are read meanwhile, and without a multiplication.)
-        (first..first + taken * stride).step_by(stride).map(|address| {
+        // (In locals, since atomics are read meanwhile, and without a division.)
+        let (mut next, end) = (first, first + taken * stride);
+        std::iter::from_fn(move || {
+            let address = (next != end).then_some(next)?;
+            next += stride;
+            Some(address)
+        })
+        .map(|address| {
             let header = std::ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
             // touched through it, unless the handle is found to be ours.
@@ -230,15 +236,21 @@ pub(crate) fn count_posted(slots: usize, books: &Books, most: usize) -> usize {
 
 /// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
 /// Returns how many came home.
+#[inline]
 pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
     #[cfg(debug_assertions)]
     assert_unnamed(quiet);
     if quiet.is_empty() {
         return Homecoming::default();
     }
+    reclaim(quiet)
+}
+
+#[inline(never)]
+fn reclaim(quiet: &Quiet) -> Homecoming {
     let most = quiet.most();
     let stranded = search(quiet, most);
-    let lent = if stranded.count < most { lent_with(quiet) } else { Vec::new() };
+    let lent = if stranded.count < most { lent_with(quiet) } else { Few::new() };
     let home = Homecoming::of(&stranded, lent.len());
     // Dropped last and outside the locks, so that a user's Drop, even one that panics, loses
     // nothing.

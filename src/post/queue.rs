@@ -200,8 +200,12 @@ impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
 
 impl<P: Profile> SendQueue<P> {
     /// The entries that the ledger keeps: the queue is gone, or reset.
+    #[inline]
     pub(crate) fn release_all(&mut self) -> Vec<P::Entry> {
-        self.ledger.release(Until::End).map_or_else(Vec::new, Iterator::collect)
+        match self.ledger.release(Until::End) {
+            Some(released) => released.collect(),
+            None => Vec::new(),
+        }
     }
 
     /// Work requests posted whose entry is in the wr_id, so that the books count their completions.

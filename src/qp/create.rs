@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{Aside, Core, QueuePair, books, srd};
 use crate::completion::attached::Share;
+use crate::completion::booking::CqShared;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
 use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
@@ -247,10 +248,8 @@ pub(super) fn create<T: Transport, P: Profile>(
     };
     check_limits::<P>(verb, pd, Depth { send: sends, ..depth })?;
 
-    send_cq.shared().attach(&books, sends, Share::Sends)?;
-    let undo_send = Undo(|| send_cq.shared().detach(&books));
-    recv_cq.shared().attach(&books, receives, Share::Receives)?;
-    let undo_recv = Undo(|| recv_cq.shared().detach(&books));
+    let ends = [send_cq.shared(), recv_cq.shared()];
+    let undo = book(&books, ends, [sends, receives])?;
     if let Some(srq) = srq {
         // The shared queue books its entries once. If this queue pair fails, they stay booked for
         // others.
@@ -322,9 +321,32 @@ pub(super) fn create<T: Transport, P: Profile>(
     // SAFETY: the object was just created, and has no other owner.
     let handle = unsafe { handle::Qp::new(qp, control, parents) };
     check_granted::<P>(verb, sends, depth.recv, !has_own_receives, &init.cap)?;
-    undo_send.forget();
-    undo_recv.forget();
+    undo.forget();
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
+}
+
+/// Books room in the completion queues of a queue pair that is about to be made, until that is
+/// undone.
+pub(super) fn book<'a>(
+    books: &'a Arc<Books>,
+    [send, recv]: [&'a Arc<CqShared>; 2],
+    [sends, receives]: [u32; 2],
+) -> Result<Undo<impl FnMut() + use<'a>>, Error> {
+    let is_one = Arc::ptr_eq(send, recv);
+    if is_one {
+        send.attach_both(books, [sends, receives])?;
+    } else {
+        send.attach(books, sends, Share::Sends)?;
+        let undo = Undo(|| send.detach(books));
+        recv.attach(books, receives, Share::Receives)?;
+        undo.forget();
+    }
+    Ok(Undo(move || {
+        send.detach(books);
+        if !is_one {
+            recv.detach(books);
+        }
+    }))
 }
 
 /// Refuses what the fabric has not.
@@ -437,6 +459,7 @@ fn at_most(verb: &'static str, what: &'static str, asked: u32, max: u32) -> Resu
 }
 
 /// A depth of a queue, if books can count so far.
+#[inline]
 pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
     at_most(VERB, "depth", depth, u32::MAX / 4)?;
     Ok(depth)
@@ -461,7 +484,8 @@ impl<P: Profile> Core<P> {
             (sends, Ledger::open(books, RECEIVE, depth.recv, Withheld::default()))
         };
         let qp = handle.as_ptr();
-        let aside = Box::new(Aside {
+        let mut place = Box::<Aside>::new_uninit();
+        place.write(Aside {
             books,
             depth,
             granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
@@ -476,6 +500,8 @@ impl<P: Profile> Core<P> {
             windows: Vec::new(),
             handle,
         });
+        // SAFETY: written just now, in its place (on the way it would be copied).
+        let aside = unsafe { place.assume_init() };
         Core { send: Queue::new(qp, sends), recv: Queue::new(qp, receives), aside }
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::{Core, QueuePair};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
+use crate::counters::books::Names;
 use crate::ledger::{Commit, Ledger, Until};
 use crate::memory::entry::Owned;
 use crate::profile::{Posting, Profile};
@@ -84,10 +85,11 @@ where
     ) -> Result<(), Error> {
         let end = Instant::now().checked_add(timeout);
         let mut progress = self.begin_drain(cq, &mut found)?;
-        let mut is_late = false;
+        let mut has_polled = false;
         loop {
             let Some((sends, receives)) = self.left_to_drain(&mut progress)? else { return Ok(()) };
-            if is_late {
+            // (The clock is asked where something is left: mostly the first poll brings all.)
+            if has_polled && end.is_some_and(|end| Instant::now() >= end) {
                 let asked = format!(
                     "{sends} sends and {receives} receives were not flushed within {timeout:?}: the \
                      device is late, or completions were forgotten"
@@ -96,7 +98,7 @@ where
             }
             self.drain_some(&mut progress, cq, &mut found)?;
             // Completions of others are not progress: they may come for ever.
-            is_late = end.is_some_and(|end| Instant::now() >= end);
+            has_polled = true;
         }
     }
 
@@ -121,7 +123,7 @@ where
         // Receives of a shared receive queue are not counted: those in the completion queue must be
         // taken out.
         let sees_all = !(receives && self.has_srq());
-        let capacity = cq.capacity() as usize;
+        let capacity = if sees_all { 0 } else { cq.capacity() as usize };
         Ok(Progress { sends, receives, capacity, sentinel: !sends, sees_all, passed: 0 })
     }
 
@@ -158,8 +160,10 @@ where
         let count = completions.len();
         progress.passed += count;
         progress.sees_all |= sees || progress.passed >= progress.capacity;
+        // Once: the compiler does not know that what `found` does leaves the books where they are.
+        let own = self.core.books.names();
         for completion in completions {
-            self.core.sort(completion, found);
+            self.core.sort(own, completion, found);
         }
         Ok(count)
     }
@@ -173,7 +177,7 @@ pub(super) struct Progress {
     sends: bool,
     /// Whether receives do.
     receives: bool,
-    /// The completions that the queue has room for.
+    /// The completions that the queue has room for, if those that are there must be taken out.
     capacity: usize,
     /// Whether the sentinel was posted, or is not needed.
     sentinel: bool,
@@ -193,14 +197,16 @@ impl<P: Profile> Core<P> {
         self.send.ledger.account().is_poisoned || self.recv.ledger.account().is_poisoned
     }
 
+    #[inline(always)]
     fn sort<'cq>(
         &mut self,
+        own: Names,
         completion: Completion<'cq, P::Entry>,
         found: &mut impl FnMut(Drained<'_, P::Entry>),
     ) where
         P::Entry: Owned,
     {
-        if completion.belongs_to(Arc::as_ptr(&self.books)) {
+        if completion.belongs_to(own) {
             if let Some(entry) = completion.into_entry() {
                 found(Drained::Entry(entry));
             }

@@ -33,6 +33,7 @@ impl Attr {
         port
     }
 
+    #[inline]
     pub(super) fn address(&mut self, address: Option<AddressVector>) {
         if let Some(vector) = address {
             self.c.ah_attr = vector.to_c();
@@ -41,6 +42,7 @@ impl Attr {
         }
     }
 
+    #[inline]
     pub(super) fn alternate(&mut self, alternate: Option<AlternatePath>) {
         if let Some(AlternatePath { address, pkey_index, timeout }) = alternate {
             self.c.alt_ah_attr = address.to_c();

@@ -5,9 +5,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::create::{SENTINEL, Undo, bookable, check_fabric, check_granted};
+use super::create::{SENTINEL, book, bookable, check_fabric, check_granted};
 use super::{Core, Depth, QueuePair, books};
-use crate::completion::attached::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::SendMode;
@@ -107,18 +106,15 @@ impl<L: Threads> ProtectionDomain<L> {
 
         let books = books::<P>(self.id())
             .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
-        send_cq.shared().attach(&books, sends, Share::Sends)?;
-        let undo_send = Undo(|| send_cq.shared().detach(&books));
-        recv_cq.shared().attach(&books, depth.recv, Share::Receives)?;
-        let undo_recv = Undo(|| recv_cq.shared().detach(&books));
+        let ends = [send_cq.shared(), recv_cq.shared()];
+        let undo = book(&books, ends, [sends, depth.recv])?;
         let limit = match S::STATE {
             QpState::Rts | QpState::Sqd | QpState::Sqe => {
                 Some(super::limit::longest_message::<T>(&parent.parents().context, attr.port_num)?)
             }
             _ => None,
         };
-        undo_send.forget();
-        undo_recv.forget();
+        undo.forget();
         let parents =
             handle::QpParents { pd: parent.clone(), send_cq: send.clone(), recv_cq: recv.clone() };
         // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up

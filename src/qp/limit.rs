@@ -90,6 +90,7 @@ pub(super) fn longest_message<T: Transport>(
 }
 
 /// An error if a message of `asked` bytes exceeds `longest`.
+#[inline]
 fn within(what: &'static str, asked: u32, longest: u32) -> Result<(), Error> {
     if asked <= longest {
         return Ok(());

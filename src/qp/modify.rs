@@ -12,6 +12,7 @@ use super::filled::{Attr, optional, required};
 use super::query::QpAttr;
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
+use crate::cold::Few;
 use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
 use crate::device::protocol::{not_on_iwarp, speaks_iwarp};
 use crate::ledger::{Commit, Ledger};
@@ -217,7 +218,7 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
 /// more. With either code of the program's may run, which may panic.
 #[must_use]
 pub(super) struct Rest {
-    _windows: Vec<handle::Mw>,
+    _windows: Few<handle::Mw>,
     quiet: Quiet,
 }
 

@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)] // reads fields that SRD promises
 
-use std::sync::Arc;
-
 use super::QueuePair;
 use super::create::{Depth, QpCreateFlags, create};
 use crate::completion::outcome::Direction;
@@ -144,7 +142,7 @@ where
     #[inline]
     pub fn sender(&self, completion: &Completion<'_, P::Entry>) -> Option<Sender> {
         if completion.direction() != Direction::Receive
-            || !completion.belongs_to(Arc::as_ptr(&self.core.books))
+            || !completion.belongs_to(self.core.books.names())
         {
             return None;
         }

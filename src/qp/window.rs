@@ -6,6 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use super::{Core, QueuePair};
+use crate::cold::Few;
 use crate::memory::entry::Owned;
 use crate::memory::window::{MemoryWindow, Of, Owner, Window, WindowEntry};
 use crate::post::chain::SendPost;
@@ -82,11 +83,16 @@ impl<P: Profile> Core<P> {
     /// device refuses to deallocate lives on, with its window. The others are given, to be dropped
     /// once the queue pair is whole again, or gone: with a region code of the program's may run.
     #[must_use = "dropped at once, it may panic"]
-    pub(super) fn end_windows(&mut self) -> Vec<handle::Mw> {
-        if self.windows.is_empty() {
-            return Vec::new();
-        }
+    #[inline]
+    pub(super) fn end_windows(&mut self) -> Few<handle::Mw> {
+        if self.windows.is_empty() { Few::new() } else { self.end_each_window() }
+    }
+
+    #[cold]
+    fn end_each_window(&mut self) -> Few<handle::Mw> {
         let windows = self.windows.drain(..).filter_map(|window| window.upgrade());
-        windows.filter_map(|window| window.end().ok().flatten()).collect()
+        let mut ended = Few::new();
+        ended.extend(windows.filter_map(|window| window.end().ok().flatten()));
+        ended
     }
 }

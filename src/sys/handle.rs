@@ -209,7 +209,9 @@ pub(crate) struct TargetQp(ibv_qp);
 #[derive(Default)]
 pub(crate) struct Unchanging {
     pub device: OnceLock<ibv_device_attr>,
-    /// Each port that was asked for, and what it said.
+    /// The port that was asked for first, and what it said: mostly no other is.
+    pub port: OnceLock<(u8, Port)>,
+    /// The others that were asked for.
     pub ports: Mutex<Vec<(u8, Port)>>,
 }
 

@@ -6,6 +6,9 @@
 #[path = "../support/sync.rs"]
 mod sync;
 
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/cold.rs"]
+mod cold;
 mod completion;
 mod counters;
 mod memory;
@@ -49,7 +52,7 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
     loom::model(|| {
         let (inbox, books) = (inbox(), [books(), books()]);
         for books in &books {
-            inbox.attach(books, 1, Share::Sends).unwrap();
+            inbox.attach_both(books, [1, 1]).unwrap();
         }
         let ends = {
             let inbox = inbox.clone();
