@@ -108,6 +108,17 @@ impl RdmaRead {
     {
         data.never()
     }
+
+    #[doc(hidden)]
+    pub fn inline_list<const N: usize>(
+        slices: [&[u8]; N],
+        _: RemoteSpan<ToRead>,
+    ) -> WorkRequest<RdmaRead, Empty>
+    where
+        for<'a> [&'a [u8]; N]: InlineSink<RdmaRead>,
+    {
+        slices.never()
+    }
 }
 
 impl CmpAndSwp {
@@ -126,6 +137,18 @@ impl CmpAndSwp {
     {
         data.never()
     }
+
+    #[doc(hidden)]
+    pub fn inline_list<const N: usize>(
+        slices: [&[u8]; N],
+        _: RemoteCell,
+        _: CompareSwap,
+    ) -> WorkRequest<CmpAndSwp, Empty>
+    where
+        for<'a> [&'a [u8]; N]: InlineSink<CmpAndSwp>,
+    {
+        slices.never()
+    }
 }
 
 impl FetchAndAdd {
@@ -143,6 +166,18 @@ impl FetchAndAdd {
         D: InlineSink<FetchAndAdd>,
     {
         data.never()
+    }
+
+    #[doc(hidden)]
+    pub fn inline_list<const N: usize>(
+        slices: [&[u8]; N],
+        _: RemoteCell,
+        _: u64,
+    ) -> WorkRequest<FetchAndAdd, Empty>
+    where
+        for<'a> [&'a [u8]; N]: InlineSink<FetchAndAdd>,
+    {
+        slices.never()
     }
 }
 

@@ -178,7 +178,7 @@ pub mod wr {
     pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
     pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
     pub use crate::work::flags::{Fenced, MayBeSignaled, Plain, Signaled, Told, Unfenced};
-    pub use crate::work::inline::{Empty, Inline, InlineSlice};
+    pub use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
     pub use crate::work::numbered::{NoBuffer, WithId};
     pub use crate::work::opcode::*;
     pub use crate::work::prepared::{Later, Prepared};

@@ -246,6 +246,7 @@ cells!(FetchAndAdd: yes; no InlineOp);
 cells!(&'static [u8; 8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
 cells!(&'static [u8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
 cells!(&'static mut [u8; 8]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
+cells!([&'static [u8]; 2]: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
 cells!(Buf: yes; no InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>);
 // Where a piece of a region on demand may begin (R20.2).
 cells!(usize: yes; no PieceOnDemand);
@@ -356,6 +357,7 @@ cells!(OpenBuf: yes Source, Sink; no RecvSink, SrqSink, AtomicSink);
 cells!(Empty: yes Source, Sink, RecvSink; no SrqSink, AtomicSink);
 cells!(Inline<'static, 8>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
 cells!(InlineSlice<'static>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
+cells!(InlineList<'static, 2>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
 cells!(&'static [u8]: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
 cells!(&'static mut [u8]: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
 cells!(Vec<u8>: yes; no Source, Sink, RecvSink, SrqSink, AtomicSink);
@@ -378,6 +380,8 @@ cells!(Inline<'static, 8>: yes Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<O
 cells!(Inline<'static, 8>: yes; no Data<Raw>);
 cells!(InlineSlice<'static>: yes Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>; no);
 cells!(InlineSlice<'static>: yes; no Data<Raw>);
+cells!(InlineList<'static, 2>: yes Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>; no);
+cells!(InlineList<'static, 2>: yes; no Data<Raw>);
 cells!(Sge<'static, 1>: yes Data<Raw>; no);
 cells!(Sge<'static, 1>: yes; no Data<Buf>, Data<BufList>, Data<SharedBuf>, Data<OpenBuf>, Data<AnyBuf>);
 // Data by most scatter/gather elements (R3.1, R3.2).
@@ -397,6 +401,14 @@ cells!([Buf; 3]: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>
 cells!([Buf; 33]: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>);
 cells!(Sge<'static, 2>: yes Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
 cells!(Sge<'static, 2>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>);
+cells!(InlineList<'static, 0>: yes Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(InlineList<'static, 1>: yes Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(InlineList<'static, 1>: yes; no Fits<Max<0>, Max<0>>);
+cells!(InlineList<'static, 2>: yes Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(InlineList<'static, 2>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>);
+cells!(InlineList<'static, 3>: yes Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
+cells!(InlineList<'static, 3>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>);
+cells!(InlineList<'static, 33>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>);
 cells!(BufList: yes Fits<Max<0>, Max<0>>, Fits<Max<1>, Max<0>>, Fits<Max<2>, Max<0>>, Fits<Max<3>, Max<0>>, Fits<Max<32>, Max<0>>; no);
 // Inline data by inline capacity (R2.7, R2.8).
 cells!(Inline<'static, 0>: yes Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
@@ -412,6 +424,7 @@ cells!(Inline<'static, 65>: yes Fits<Max<0>, Max<256>>; no);
 cells!(Inline<'static, 65>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>);
 cells!(Inline<'static, 257>: yes; no Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>);
 cells!(InlineSlice<'static>: yes Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
+cells!(InlineList<'static, 0>: yes Fits<Max<0>, Max<0>>, Fits<Max<0>, Max<8>>, Fits<Max<0>, Max<64>>, Fits<Max<0>, Max<256>>; no);
 // Rights of regions (R4.3, R6.1, R6.5, R6.6, R6.7).
 cells!(LocalWrite: yes; no Remote, GrantsRead, GrantsWrite, GrantsAtomic);
 cells!(RemoteRead: yes Remote, GrantsRead; no GrantsWrite, GrantsAtomic);

@@ -208,6 +208,41 @@ fn a_buffer_of_no_bytes_is_no_element() {
     assert_eq!((SEEN.get(), back.next().unwrap().len()), (1, 3));
     let list: BufList = (0..3).map(|_| pool.take()).map_while(|buf| buf).collect();
     assert_eq!(list.len(), 3);
+
+    let parts: [(&[u8], &[u8], i32); 4] =
+        [(b"", b"", 0), (b"", b"a", 1), (b"a", b"", 1), (b"a", b"b", 2)];
+    for (one, two, elements) in parts {
+        let _ = qp.post_send(wr::Send::inline_list([one, b"", two])).unwrap_err();
+        assert_eq!(SEEN.get(), elements);
+    }
+    let _ = qp.post_send(wr::Send::inline_list([])).unwrap_err();
+    assert_eq!(SEEN.get(), 0);
+}
+
+/// Slices whose sum exceeds 32 bits, and so does one of them: such a sum would pass for a small
+/// number (R2.8).
+#[test]
+#[cfg(all(target_pointer_width = "64", not(miri)))] // whose memory is there when it is allocated
+fn inline_slices_do_not_wrap() {
+    crate::profile! { Lists { max_send_sge: 4 } }
+
+    let crate::loopback::Pair { mut a, .. } = crate::loopback::pair_of::<Lists>().unwrap();
+    // Zeroes, which are not touched.
+    let bytes = vec![0; (1 << 32) + 1];
+    let half = &bytes[..1 << 31];
+    let parts: [([&[u8]; 2], u64); 3] = [
+        ([half, half], 1 << 32),
+        // What exceeds 32 bits is told as the most that an element can say.
+        ([&bytes[..1 << 32], b""], u32::MAX.into()),
+        ([&bytes, b"1"], 1 << 32),
+    ];
+    for (slices, asked) in parts {
+        let error = a.post_send(wr::Send::inline_list(slices)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked, max: 64 });
+    }
+    let error = a.post_send(wr::Send::inline_slice(&bytes)).unwrap_err();
+    let asked = u32::MAX.into();
+    assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked, max: 64 });
 }
 
 #[test]

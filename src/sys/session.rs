@@ -466,6 +466,11 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
                 let ibv_data_buf { addr, length } = piece(list);
                 call!(qp.wr_set_inline_data(addr, length));
             }
+            // Here, so that the compiler knows the two, if it knows the work request.
+            (true, 2) => {
+                let pieces = [piece(list), piece(list.add(1))];
+                call!(qp.wr_set_inline_data_list(2, pieces.as_ptr()));
+            }
             (true, _) => set_inline_list(qp, list, count),
         }
     }

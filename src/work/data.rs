@@ -16,7 +16,7 @@ use crate::memory::open_buf::OpenBuf;
 use crate::memory::shared::SharedBuf;
 use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
-use crate::work::inline::{Empty, Inline, InlineSlice};
+use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::work::numbered::WithId;
 use crate::work::prepared::Later;
@@ -55,6 +55,8 @@ use crate::work::sge::Sge;
 /// let bytes = *b"8 bytes!";
 /// let _: wr::WorkRequest<wr::Send, wr::Inline<'_, 8>> = wr::Send::inline(&bytes);
 /// let _: wr::WorkRequest<wr::Send, wr::InlineSlice<'_>> = wr::Send::inline_slice(&bytes[..3]);
+/// let parts: [&[u8]; 2] = [&bytes[..3], b"behind"];
+/// let _: wr::WorkRequest<wr::Send, wr::InlineList<'_, 2>> = wr::Send::inline_list(parts);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue that gives back `{E}`",
@@ -83,7 +85,7 @@ pub trait Data<E: Entry>: sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data for a SEND or an RDMA WRITE",
     label = "not registered memory",
-    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline` or `inline_slice` (R2.10)"
+    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline`, `inline_slice` or `inline_list` (R2.10)"
 )]
 pub trait Source: sealed::Sealed {}
 
@@ -175,6 +177,7 @@ impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
 impl<M: Limit, I: Limit> Fits<M, I> for Later {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
+impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for InlineList<'_, N> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
 
@@ -193,6 +196,7 @@ pub(super) mod sealed {
     impl Sealed for Later {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
+    impl<const N: usize> Sealed for InlineList<'_, N> {}
     impl<D> Sealed for WithId<D> {}
     impl<const N: usize> Sealed for Sge<'_, N> {}
 }

@@ -24,6 +24,19 @@ pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
 #[derive(Clone, Copy, Debug)]
 pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 
+/// Several slices, copied one behind the other into the work request while it is posted: a header and
+/// a body, say (`ibv_wr_set_inline_data_list` of ibv_wr_post(3); R2.8).
+///
+/// Each takes one of the queue pair's scatter/gather elements, so there are at most `max_send_sge`
+/// of the profile, which the compiler compares (R3.1). How long they are together is checked
+/// against the inline capacity while they are posted (R2.7). A slice of no bytes takes no element
+/// (R3.3), and none at all are a message of no bytes.
+///
+/// On SRD, whose work requests have one element (R27.6), it is a list of one. rdma-core's provider
+/// for Intel's irdma sends the first slice alone before version 44.
+#[derive(Clone, Copy, Debug)]
+pub struct InlineList<'a, const N: usize>(pub(crate) [&'a [u8]; N]);
+
 #[inline(always)]
 pub(super) fn inline<O: InlineOp, const N: usize>(
     op: O,
@@ -42,6 +55,28 @@ pub(super) fn inline_slice<O: InlineOp>(
     request(op, InlineSlice(bytes), use_)
 }
 
+#[inline(always)]
+pub(super) fn inline_list<'a, O: InlineOp, const N: usize>(
+    op: O,
+    slices: [&'a [u8]; N],
+    use_: Use,
+) -> WorkRequest<O, InlineList<'a, N>> {
+    request(op, InlineList(slices), use_)
+}
+
+/// The element of inline bytes, of which it tells the lower 32 bits of their number.
+#[inline(always)]
+fn element(bytes: &[u8]) -> ibv_sge {
+    let addr = bytes.as_ptr().expose_provenance() as u64;
+    ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }
+}
+
+/// As many of the bytes as an element can tell.
+#[inline(always)]
+fn cut(bytes: &[u8]) -> &[u8] {
+    bytes.get(..u32::MAX as usize).unwrap_or(bytes)
+}
+
 /// # Safety
 /// `sge` is writable.
 #[inline(always)]
@@ -54,9 +89,8 @@ unsafe fn emit_inline<E>(
     if how.is_beyond(bytes.len()) {
         check.note(fault::BEYOND);
     }
-    let addr = bytes.as_ptr().expose_provenance() as u64;
     // SAFETY: the slot's element is writable.
-    unsafe { sge.write(ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }) };
+    unsafe { sge.write(element(bytes)) };
     let flags = SendFlags::INLINE.bits();
     Emitted { sges: sge, count: !bytes.is_empty() as i32, entry: None, flags, wr_id: 0 }
 }
@@ -80,10 +114,38 @@ impl<E: Owned> Data<E> for InlineSlice<'_> {
         if bytes.len() > check.max_inline as usize {
             check.note(fault::INLINE);
             // What is too long is told, as far as an element can.
-            bytes = bytes.get(..u32::MAX as usize).unwrap_or(bytes);
+            bytes = cut(bytes);
         }
         // SAFETY: there is room for one element.
         unsafe { emit_inline(bytes, sges, how, check) }
+    }
+}
+
+impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
+    type Sges = [ibv_sge; N];
+
+    #[inline(always)]
+    unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
+        let mut slices = self.0;
+        // No sum wraps, though slices may be of the same bytes.
+        let len = slices.iter().fold(0, |len: usize, bytes| len.saturating_add(bytes.len()));
+        if len > check.max_inline as usize {
+            check.note(fault::INLINE);
+            slices = slices.map(cut);
+        }
+        if how.is_beyond(len) {
+            check.note(fault::BEYOND);
+        }
+        let mut count = 0;
+        for bytes in slices {
+            // SAFETY: there is room for `N` elements, and `count` is at most the number of slices
+            // before this one, so less than `N`.
+            unsafe { sges.add(count).write(element(bytes)) };
+            // What has no bytes is written over, or is behind the last.
+            count += usize::from(!bytes.is_empty());
+        }
+        let flags = SendFlags::INLINE.bits();
+        Emitted { sges, count: count as i32, entry: None, flags, wr_id: 0 }
     }
 }
 

@@ -86,7 +86,7 @@ impl Answer for B0 {
 #[diagnostic::on_unimplemented(
     message = "a work request with {N} scatter/gather element(s) exceeds this queue's limit of {M}",
     label = "{N} scatter/gather element(s)",
-    note = "the limit is `MaxSendSge` or `MaxRecvSge` of the profile, the `M` of a shared receive queue, or the `G` of the list's slots; raise it there or use fewer buffers (R3.1)"
+    note = "the limit is `MaxSendSge` or `MaxRecvSge` of the profile, the `M` of a shared receive queue, or the `G` of the list's slots; raise it there, or use fewer buffers or inline slices (R3.1)"
 )]
 pub trait SgesWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}

@@ -6,7 +6,7 @@ use crate::memory::entry::Owned;
 use crate::memory::header::word;
 use crate::sys::types::ibv_sge;
 use crate::work::data::{Data, sealed};
-use crate::work::inline::{Empty, Inline, InlineSlice};
+use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::request::{Check, Emitted, How, WorkRequest};
 
 /// Data without a buffer (inline or [`Empty`](crate::wr::Empty)), with a number of the program's:
@@ -27,6 +27,7 @@ pub trait NoBuffer: sealed::Sealed {}
 
 impl<const N: usize> NoBuffer for Inline<'_, N> {}
 impl NoBuffer for InlineSlice<'_> {}
+impl<const N: usize> NoBuffer for InlineList<'_, N> {}
 impl NoBuffer for Empty {}
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {

@@ -46,7 +46,8 @@ pub enum PostErrorKind {
     },
     /// A run-time inline payload exceeds the queue pair's inline capacity (R2.7).
     InlineTooLong {
-        /// Its length, bytes; 2^32 - 1 also stands for more.
+        /// Its length, bytes: that of its slices together, of which each counts as 2^32 - 1 at
+        /// most.
         asked: u64,
         /// The most that fits, bytes.
         max: u32,

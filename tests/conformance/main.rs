@@ -33,6 +33,7 @@ mod forget;
 mod gids;
 mod infiniband;
 mod inline;
+mod inline_list;
 #[cfg(feature = "cm")]
 mod iwarp;
 mod lanes;

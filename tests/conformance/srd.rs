@@ -130,10 +130,12 @@ fn each_opcode_arrives() {
         region.write_at(192, b"read me!").unwrap();
         let part = |at, len| region.remote().slice(at, len).unwrap();
         let to = ends.to_b;
-        ends.receives(5);
+        ends.receives(6);
         let pool = &ends.one.pool;
         ends.a.post_send(wr::Send::new(filled(pool, b"a buffer")).to(to)).unwrap();
         ends.a.post_send(wr::Send::inline(b"inline").to(to)).unwrap();
+        // Of one element (R27.6).
+        ends.a.post_send(wr::Send::inline_list([b"one slice"]).to(to)).unwrap();
         ends.a.post_send(wr::SendWithImm::new(wr::Empty, 0x0102_0304).to(to)).unwrap();
         let write = wr::RdmaWrite::new(filled(pool, b"written"), part(0, 7).write());
         ends.a.post_send(write.to(to)).unwrap();
@@ -146,21 +148,22 @@ fn each_opcode_arrives() {
         let read = wr::RdmaRead::new(poisoned(pool), part(192, 8).read());
         ends.a.post_send(read.to(to)).unwrap();
 
-        let sent: Vec<_> = ends.sent(8).into_iter().map(Done::sent).collect();
+        let sent: Vec<_> = ends.sent(9).into_iter().map(Done::sent).collect();
         let count = |opcode| sent.iter().filter(|sent| sent.opcode == opcode).count();
         // A READ is named as a SEND is (R27.8); which it is, the buffer says.
-        assert_eq!((count(WcOpcode::Send), count(WcOpcode::RdmaWrite)), (4, 4));
+        assert_eq!((count(WcOpcode::Send), count(WcOpcode::RdmaWrite)), (5, 4));
         let home: BTreeSet<_> =
             sent.iter().filter_map(|sent| Some(sent.entry.as_ref()?.to_vec())).collect();
         let expected: [&[u8]; 4] = [b"a buffer", b"written", b"told", b"read me!"];
         assert_eq!(home, expected.map(<[u8]>::to_vec).into());
 
-        let got = ends.arrived(5).into_iter().map(Done::received);
+        let got = ends.arrived(6).into_iter().map(Done::received);
         let got: BTreeSet<_> =
             got.map(|got| (got.imm_data, got.byte_len, got.data().to_vec())).collect();
-        let expected: [(Option<u32>, u32, &[u8]); 5] = [
+        let expected: [(Option<u32>, u32, &[u8]); 6] = [
             (None, 8, b"a buffer"),
             (None, 6, b"inline"),
+            (None, 9, b"one slice"),
             (Some(0x0102_0304), 0, b""),
             (Some(7), 4, b""),
             (Some(8), 0, b""),

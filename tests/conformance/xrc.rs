@@ -15,6 +15,8 @@ use crate::support::*;
 
 profile! { Initiating { receive: NoRq } }
 profile! { InSessions { receive: NoRq, posting: ExtendedPosting } }
+profile! { Framing { receive: NoRq, max_send_sge: 2 } }
+profile! { FramingInSessions { receive: NoRq, max_send_sge: 2, posting: ExtendedPosting } }
 profile! { Selecting { receive: NoRq, signaling: Selective } }
 profile! { Modest { receive: NoRq, initiator: NoReads } }
 
@@ -170,6 +172,33 @@ fn a_list_names_a_queue_for_each() {
         (h.one.received(&h.dev).0, h.two.received(&h.dev).0),
         (b"1".to_vec(), b"2".to_vec())
     );
+}
+
+/// Inline data of several slices goes where it names, too.
+#[test]
+fn slices_go_to_the_queue_that_they_name() {
+    macro_rules! arrive {
+        ($profile:ty) => {
+            let Some(mut h) = host::<$profile>() else { return };
+            let (first, second) = (h.one.srq.number(), h.two.srq.number());
+            let region = h.two.pd.register::<RemoteWrite>(64).unwrap();
+            h.one.post();
+            h.two.post();
+            let one = wr::Send::inline_list([b"for ", b"one"]);
+            h.initiator.post_send(one.to_srq(first)).unwrap();
+            let write = wr::RdmaWrite::inline_list([b"wri", b"tten"], region.remote().write());
+            let two = wr::SendWithImm::inline_list([b"", b"two"], 3);
+            post_send!(h.initiator, [write.to_srq(second), two.to_srq(second)]).unwrap();
+            assert_eq!(poll(&h.dev, &mut h.sends, 3).len(), 3);
+            assert_eq!(h.one.received(&h.dev).0, b"for one");
+            assert_eq!(h.two.received(&h.dev).0, b"two");
+            let mut there = [0; 7];
+            region.read_at(0, &mut there).unwrap();
+            assert_eq!(&there, b"written");
+        };
+    }
+    arrive!(Framing);
+    arrive!(FramingInSessions);
 }
 
 /// The memory that a WRITE, a READ or an atomic names is of the protection domain of the queue that

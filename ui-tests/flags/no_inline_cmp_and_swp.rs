@@ -17,4 +17,9 @@ fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], cell: RemoteCel
         .unwrap();
 }
 
+fn of_several(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], cell: RemoteCell) {
+    let swap = wr::CompareSwap { compare: 0, swap: 1 };
+    qp.post_send(wr::CmpAndSwp::inline_list([bytes, b"more"], cell, swap)).unwrap();
+}
+
 fn main() {}

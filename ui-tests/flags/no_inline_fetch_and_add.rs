@@ -14,4 +14,8 @@ fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], cell: RemoteCel
     qp.post_send(wr::FetchAndAdd::inline_slice(bytes, cell, 1)).unwrap();
 }
 
+fn of_several(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], cell: RemoteCell) {
+    qp.post_send(wr::FetchAndAdd::inline_list([bytes, b"more"], cell, 1)).unwrap();
+}
+
 fn main() {}

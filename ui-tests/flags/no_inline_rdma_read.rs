@@ -15,4 +15,8 @@ fn of_run_time_length(qp: &mut QueuePair<Rc, Rts>, bytes: &[u8], at: RemoteSpan<
     qp.post_send(wr::RdmaRead::inline_slice(bytes, at)).unwrap();
 }
 
+fn of_several(qp: &mut QueuePair<Rc, Rts>, bytes: [u8; 8], at: RemoteSpan<ToRead>) {
+    qp.post_send(wr::RdmaRead::inline_list([&bytes, b"more"], at)).unwrap();
+}
+
 fn main() {}

@@ -20,4 +20,15 @@ fn freed_after_an_extend(qp: &mut QueuePair<Rc, Rts>, slots: &mut SendSlots<4>) 
     list.post().unwrap();
 }
 
+profile! { Framed { max_send_sge: 2 } }
+
+fn one_of_several(qp: &mut QueuePair<Rc, Rts, Framed>, slots: &mut SendSlots<4, 2>) {
+    let mut list = qp.send_list(slots);
+    {
+        let header = [7; 8];
+        list.push(wr::Send::inline_list([&header, b"body"])).unwrap();
+    }
+    list.post().unwrap();
+}
+
 fn main() {}

@@ -84,6 +84,7 @@ mod limits {
     mod a_receive_has_at_most_max_recv_sge_buffers;
     mod a_send_has_at_most_max_send_sge_buffers;
     mod a_shared_receive_has_at_most_its_queues_buffers;
+    mod an_inline_list_has_at_most_max_send_sge_slices;
     mod every_way_to_post_asks_for_max_send_sge;
     mod inline_data_fits_the_capacity;
     mod no_buffer_where_the_profile_allows_none;

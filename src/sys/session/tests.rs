@@ -301,12 +301,15 @@ fn data_and_addresses_are_set_behind_their_operation() {
     let mut two = [(1, 2, 3), (4, 5, 6)].map(|(addr, length, lkey)| ibv_sge { addr, length, lkey });
     let bytes = *b"abc";
     let (mut one, mut pieces) = ([inline_of(&bytes)], [inline_of(&bytes[..1]), inline_of(&bytes)]);
+    let mut more = [inline_of(&bytes[1..]), inline_of(&bytes[..1]), inline_of(&bytes)];
     let send = ibv_wr_opcode::IBV_WR_SEND;
     let mut all = [
         wr(1, send, &mut two),
         wr(2, send, &mut []),
         wr(3, send, &mut one),
         wr(4, send, &mut pieces),
+        wr(5, send, &mut more),
+        wr(6, send, &mut []),
     ];
     for (i, wr) in all.iter_mut().enumerate() {
         wr.send_flags = if i < 2 { 2 } else { ibv_send_flags::IBV_SEND_INLINE.0 };
@@ -328,6 +331,12 @@ fn data_and_addresses_are_set_behind_their_operation() {
         "send 4:8 ",
         "ud_addr 4:8 0x10 20 30",
         "inline_list [[97], [97, 98, 99]]",
+        "send 5:8 ",
+        "ud_addr 5:8 0x10 20 30",
+        "inline_list [[98, 99], [97], [97, 98, 99]]",
+        "send 6:8 ",
+        "ud_addr 6:8 0x10 20 30",
+        "inline_list []",
         "complete",
     ];
     assert_eq!(seen(), expected);

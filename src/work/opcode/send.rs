@@ -8,7 +8,7 @@ use crate::memory::window::Revocable;
 use crate::sys::data::emit_word;
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
 use crate::work::data::Source;
-use crate::work::inline::{Inline, InlineSlice, inline, inline_slice};
+use crate::work::inline::{Inline, InlineList, InlineSlice, inline, inline_list, inline_slice};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// SEND (`IBV_WR_SEND`): the data lands in a receive of the peer's.
@@ -50,6 +50,27 @@ impl Send {
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8]) -> WorkRequest<Send, InlineSlice<'_>> {
         inline_slice(Send, bytes, Use::Send)
+    }
+
+    /// Sends a copy of `slices`, one behind the other, made while posting: a header and a body, say.
+    /// Each is an element: there are at most `max_send_sge` of the profile (R3.1).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Framed { max_send_sge: 2 } }
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair_of::<Framed>()?;
+    /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// let body = String::from("which has any length");
+    /// let header = (body.len() as u32).to_be_bytes();
+    /// a.post_send(wr::Send::inline_list([&header, body.as_bytes()]))?;
+    /// let arrived: Vec<Buf> = proverbs::loopback::poll(&mut cq, 2)?.into_iter().flatten().collect();
+    /// assert_eq!(&arrived[0][..], b"\0\0\0\x14which has any length");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn inline_list<const N: usize>(slices: [&[u8]; N]) -> WorkRequest<Send, InlineList<'_, N>> {
+        inline_list(Send, slices, Use::Send)
     }
 }
 
@@ -111,6 +132,15 @@ impl SendWithImm {
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8], imm_data: u32) -> WorkRequest<SendWithImm, InlineSlice<'_>> {
         inline_slice(SendWithImm { imm_data }, bytes, Use::Send)
+    }
+
+    /// Sends a copy of `slices`, one behind the other, as [`Send::inline_list`] does.
+    #[inline(always)]
+    pub fn inline_list<const N: usize>(
+        slices: [&[u8]; N],
+        imm_data: u32,
+    ) -> WorkRequest<SendWithImm, InlineList<'_, N>> {
+        inline_list(SendWithImm { imm_data }, slices, Use::Send)
     }
 }
 
@@ -196,6 +226,15 @@ impl SendWithInv {
         window: Revocable<A>,
     ) -> WorkRequest<SendWithInv, InlineSlice<'_>> {
         inline_slice(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
+    }
+
+    /// Sends a copy of `slices`, one behind the other, as [`Send::inline_list`] does.
+    #[inline(always)]
+    pub fn inline_list<const N: usize, A: Access>(
+        slices: [&[u8]; N],
+        window: Revocable<A>,
+    ) -> WorkRequest<SendWithInv, InlineList<'_, N>> {
+        inline_list(SendWithInv { rkey: window.rkey() }, slices, Use::Send)
     }
 }
 

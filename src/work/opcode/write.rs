@@ -8,7 +8,7 @@ use crate::memory::span::{RemoteAddr, RemoteSpan};
 use crate::sys::data::{arm, behind_rkey, emit_word};
 use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
 use crate::work::data::Source;
-use crate::work::inline::{Inline, InlineSlice, inline, inline_slice};
+use crate::work::inline::{Inline, InlineList, InlineSlice, inline, inline_list, inline_slice};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): the data lands in the peer's memory, which gets no notice.
@@ -75,6 +75,33 @@ impl RdmaWrite {
     ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
         let use_ = write_to(&remote);
         inline_slice(RdmaWrite { remote: remote.span() }, bytes, use_)
+    }
+
+    /// Writes a copy of `slices`, one behind the other, made while posting, as
+    /// [`Send::inline_list`](crate::wr::Send::inline_list) sends them. What is longer together than
+    /// `remote` is refused (R6.7).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Framed { max_send_sge: 2 } }
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Framed>()?;
+    /// let region = pd.register::<RemoteWrite>(64)?;
+    /// let at = region.remote().write();
+    /// a.post_send(wr::RdmaWrite::inline_list([b"head", b"and body"], at))?;
+    /// proverbs::loopback::poll(&mut cq, 1)?;
+    /// let mut there = [0; 12];
+    /// region.read_at(0, &mut there)?;
+    /// assert_eq!(&there, b"headand body");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn inline_list<const N: usize>(
+        slices: [&[u8]; N],
+        remote: impl WriteAddr,
+    ) -> WorkRequest<RdmaWrite, InlineList<'_, N>> {
+        let use_ = write_to(&remote);
+        inline_list(RdmaWrite { remote: remote.span() }, slices, use_)
     }
 }
 
@@ -167,6 +194,17 @@ impl RdmaWriteWithImm {
     ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
         let use_ = write_to(&remote);
         inline_slice(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
+    }
+
+    /// Writes a copy of `slices`, one behind the other, as [`RdmaWrite::inline_list`] does.
+    #[inline(always)]
+    pub fn inline_list<const N: usize>(
+        slices: [&[u8]; N],
+        remote: impl WriteAddr,
+        imm_data: u32,
+    ) -> WorkRequest<RdmaWriteWithImm, InlineList<'_, N>> {
+        let use_ = write_to(&remote);
+        inline_list(RdmaWriteWithImm { remote: remote.span(), imm_data }, slices, use_)
     }
 }
 

@@ -49,9 +49,10 @@ const BOUNDED: [&str; 18] = [
 ];
 
 /// Changes that change nothing, and why.
-const EQUIVALENT: [(&str, &str); 2] = [
+const EQUIVALENT: [(&str, &str); 3] = [
     ("`inline`: without `O: InlineOp`", "a private function, called for such opcodes only"),
     ("`inline_slice`: without `O: InlineOp`", "a private function, called for such opcodes only"),
+    ("`inline_list`: without `O: InlineOp`", "a private function, called for such opcodes only"),
 ];
 
 /// What the traits of `src/diagnostics.rs` ask for.
