@@ -138,9 +138,9 @@ const _: () = {
 /// - Both ledgers point to `books`, which are attached to both completion queues.
 /// - What the device may use (the address handles and entries of `send`) is given up only after the
 ///   queue pair was destroyed or reset. If the device refuses to destroy it, it leaks.
-// What posts and completions touch first, and so that what a send touches is on one cache line. (The
-// alignment is here, so that no copy is of the core without the bytes behind it: 37 instructions a
-// life, where the compiler takes two copies for one.)
+// What posts and completions touch first, and so that what a send touches is on one cache line.
+// (The alignment is here, so that no copy is of the core without the bytes behind it: 37
+// instructions a life, where the compiler takes two copies for one.)
 #[repr(C, align(64))]
 pub(crate) struct Core<P: Profile> {
     pub send: SendQueue<P>,

@@ -24,8 +24,8 @@ pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
 #[derive(Clone, Copy, Debug)]
 pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 
-/// Several slices, copied one behind the other into the work request while it is posted: a header and
-/// a body, say (`ibv_wr_set_inline_data_list` of ibv_wr_post(3); R2.8).
+/// Several slices, copied one behind the other into the work request while it is posted: a header
+/// and a body, say (`ibv_wr_set_inline_data_list` of ibv_wr_post(3); R2.8).
 ///
 /// Each takes one of the queue pair's scatter/gather elements, so there are at most `max_send_sge`
 /// of the profile, which the compiler compares (R3.1). How long they are together is checked

@@ -161,7 +161,8 @@ fn slices_arrive_as_one_datagram() {
     arrive!(Framed, Ring, Direct, DirectRing);
 }
 
-/// None of them, and none with bytes, are a message of no bytes, as one empty slice is (R3.2, R3.3).
+/// None of them, and none with bytes, are a message of no bytes, as one empty slice is (R3.2,
+/// R3.3).
 #[test]
 fn slices_of_no_bytes_are_a_message_of_none() {
     macro_rules! arrive {

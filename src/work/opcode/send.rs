@@ -52,8 +52,8 @@ impl Send {
         inline_slice(Send, bytes, Use::Send)
     }
 
-    /// Sends a copy of `slices`, one behind the other, made while posting: a header and a body, say.
-    /// Each is an element: there are at most `max_send_sge` of the profile (R3.1).
+    /// Sends a copy of `slices`, one behind the other, made while posting: a header and a body,
+    /// say. Each is an element: there are at most `max_send_sge` of the profile (R3.1).
     ///
     /// ```
     /// # use proverbs::prelude::*;
