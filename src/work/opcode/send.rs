@@ -64,7 +64,8 @@ impl Send {
     /// let body = String::from("which has any length");
     /// let header = (body.len() as u32).to_be_bytes();
     /// a.post_send(wr::Send::inline_list([&header, body.as_bytes()]))?;
-    /// let arrived: Vec<Buf> = proverbs::loopback::poll(&mut cq, 2)?.into_iter().flatten().collect();
+    /// let done = proverbs::loopback::poll(&mut cq, 2)?;
+    /// let arrived: Vec<Buf> = done.into_iter().flatten().collect();
     /// assert_eq!(&arrived[0][..], b"\0\0\0\x14which has any length");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
