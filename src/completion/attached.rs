@@ -152,7 +152,8 @@ impl Inbox {
     /// Books `entries` for a queue. A shared receive queue books once, however many queue pairs
     /// bring its completions here.
     pub fn attach(&self, books: &Arc<Books>, entries: u32, share: Share) -> Result<(), Error> {
-        self.attach_all(books, [0, entries], share)
+        let entries = if share == Share::Sends { [entries, 0] } else { [0, entries] };
+        self.attach_all(books, entries, share)
     }
 
     /// Books entries for the sends and the receives of a queue pair that completes into this queue

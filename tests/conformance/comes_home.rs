@@ -181,6 +181,37 @@ fn room_without_a_poll() {
     assert_eq!((cq.unbooked(), pool.available()), (cq.capacity(), 4));
 }
 
+/// Each direction's room is where its completions come, and stays until they can come no more.
+#[test]
+fn room_in_two_completion_queues() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let region = pd.register::<RemoteWrite>(8).unwrap();
+    let pool = pd.create_pool(1, 64).unwrap();
+    let mut sends: CompletionQueue = dev.ctx.create_cq(8).unwrap();
+    let mut receives: CompletionQueue = dev.ctx.create_cq(8).unwrap();
+    let depth = Depth { send: 4, recv: 3 };
+    for is_send in [true, false] {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&sends, &receives, depth).unwrap();
+        let number = qp.qp_num();
+        let mut qp = Rc::up(qp, &dev, number, &Wish::new());
+        if is_send {
+            let wr = wr::RdmaWrite::new(filled(&pool, b"a write"), region.remote().write());
+            qp.post_send(wr).unwrap();
+        } else {
+            qp.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+        }
+        drop(qp);
+        let booked = |cq: &CompletionQueue| cq.capacity() - cq.unbooked();
+        let (sent, received) = if is_send { (depth.send + 1, 0) } else { (0, depth.recv) };
+        assert_eq!((booked(&sends), booked(&receives)), (sent, received), "{is_send}");
+        until(&dev, "its end", || {
+            (poll_empty(&mut sends), poll_empty(&mut receives));
+            booked(&sends) == 0 && booked(&receives) == 0 && pool.available() == 1
+        });
+    }
+}
+
 /// A ring's room, too; and a completion of it that is stale by then releases nothing.
 #[test]
 fn room_of_a_ring_without_a_poll() {
