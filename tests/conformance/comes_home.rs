@@ -206,7 +206,8 @@ fn room_in_two_completion_queues() {
         let (sent, received) = if is_send { (depth.send + 1, 0) } else { (0, depth.recv) };
         assert_eq!((booked(&sends), booked(&receives)), (sent, received), "{is_send}");
         until(&dev, "its end", || {
-            (poll_empty(&mut sends), poll_empty(&mut receives));
+            poll_empty(&mut sends);
+            poll_empty(&mut receives);
             booked(&sends) == 0 && booked(&receives) == 0 && pool.available() == 1
         });
     }
