@@ -86,27 +86,28 @@ pub fn sized(mark: u64, capacity: u32) -> u64 {
     mark & !OF_SIZE | of_size(capacity)
 }
 
-/// What the size says. (Pieces of regions are made where they are sent, so it is looked up: the
-/// sizes are powers of two.)
+/// The bits of the sizes up to a number, by its highest bit.
+const BEYOND: [u16; 32] = {
+    let mut all = [0; 32];
+    let mut bit = 0;
+    while bit < all.len() {
+        let mut i = 0;
+        while i < SIZES.len() {
+            assert!(SIZES[i].is_power_of_two() && SIZES[i] > 1);
+            if bit as u32 >= SIZES[i].ilog2() {
+                all[bit] |= 2 << i;
+            }
+            i += 1;
+        }
+        bit += 1;
+    }
+    all
+};
+
+/// What the size says. (Pieces of regions are made where they are sent, so it is looked up, by the
+/// offset of the last byte.)
 #[inline]
 fn of_size(capacity: u32) -> u64 {
-    /// For the offset of the last byte, by its highest bit.
-    const BEYOND: [u16; 32] = {
-        let mut all = [0; 32];
-        let mut bit = 0;
-        while bit < all.len() {
-            let mut i = 0;
-            while i < SIZES.len() {
-                assert!(SIZES[i].is_power_of_two() && SIZES[i] > 1);
-                if bit as u32 >= SIZES[i].ilog2() {
-                    all[bit] |= 2 << i;
-                }
-                i += 1;
-            }
-            bit += 1;
-        }
-        all
-    };
     match capacity.checked_sub(1) {
         // (An offset of 0 as one of 1: no size is between them.)
         Some(last) => BEYOND[(last | 1).ilog2() as usize].into(),
@@ -127,8 +128,10 @@ pub fn strange_to_pool(pool: u32) -> u64 {
 /// What is strange to sends of a queue of this domain that need not look at buffers of up to
 /// `small` bytes.
 pub fn strange_to_sends(pd: u32, small: u32) -> u64 {
-    match SIZES.iter().rposition(|&size| size <= small) {
-        Some(i) => Pd::but(pd) | LOOK | 2 << i,
+    // The sizes are powers of two, so the highest bit of `small` says which it has room for. (That
+    // of 1, as for 0, has room for none.)
+    match BEYOND[(small | 1).ilog2() as usize].checked_ilog2() {
+        Some(largest) => Pd::but(pd) | LOOK | 1 << largest,
         None => ANY,
     }
 }
