@@ -19,7 +19,8 @@ use crate::world::Chosen;
 /// Passes of a form through its loop.
 pub const ROUNDS: u32 = 32;
 
-/// What the programs have.
+/// What the programs have: the queue pair first.
+#[repr(C)]
 pub struct Life {
     pub qp: QueuePair<Rc, Rts>,
     /// Its depth is 1.

@@ -15,13 +15,15 @@ pub const LONG: usize = 4096;
 profile! { pub Fanout { entry: SharedBuf } }
 profile! { pub Answers { entry: OpenBuf } }
 
-/// What the program has.
+/// What the program has: the queue pairs first.
+#[repr(C)]
 pub struct Own {
     pub followers: [QueuePair<Rc, Rts, Fanout>; 3],
+    pub answers: QueuePair<Rc, Rts, Answers>,
+    pub bytes: [u8; LONG],
     pub cq: CompletionQueue<SharedBuf>,
     pub record: Option<Buf>,
     pub at: RemoteSpan<ToWrite>,
-    pub answers: QueuePair<Rc, Rts, Answers>,
     pub answered: CompletionQueue<OpenBuf>,
     pub kept: Option<OpenBuf>,
     pub region: MemoryRegion<RemoteAll>,
@@ -31,7 +33,6 @@ pub struct Own {
     pub short: usize,
     pub long: usize,
     pub from: usize,
-    pub bytes: [u8; LONG],
 }
 
 #[cold]

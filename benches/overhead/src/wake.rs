@@ -21,7 +21,8 @@ pub struct Sleeper {
     pub bufs: [Option<Buf>; 32],
 }
 
-/// What a program has that looks at the time.
+/// What a program has that looks at the time: the queue pair first.
+#[repr(C)]
 pub struct Timed {
     pub qp: QueuePair<Rc, Rts>,
     pub cq: CompletionQueueEx<CompletionTs>,
