@@ -12,6 +12,7 @@ use crate::cold::Few;
 use crate::counters::ids::RingTag;
 use crate::counters::mark;
 use crate::counters::pending::Pending;
+use crate::counters::withheld::Withheld;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
@@ -72,9 +73,21 @@ pub struct Page {
 /// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
 /// alignment leaves the tag bits free (and the 16 upper bits are 0); and each has a cache line of
 /// its own, because two threads may poll.
+///
+/// # Invariants
+/// `withheld` is the ledger's of this direction, which alone looks at it.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub(crate) struct Counter(AtomicU32);
+pub(crate) struct Counter {
+    completed: AtomicU32,
+    /// Room that completions of before a reset may still take. It is here because it is asked for
+    /// where the count is, and not in the ledger, which is moved with its queue pair.
+    withheld: UnsafeCell<Withheld>,
+}
+
+// SAFETY: shared, it gives a count, which is atomic. Who asks for what is withheld says that nobody
+// else does.
+unsafe impl Sync for Counter {}
 
 impl Counter {
     /// Counts one completion, on the thread of the direction's only poller. This is its last access
@@ -86,7 +99,7 @@ impl Counter {
     pub unsafe fn count(counter: *const Self) {
         // SAFETY: live when the call begins. The reference is used for the load and the store only,
         // and not after the store.
-        let count = unsafe { &(*counter).0 };
+        let count = unsafe { &(*counter).completed };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
@@ -97,7 +110,29 @@ impl Counter {
     #[inline(always)]
     pub unsafe fn get(counter: *const Self) -> u32 {
         // SAFETY: live (this function's contract), and the reference is used for the load only.
-        unsafe { &(*counter).0 }.load(Ordering::Acquire)
+        unsafe { &(*counter).completed }.load(Ordering::Acquire)
+    }
+
+    /// What is withheld.
+    ///
+    /// # Safety
+    /// `counter` is live for `'a`, and nobody else asks for it meanwhile.
+    #[inline(always)]
+    pub unsafe fn withheld<'a>(counter: *const Self) -> &'a mut Withheld {
+        // SAFETY: live, and nobody else has it (this function's contract).
+        unsafe { &mut *(*counter).withheld.get() }
+    }
+
+    /// The books of a counter.
+    ///
+    /// # Safety
+    /// `counter` is live for `'a`, as `Books::counter` gave it, of this direction.
+    #[inline(always)]
+    pub unsafe fn page<'a>(counter: *const Self, direction: usize) -> &'a Page {
+        const { assert!(std::mem::offset_of!(Page, completed) == 0) };
+        // SAFETY: counters are what their page begins with, so this is where it is; and it is live
+        // (this function's contract).
+        unsafe { &*counter.wrapping_sub(direction).cast::<Page>() }
     }
 }
 
@@ -244,13 +279,15 @@ impl Page {
     /// Test only: starts both counters at `completed`.
     #[cfg(test)]
     pub(crate) fn begin_at(&self, completed: u32) {
-        self.completed.iter().for_each(|counter| counter.0.store(completed, Ordering::Relaxed));
+        self.completed
+            .iter()
+            .for_each(|counter| counter.completed.store(completed, Ordering::Relaxed));
     }
 
     /// The number of completions that were polled and are not held any more, wrapping.
     #[inline]
     pub fn completed(&self, direction: usize) -> u32 {
-        self.completed[direction & 1].0.load(Ordering::Acquire)
+        self.completed[direction & 1].completed.load(Ordering::Acquire)
     }
 
     /// Notes one more completion queue that the queue is attached to.

@@ -5,3 +5,4 @@ pub(crate) mod books;
 pub(crate) mod ids;
 pub(crate) mod mark;
 pub(crate) mod pending;
+pub(crate) mod withheld;

@@ -38,27 +38,54 @@ impl AhIndex {
 }
 
 /// The keys of a table that never had a handle.
-static NONE: [u32; 1] = [0];
+static NONE: [u32; 2] = [0, 0];
 
+/// What a post asks of a table: whether it has a key. It is apart from the table, which no post
+/// touches.
+///
 /// # Invariants
-/// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
-///   names.
-/// - There are `mask + 1` keys from `keys` on, a power of two: those of `own`, or, as long as that
-///   is empty, `NONE`. Key 0 names nothing.
+/// It is the address of a mask. Behind that are `mask + 1` keys, a power of two: those of its
+/// table, or, as long as it has none, `NONE`. Key 0 names nothing. (The mask is there because
+/// a queue pair is two cache lines, which are moved from state to state.)
 #[doc(hidden)]
-pub struct AhTable {
-    keys: *const u32,
-    mask: u32,
-    /// What a table has that ever had a handle: few queue pairs have one, and all are moved from
-    /// state to state.
-    all: ManuallyDrop<Option<Box<Handles>>>,
+pub struct AhKeys(*const u32);
+
+impl Default for AhKeys {
+    fn default() -> Self {
+        AhKeys(NONE.as_ptr())
+    }
 }
+
+impl AhKeys {
+    /// Whether the handle that `index` names is in the table.
+    #[inline(always)]
+    pub fn has(&self, index: AhIndex) -> bool {
+        // SAFETY: the slot is masked, and there are `mask + 1` keys behind the mask (invariant).
+        unsafe { *self.0.add(1 + self.slot(index)) == index.key }
+    }
+
+    /// Where the key of `index` would be.
+    #[inline(always)]
+    fn slot(&self, index: AhIndex) -> usize {
+        // SAFETY: the mask is there (invariant).
+        (index.index & unsafe { *self.0 }) as usize
+    }
+}
+
+/// What a table has that ever had a handle: few queue pairs have one. Who has a table has its keys
+/// too, and passes them to what changes them.
+///
+/// # Invariants
+/// If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
+/// names.
+#[derive(Default)]
+pub(crate) struct AhTable(ManuallyDrop<Option<Box<Handles>>>);
 
 impl Drop for AhTable {
     #[inline(always)] // mostly nothing is called: 15 instructions a table
     fn drop(&mut self) {
-        if self.all.is_some() {
-            drop_cold(&mut *self.all);
+        if self.0.is_some() {
+            drop_cold(&mut *self.0);
         }
     }
 }
@@ -68,62 +95,51 @@ impl Drop for AhTable {
 /// handle.
 #[derive(Default)]
 struct Handles {
+    /// The keys, behind their mask.
     own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
     retired: Vec<(handle::Ah, u32)>,
 }
 
-impl Default for AhTable {
-    fn default() -> Self {
-        AhTable { keys: NONE.as_ptr(), mask: 0, all: ManuallyDrop::new(None) }
-    }
-}
-
 impl AhTable {
-    /// Whether the handle that `index` names is in the table.
-    #[inline(always)]
-    pub fn has(&self, index: AhIndex) -> bool {
-        let slot = (index.index & self.mask) as usize;
-        // SAFETY: the slot is masked, and there are `mask + 1` keys (invariant).
-        unsafe { *self.keys.add(slot) == index.key }
-    }
-
     /// Adds a handle; gives it back when names are used up.
-    pub(crate) fn add(&mut self, ah: handle::Ah) -> Result<AhIndex, handle::Ah> {
+    pub fn add(&mut self, keys: &mut AhKeys, ah: handle::Ah) -> Result<AhIndex, handle::Ah> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
         let key = key as u32;
-        let Handles { own, ahs, .. } = &mut **self.all.get_or_insert_default();
+        let Handles { own, ahs, .. } = &mut **self.0.get_or_insert_default();
         let free = ahs.iter().position(Option::is_none);
         let index = free.unwrap_or(ahs.len());
         if index == ahs.len() {
             ahs.push(None);
         }
-        if index >= own.len() {
-            own.resize((index + 1).next_power_of_two(), 0);
+        if index + 1 >= own.len() {
+            let len = (index + 1).next_power_of_two();
+            own.resize(1 + len, 0);
+            own[0] = len as u32 - 1;
         }
         let raw = ah.as_ptr();
         ahs[index] = Some(ah);
-        self.set_key(index, key);
+        self.set_key(keys, index, key);
         Ok(AhIndex { raw, index: index as u32, key })
     }
 
     /// Sets a key of `own`, which is not empty.
-    fn set_key(&mut self, slot: usize, key: u32) {
-        let own = &mut self.all.get_or_insert_default().own;
-        own[slot] = key;
+    fn set_key(&mut self, keys: &mut AhKeys, slot: usize, key: u32) {
+        let own = &mut self.0.get_or_insert_default().own;
+        own[1 + slot] = key;
         // INVARIANT: anew, since they may have moved, and were borrowed mutably.
-        (self.keys, self.mask) = (own.as_ptr(), own.len() as u32 - 1);
+        *keys = AhKeys(own.as_ptr());
     }
 
     /// Removes the name. The handle is destroyed once `posted` work requests have completed.
-    pub fn remove(&mut self, index: AhIndex, posted: u32) -> bool {
-        if !self.has(index) {
+    pub fn remove(&mut self, keys: &mut AhKeys, index: AhIndex, posted: u32) -> bool {
+        if !keys.has(index) {
             return false;
         }
-        let slot = (index.index & self.mask) as usize;
-        self.set_key(slot, 0);
-        if let Some(all) = &mut *self.all {
+        let slot = keys.slot(index);
+        self.set_key(keys, slot, 0);
+        if let Some(all) = &mut *self.0 {
             all.retired.extend(all.ahs[slot].take().map(|ah| (ah, posted)));
         }
         true
@@ -132,7 +148,7 @@ impl AhTable {
     /// Any live address handle of the table, for a work request that is the last of `posted`. If it
     /// is a removed one, it now waits for that work request too.
     pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
-        let Handles { ahs, retired, .. } = &mut **self.all.as_mut()?;
+        let Handles { ahs, retired, .. } = &mut **self.0.as_mut()?;
         if let Some(ah) = ahs.iter().flatten().next() {
             return Some(ah.as_ptr());
         }
@@ -143,15 +159,25 @@ impl AhTable {
 
     /// How many removed handles wait.
     pub fn removed(&self) -> usize {
-        self.all.as_ref().map_or(0, |all| all.retired.len())
+        self.0.as_ref().map_or(0, |all| all.retired.len())
     }
 
     /// Destroys the removed handles whose work requests have all completed. Returns how many are
     /// left.
     pub fn reap(&mut self, completed: u32) -> usize {
-        let Some(all) = &mut *self.all else { return 0 };
+        let Some(all) = &mut *self.0 else { return 0 };
         all.retired.retain(|(_, posted)| (completed.wrapping_sub(*posted) as i32) < 0);
         all.retired.len()
+    }
+
+    /// Destroys all of them, with their names.
+    #[inline(always)] // mostly there are none
+    pub fn end(&mut self, keys: &mut AhKeys) {
+        if self.0.is_some() {
+            // INVARIANT: before the keys are gone.
+            *keys = AhKeys::default();
+            drop_cold(&mut *self.0);
+        }
     }
 }
 
@@ -166,33 +192,36 @@ mod tests {
         let pd = context.alloc_pd().unwrap();
         let gid = context.query_gid(1, 1).unwrap();
         let ah = || pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap().handle;
-        let mut table = AhTable::default();
-        assert!(table.all.is_none() && table.mask == 0 && table.lend_any(0).is_none());
+        // SAFETY: the mask is there (invariant).
+        let mask = |keys: &AhKeys| unsafe { *keys.0 };
+        let (mut table, mut keys) = (AhTable::default(), AhKeys::default());
+        assert!(table.0.is_none() && mask(&keys) == 0 && table.lend_any(0).is_none());
         assert_eq!((table.removed(), table.reap(0)), (0, 0));
-        let own = |table: &AhTable| table.all.as_ref().map_or(Vec::new(), |all| all.own.clone());
-        assert!(!table.has(AhIndex { raw: std::ptr::null_mut(), index: 7, key: 1 }));
+        let own =
+            |table: &AhTable| table.0.as_ref().map_or(Vec::new(), |all| all.own[1..].to_vec());
+        assert!(!keys.has(AhIndex { raw: std::ptr::null_mut(), index: 7, key: 1 }));
         let mut names = Vec::new();
-        for (keys, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
-            names.push(table.add(ah()).unwrap_or_else(|_| panic!("there are names")));
-            assert_eq!((own(&table).len(), table.mask as usize), (keys, keys - 1));
+        for (len, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
+            names.push(table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names")));
+            assert_eq!((own(&table).len(), mask(&keys) as usize), (len, len - 1));
             assert!(own(&table)[n..].iter().all(|&key| key == 0), "{:?}", own(&table));
         }
-        assert!(names.iter().all(|&name| table.has(name)));
-        assert!(table.remove(names[2], 5) && !table.has(names[2]));
-        assert_eq!((own(&table)[2], table.remove(names[2], 5)), (0, false));
-        let again = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
+        assert!(names.iter().all(|&name| keys.has(name)));
+        assert!(table.remove(&mut keys, names[2], 5) && !keys.has(names[2]));
+        assert_eq!((own(&table)[2], table.remove(&mut keys, names[2], 5)), (0, false));
+        let again = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
         assert_eq!((again.index, own(&table).len()), (2, 8));
-        assert!(table.has(again) && !table.has(names[2]));
+        assert!(keys.has(again) && !keys.has(names[2]));
         // It waits for as many as were posted, and no longer.
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
-        assert!(table.remove(again, 2));
+        assert!(table.remove(&mut keys, again, 2));
         assert_eq!([u32::MAX, 0, 1, 2].map(|completed| table.reap(completed)), [1, 1, 1, 0]);
         // However often handles come and go, there are as many slots as there were handles at once.
         for _ in 0..100 {
-            let name = table.add(ah()).unwrap_or_else(|_| panic!("there are names"));
-            assert!(table.remove(name, 2));
+            let name = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
+            assert!(table.remove(&mut keys, name, 2));
             assert_eq!(
-                (table.reap(2), table.all.as_ref().unwrap().ahs.len(), own(&table).len()),
+                (table.reap(2), table.0.as_ref().unwrap().ahs.len(), own(&table).len()),
                 (0, 5, 8)
             );
         }

@@ -4,8 +4,7 @@
 
 use std::marker::PhantomData;
 
-use crate::counters::books::Books;
-use crate::ledger::withheld::Withheld;
+use crate::counters::books::{Books, Counter};
 use crate::ledger::{Account, Ledger, entry_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
@@ -18,19 +17,18 @@ const DEEPEST: u32 = 1 << 29;
 
 /// # Invariants
 /// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
-/// - `no_buffer` is the word of this direction's counter in `books`.
+/// - It is poisoned if `room` is below 0, and below that by more than can ever complete.
+/// - `no_buffer` is the word of the account's counter.
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first
 pub struct Credits<E> {
     pub(crate) account: Account,
-    /// The wr_id of a work request without a buffer: the counter in `books`, as a word.
+    /// The wr_id of a work request without a buffer: the counter, as a word.
     pub(crate) no_buffer: usize,
-    /// Completions known at the last look, wrapping.
-    pub(crate) seen: u32,
-    depth: u32,
-    direction: u32,
     /// Lists that began and did not end.
     pub(crate) lists: AtomicU64,
+    /// Completions known at the last look, wrapping.
+    pub(crate) seen: u32,
     _entries: PhantomData<E>,
 }
 
@@ -45,17 +43,18 @@ impl<E: Entry> Credits<E> {
 impl<E: Entry> Ledger<E> for Credits<E> {
     const MARKED: bool = true;
 
-    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
-        let depth = depth.saturating_sub(withheld.total()).min(DEEPEST);
-        // SAFETY: the caller says that the books live on.
-        let account = unsafe { Account::new(books, direction, depth as i32, withheld) };
+    unsafe fn open(books: *const Books, direction: usize, depth: u32) -> Self {
+        // SAFETY: the caller says that the books live on, and nobody else asks what is withheld.
+        let account = unsafe {
+            let withheld = Counter::withheld(Books::counter(books, direction)).total();
+            let depth = depth.saturating_sub(withheld).min(DEEPEST);
+            Account::new(books, direction, depth as i32)
+        };
         let counter = account.counter;
         Credits {
             account,
-            depth,
-            seen: 0,
-            direction: direction as u32,
             lists: AtomicU64::new(0),
+            seen: 0,
             no_buffer: word::of(counter.cast_mut(), word::NONE),
             _entries: PhantomData,
         }
@@ -73,10 +72,11 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
         let completed = self.completed();
-        let back = self.account.withheld.recover();
+        // SAFETY: the books outlive the value, and no other ledger looks for room (`open`).
+        let back = unsafe { Counter::withheld(self.account.counter) }.recover();
         self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
         self.seen = completed;
-        self.depth += back;
+        self.account.depth += back;
         // (What completes of a poisoned queue does not make it one that has room.)
         self.account.room.max(0) as u32
     }
@@ -89,19 +89,22 @@ impl<E: Entry> Ledger<E> for Credits<E> {
         self.account.room += n as i32;
     }
 
+    fn is_poisoned(&self) -> bool {
+        self.account.room < 0
+    }
+
     fn poison(&mut self) {
-        self.account.is_poisoned = true;
         // The room is gone for good: only a reset, with a new ledger, brings it back.
-        self.depth = self.depth.wrapping_add_signed(POISON - self.account.room);
+        self.account.depth = self.account.depth.wrapping_add_signed(POISON - self.account.room);
         self.account.room = POISON;
     }
 
     fn posted(&self) -> u32 {
-        self.seen.wrapping_add(self.depth).wrapping_sub(self.account.room as u32)
+        self.seen.wrapping_add(self.account.depth).wrapping_sub(self.account.room as u32)
     }
 
     fn completed(&self) -> u32 {
         // SAFETY: the books outlive the value.
-        unsafe { (*self.account.books).completed(self.direction as usize) }
+        unsafe { Counter::get(self.account.counter) }
     }
 }

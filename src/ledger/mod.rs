@@ -20,11 +20,9 @@ pub(crate) mod ring;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 pub(crate) mod uncounted;
-pub(crate) mod withheld;
 
-use crate::counters::books::{Books, Counter, SEND};
+use crate::counters::books::{Books, Counter, Page};
 use crate::ledger::released::Released;
-use crate::ledger::withheld::Withheld;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -44,38 +42,44 @@ pub(crate) const MOST: u32 = 128;
 /// What the ledgers of all queues have.
 ///
 /// # Invariants
-/// - `books` outlives the value.
+/// - `counter` is that of the ledger's direction, in books that outlive the value.
 /// - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
-///   ledger is poisoned (an uncounted one has the poison in what is strange to it).
+///   ledger is poisoned (one of credits is below 0 then, and else amid a post alone; an uncounted
+///   one has the poison in what is strange to it).
 #[doc(hidden)]
-#[repr(C)] // what each post touches, first
+#[repr(C)] // without a gap: it is moved with its queue pair
 pub struct Account {
     pub(crate) room: i32,
-    pub(crate) is_poisoned: bool,
+    /// How many work requests fit when nothing is outstanding.
+    pub(crate) depth: u32,
     /// What must not be in the mark of a buffer that needs no look.
     pub(crate) strange: u64,
     /// What the headers of buffers show that the queue has, if its ledger is `MARKED`.
     pub(crate) counter: *const Counter,
-    pub(crate) books: *const Books,
-    /// Room that completions of before a reset may still take.
-    pub(crate) withheld: Withheld,
 }
 
 impl Account {
     /// # Safety
     /// `books` outlives the value.
     #[inline(always)] // 30 instructions a queue pair
-    unsafe fn new(books: *const Books, direction: usize, room: i32, withheld: Withheld) -> Self {
-        // SAFETY: the books are there (this function's contract).
-        let (strange, counter) =
-            unsafe { ((*books).strange(direction), Books::counter(books, direction)) };
-        Account { room, is_poisoned: false, strange, counter, books, withheld }
+    unsafe fn new(books: *const Books, direction: usize, room: i32) -> Self {
+        // SAFETY: the books are there (this function's contract), and the counter is theirs.
+        let (strange, counter) = unsafe {
+            let counter = Books::counter(books, direction);
+            (Counter::page(counter, direction).strange(direction), counter)
+        };
+        Account { room, depth: room as u32, strange, counter }
     }
 
-    /// The limit of messages is known, or changed.
-    pub(crate) fn look_anew(&mut self) {
-        // SAFETY: the books outlive the value (invariant).
-        self.strange = unsafe { (*self.books).strange(SEND) };
+    /// The books of a ledger of this direction.
+    ///
+    /// # Safety
+    /// It is one.
+    #[inline(always)]
+    pub(crate) unsafe fn books(&self, direction: usize) -> &Page {
+        // SAFETY: the counter is of this direction (this function's contract), and in books that
+        // outlive the value (invariant).
+        unsafe { Counter::page(self.counter, direction) }
     }
 }
 
@@ -134,11 +138,11 @@ pub trait Ledger<E: Entry>: Commit + Sized {
     /// Whether headers show that the device has a buffer. (A ring knows that itself.)
     const MARKED: bool;
 
-    /// A ledger of `depth` work requests of a direction, less what is `withheld`.
+    /// A ledger of `depth` work requests of a direction, less what the books say is withheld.
     ///
     /// # Safety
-    /// `books` outlives the value.
-    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self;
+    /// `books` outlives the value, and no other ledger of this direction looks for room in them.
+    unsafe fn open(books: *const Books, direction: usize, depth: u32) -> Self;
 
     /// Takes room for `n` work requests, which are the device's then, after a look at what has
     /// completed: no means that they do not fit.
@@ -156,6 +160,9 @@ pub trait Ledger<E: Entry>: Commit + Sized {
     /// The last `n` work requests that were spent are not the device's: they are entered again, as
     /// a list.
     fn take_back(&mut self, n: u32);
+
+    /// Whether a post had no known outcome.
+    fn is_poisoned(&self) -> bool;
 
     /// No more posts until the queue is reset: what was posted stays with the device.
     fn poison(&mut self);

@@ -11,9 +11,8 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr;
 
-use crate::counters::books::Books;
+use crate::counters::books::{Books, Counter, SEND};
 use crate::ledger::released::Released;
-use crate::ledger::withheld::Withheld;
 use crate::ledger::{Account, Ledger, MOST, Until, buffer_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
@@ -42,14 +41,14 @@ impl Name {
 /// # Invariants
 /// - Both names have the tag of the books. Slots `oldest..next` (sequence numbers, wrapping,
 ///   masked) hold the words of the entries that the device owns, or say that there is no buffer.
-/// - There are `mask + 1` slots, a power of two, and at least `cap + 1 + MOST`, and as many behind
-///   them. Those from `at` on may hold words of entries that are being posted: side by side, so a
-///   list may go beyond the end of the ring, and `look_and_spend` moves what did to where it
+/// - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
+///   behind them. Those from `at` on may hold words of entries that are being posted: side by side,
+///   so a list may go beyond the end of the ring, and `look_and_spend` moves what did to where it
 ///   belongs. A list that turns out not to fit overwrites nothing.
 /// - `at` is the slot of `next`, or one past the last where that is the first one.
-/// - The account's `room` is no more than `cap - (next - oldest)` (what completes is added when it
-///   is needed), and than slots from `at` to the end of the ring. (A drain's sentinel goes beyond
-///   `cap`.)
+/// - The account's `room` is no more than its `depth - (next - oldest)` (what completes is added
+///   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel goes
+///   beyond `depth`.)
 #[repr(C)]
 pub struct Ring<E: Entry> {
     pub(crate) next: Name,
@@ -57,16 +56,16 @@ pub struct Ring<E: Entry> {
     pub(crate) at: *const Cell<usize>,
     pub(crate) account: Account,
     pub(super) mask: u32,
-    cap: u32,
     /// Cells, because cursors write through them too. (A `Box` that moves would make `at` invalid.)
     pub(super) slots: Vec<Cell<usize>>,
+    is_poisoned: bool,
     _entries: PhantomData<E>,
 }
 
 impl<E: Entry> Ring<E> {
     /// How many work requests fit.
     fn free(&self) -> u32 {
-        if self.account.is_poisoned { 0 } else { self.cap.saturating_sub(self.in_ring()) }
+        if self.is_poisoned { 0 } else { self.account.depth.saturating_sub(self.in_ring()) }
     }
 
     /// Work requests whose entries were not released.
@@ -176,23 +175,24 @@ impl<E: Entry> Ring<E> {
 impl<E: Entry> Ledger<E> for Ring<E> {
     const MARKED: bool = false;
 
-    unsafe fn open(books: *const Books, direction: usize, depth: u32, withheld: Withheld) -> Self {
+    unsafe fn open(books: *const Books, direction: usize, depth: u32) -> Self {
         let len = (depth + 1 + MOST).next_power_of_two();
         let slots = vec![Cell::new(word::NONE); 2 * len as usize];
-        // SAFETY: the caller says that the books live on.
+        // SAFETY: the caller says that the books live on, and nobody else asks what is withheld.
         let (first, account) = unsafe {
-            let cap = depth.saturating_sub(withheld.total());
+            let withheld = Counter::withheld(Books::counter(books, direction)).total();
+            let cap = depth.saturating_sub(withheld);
             let first = Name { id: word::of_ring((*books).ring_tag()), sequence: 0 };
-            (first, Account::new(books, direction, cap as i32, withheld))
+            (first, Account::new(books, direction, cap as i32))
         };
         Ring {
             next: first,
             oldest: first,
             at: slots.as_ptr(),
-            cap: account.room as u32,
             account,
             mask: len - 1,
             slots,
+            is_poisoned: false,
             _entries: PhantomData,
         }
     }
@@ -211,7 +211,8 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
         self.send_dropped_home();
-        self.cap += self.account.withheld.recover();
+        // SAFETY: the books outlive the value, and no other ledger looks for room (`open`).
+        self.account.depth += unsafe { Counter::withheld(self.account.counter) }.recover();
         self.measure();
         self.free()
     }
@@ -226,8 +227,12 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         self.beyond(n).for_each(|(ring, list)| list.set(ring.get()));
     }
 
+    fn is_poisoned(&self) -> bool {
+        self.is_poisoned
+    }
+
     fn poison(&mut self) {
-        self.account.is_poisoned = true;
+        self.is_poisoned = true;
         self.account.room = 0;
     }
 
@@ -236,8 +241,8 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     }
 
     fn completed(&self) -> u32 {
-        // SAFETY: the books outlive the value.
-        let dropped = self.done_by_dropped(unsafe { (*self.account.books).dropped() });
+        // SAFETY: a ring is of sends.
+        let dropped = self.done_by_dropped(unsafe { self.account.books(SEND) }.dropped());
         self.oldest.sequence.wrapping_add(dropped.map_or(0, NonZeroU32::get))
     }
 
@@ -245,8 +250,8 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         let count = match until {
             Until::Completion(wr_id) => self.done_with(wr_id),
             Until::Dropped => {
-                // SAFETY: the books outlive the value.
-                let sequence = unsafe { (*self.account.books).take_dropped() };
+                // SAFETY: a ring is of sends.
+                let sequence = unsafe { self.account.books(SEND) }.take_dropped();
                 self.done_by_dropped(sequence)
             }
             Until::End => NonZeroU32::new(self.in_ring()),
@@ -258,7 +263,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         // Beyond the capacity there is only the sentinel of a drain that was interrupted, and it is
         // the last.
         let outstanding = self.in_ring();
-        if outstanding == 0 || outstanding > self.cap {
+        if outstanding == 0 || outstanding > self.account.depth {
             return None;
         }
         let wr_id = self.next.wr_id();

@@ -26,7 +26,15 @@ fn pool() -> crate::Pool {
 /// A ledger of sends.
 fn open<L: Ledger<Buf>>(books: &Arc<Books>) -> L {
     // SAFETY: each test drops its books after the ledgers.
-    unsafe { L::open(Arc::as_ptr(books), SEND, DEPTH, Withheld::default()) }
+    unsafe { L::open(Arc::as_ptr(books), SEND, DEPTH) }
+}
+
+/// Withholds room of sends for what may still complete in a life before.
+fn withhold(books: &Arc<Books>, old: &Arc<Books>, entries: u32) {
+    old.attached();
+    // SAFETY: the books are live, and have no ledger yet.
+    let withheld = unsafe { Counter::withheld(Books::counter(Arc::as_ptr(books), SEND)) };
+    withheld.add(old, entries, DEPTH);
 }
 
 /// Spends as a post does: what does not fit at once may fit after a look.
@@ -83,15 +91,8 @@ fn a_ring_whose_sequence_numbers_wrap() {
 fn withheld_room_is_spent_once() {
     let old = Books::new(1).unwrap();
     let books = Books::new(1).unwrap();
-    let withheld = || {
-        let mut withheld = Withheld::default();
-        old.attached();
-        withheld.add(&old, 2, DEPTH);
-        withheld
-    };
-    // SAFETY: the books are dropped after the ledger.
-    let mut credits: Credits<Buf> =
-        unsafe { Ledger::open(Arc::as_ptr(&books), SEND, DEPTH, withheld()) };
+    withhold(&books, &old, 2);
+    let mut credits: Credits<Buf> = open(&books);
     assert!(credits.spend(3));
     assert!(!credits.spend(1) && !credits.look_and_spend(1));
     assert_eq!((credits.room(), credits.outstanding()), (0, 3));
@@ -107,12 +108,8 @@ fn withheld_room_is_spent_once() {
 fn withheld_room_is_spent_at_once() {
     let old = Books::new(1).unwrap();
     let books = Books::new(1).unwrap();
-    let mut withheld = Withheld::default();
-    old.attached();
-    withheld.add(&old, 2, DEPTH);
-    // SAFETY: the books are dropped after the ledger.
-    let mut credits: Credits<Buf> =
-        unsafe { Ledger::open(Arc::as_ptr(&books), SEND, DEPTH, withheld) };
+    withhold(&books, &old, 2);
+    let mut credits: Credits<Buf> = open(&books);
     assert!(credits.spend(DEPTH - 2));
     assert!(!old.end_one() && old.end_one(), "the old life is over");
     assert!(!credits.spend(2) && credits.look_and_spend(2));
@@ -284,8 +281,7 @@ fn a_ring_has_slots_beyond_its_depth() {
     let books = Books::new(1).unwrap();
     for depth in [1, 5, MOST - 1, MOST, MOST + 1, 2 * MOST, 3 * MOST - 1, 3 * MOST] {
         // SAFETY: the books go after the ring.
-        let ring: Ring<Buf> =
-            unsafe { Ring::open(Arc::as_ptr(&books), SEND, depth, Withheld::default()) };
+        let ring: Ring<Buf> = unsafe { Ring::open(Arc::as_ptr(&books), SEND, depth) };
         assert!(ring.mask >= depth + MOST, "{depth}");
     }
 }

@@ -88,7 +88,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
         // Anew each time: a pointer into the queue would not survive a mutable borrow of it.
-        self.check.ah = &raw const self.queue.ah;
+        self.check.ah = Q::ahs(self.queue);
         let at = slot.cast::<Q::Wr>();
         // SAFETY: the slot is writable and has room; the check knows the queue's address handles.
         let pending = unsafe { wr.emit(slot.cast(), &mut self.check) };

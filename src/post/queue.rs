@@ -6,7 +6,8 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use crate::completion::attached::AtEnd;
-use crate::device::ah_table::AhTable;
+use crate::counters::books::SEND;
+use crate::device::ah_table::AhKeys;
 use crate::ledger::credits::Credits;
 use crate::ledger::uncounted::Uncounted;
 use crate::ledger::{Commit, Ledger, SendMode, Until};
@@ -25,21 +26,19 @@ use crate::work::refusal::PostErrorKind;
 ///
 /// # Invariants
 /// - `object` is alive as long as something is posted.
-/// - `ah` has the address handles that its work requests may name: none, if it is of receives.
-/// - `home` is the home of the headers of the only pool that buffers may come from; null if any
-///   may.
+/// - The ledger is of sends, or, if the kind `RECEIVES`, of receives.
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first, and so on one cache line
 pub struct Queue<Q: Kind> {
     pub(crate) object: *mut Q::Object,
     pub(crate) ledger: Q::Ledger,
-    pub(crate) ah: AhTable,
-    pub(crate) home: *const (),
+    /// What queues of this kind alone have.
+    pub(crate) own: Q::Own,
 }
 
 impl<Q: Kind> Queue<Q> {
     pub(crate) fn new(object: *mut Q::Object, ledger: Q::Ledger) -> Self {
-        Queue { object, ledger, ah: AhTable::default(), home: ptr::null() }
+        Queue { object, ledger, own: Q::Own::default() }
     }
 }
 
@@ -50,6 +49,8 @@ pub trait Kind: Sized {
     /// C's work request.
     type Wr: Link;
     type Ledger: Ledger<Self::Entry>;
+    /// What queues of this kind alone have.
+    type Own: Default;
     /// What C posts to.
     type Object;
     type Verb: Verb<Object = Self::Object, Wr = Self::Wr>;
@@ -63,6 +64,16 @@ pub trait Kind: Sized {
     const RECEIVES: bool = true;
     /// Whether each work request must have a buffer.
     const NEEDS_BUFFERS: bool = false;
+
+    /// The address handles that its work requests may name: null, if it is of receives.
+    fn ahs(_queue: &Queue<Self>) -> *const AhKeys {
+        ptr::null()
+    }
+
+    /// The home of the headers of the only pool that buffers may come from; null if any may.
+    fn home(_queue: &Queue<Self>) -> *const () {
+        ptr::null()
+    }
 
     /// Leaves out elements of no bytes, and says whether the message of a work request is too long:
     /// for the port, if its buffers are strange, or for what it goes to or comes from. Receives
@@ -117,20 +128,26 @@ impl<P: Profile> Kind for Sends<P> {
     type Entry = P::Entry;
     type Wr = ibv_send_wr;
     type Ledger = SendLedger<P>;
+    type Own = AhKeys;
     type Object = ibv_qp;
     type Verb = <P::Posting as Posting>::Verb;
     type MaxSge = P::MaxSendSge;
     type MaxInline = P::MaxInline;
     const RECEIVES: bool = false;
 
+    #[inline(always)]
+    fn ahs(queue: &SendQueue<P>) -> *const AhKeys {
+        &raw const queue.own
+    }
+
     unsafe fn measure(
         queue: &SendQueue<P>,
         wr: *mut ibv_send_wr,
         is_strange: bool,
     ) -> Option<PostErrorKind> {
-        // SAFETY: the caller says that the work request is emitted, and the books are there.
+        // SAFETY: the caller says that the work request is emitted. The ledger is of sends.
         let (asked, (max, by_mtu)) =
-            unsafe { (trim(wr), (*queue.ledger.account().books).longest_message()) };
+            unsafe { (trim(wr), queue.ledger.account().books(SEND).longest_message()) };
         // SAFETY: the queue pair is live as long as its books are there, and the work request is
         // emitted (this function's contract).
         if is_strange && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
@@ -181,6 +198,7 @@ impl<P: Profile> Kind for Receives<P> {
     type Entry = P::Entry;
     type Wr = ibv_recv_wr;
     type Ledger = Credits<P::Entry>;
+    type Own = ();
     type Object = ibv_qp;
     type Verb = PostRecv;
     type MaxSge = P::MaxRecvSge;
@@ -191,14 +209,36 @@ impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
     type Entry = E;
     type Wr = ibv_recv_wr;
     type Ledger = Uncounted<E>;
+    type Own = Home;
     type Object = ibv_srq;
     type Verb = PostSrqRecv;
     type MaxSge = M;
     type MaxInline = Max<0>;
     const NEEDS_BUFFERS: bool = true;
+
+    fn home(queue: &SharedQueue<E, M>) -> *const () {
+        queue.own.0
+    }
+}
+
+/// The home of the headers of a shared receive queue's pool.
+#[doc(hidden)]
+pub struct Home(pub(crate) *const ());
+
+impl Default for Home {
+    fn default() -> Self {
+        Home(ptr::null())
+    }
 }
 
 impl<P: Profile> SendQueue<P> {
+    /// The limit of messages is known, or changed.
+    pub(crate) fn look_anew(&mut self) {
+        // SAFETY: the ledger is of sends (invariant).
+        let strange = unsafe { self.ledger.account().books(SEND) }.strange(SEND);
+        self.ledger.account_mut().strange = strange;
+    }
+
     /// The entries that the ledger keeps: the queue is gone, or reset.
     #[inline]
     pub(crate) fn release_all(&mut self) -> Vec<P::Entry> {

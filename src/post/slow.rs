@@ -8,6 +8,7 @@
 
 use std::mem::ManuallyDrop;
 
+use crate::counters::books::{RECEIVE, SEND};
 use crate::ledger::{Commit, Ledger};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
@@ -64,7 +65,7 @@ pub(super) unsafe fn why_not<Q: Kind>(
     n: u32,
     first: *mut Q::Wr,
 ) -> Option<PostErrorKind> {
-    if queue.ledger.account().is_poisoned {
+    if queue.ledger.is_poisoned() {
         return Some(PostErrorKind::Poisoned);
     }
     // SAFETY: the list is the caller's.
@@ -216,11 +217,13 @@ pub(super) unsafe fn look_at<Q: Kind>(
 /// # Safety
 /// The books of the queue are there.
 unsafe fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
-    if !queue.home.is_null() && header.home != queue.home {
+    let home = Q::home(queue);
+    if !home.is_null() && header.home != home {
         return fault::POOL;
     }
-    // SAFETY: they are there.
-    if header.pd() != unsafe { &*queue.ledger.account().books }.pd {
+    let direction = if Q::RECEIVES { RECEIVE } else { SEND };
+    // SAFETY: the queue is of this direction.
+    if header.pd() != unsafe { queue.ledger.account().books(direction) }.pd {
         return fault::PD;
     }
     if !Q::RECEIVES {

@@ -10,11 +10,11 @@ use crate::completion::attached::Share;
 use crate::completion::booking::CqShared;
 use crate::completion::queue::CompletionQueue;
 use crate::counters::books::{Books, RECEIVE, SEND};
+use crate::device::ah_table::AhTable;
 use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
-use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile};
@@ -480,8 +480,8 @@ impl<P: Profile> Core<P> {
         // SAFETY: the core owns the books and keeps them as long as it has the queues.
         let (sends, receives) = unsafe {
             let books = Arc::as_ptr(&books);
-            let sends = SendLedger::<P>::open(books, SEND, depth.send, Withheld::default());
-            (sends, Ledger::open(books, RECEIVE, depth.recv, Withheld::default()))
+            let sends = SendLedger::<P>::open(books, SEND, depth.send);
+            (sends, Ledger::open(books, RECEIVE, depth.recv))
         };
         let qp = handle.as_ptr();
         let mut place = Box::<Aside>::new_uninit();
@@ -496,6 +496,7 @@ impl<P: Profile> Core<P> {
             recv_cq: recv_cq.shared().clone(),
             srq: srq.cloned(),
             is_drained: false,
+            ah: AhTable::default(),
             groups: Vec::new(),
             windows: Vec::new(),
             handle,

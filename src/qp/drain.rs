@@ -11,7 +11,7 @@ use super::{Core, QueuePair};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
 use crate::counters::books::Names;
-use crate::ledger::{Commit, Ledger, Until};
+use crate::ledger::{Ledger, Until};
 use crate::memory::entry::Owned;
 use crate::profile::{Posting, Profile};
 use crate::sys::data::Verb;
@@ -57,7 +57,8 @@ where
     }
 
     /// Like [`drain`](Self::drain), for at most `timeout`, however many completions of others come
-    /// meanwhile. It polls at least once; `Duration::MAX` means for ever.
+    /// meanwhile. It polls at least once, and the time begins with the first poll that leaves
+    /// something; `Duration::MAX` means for ever.
     ///
     /// # Errors
     /// As for [`drain`](Self::drain).
@@ -83,18 +84,22 @@ where
         timeout: Duration,
         mut found: impl FnMut(Drained<'_, P::Entry>),
     ) -> Result<(), Error> {
-        let end = Instant::now().checked_add(timeout);
+        let mut end = None;
         let mut progress = self.begin_drain(cq, &mut found)?;
         let mut has_polled = false;
         loop {
             let Some((sends, receives)) = self.left_to_drain(&mut progress)? else { return Ok(()) };
             // (The clock is asked where something is left: mostly the first poll brings all.)
-            if has_polled && end.is_some_and(|end| Instant::now() >= end) {
-                let asked = format!(
-                    "{sends} sends and {receives} receives were not flushed within {timeout:?}: the \
-                     device is late, or completions were forgotten"
-                );
-                return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
+            if has_polled {
+                let now = Instant::now();
+                let end: Option<Instant> = *end.get_or_insert_with(|| now.checked_add(timeout));
+                if end.is_some_and(|end| now >= end) {
+                    let asked = format!(
+                        "{sends} sends and {receives} receives were not flushed within \
+                         {timeout:?}: the device is late, or completions were forgotten"
+                    );
+                    return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
+                }
             }
             self.drain_some(&mut progress, cq, &mut found)?;
             // Completions of others are not progress: they may come for ever.
@@ -194,7 +199,7 @@ const UNKNOWN: &str = "a post had no known outcome, or the device did not take t
 impl<P: Profile> Core<P> {
     /// Whether a post had no known outcome.
     fn is_poisoned(&self) -> bool {
-        self.send.ledger.account().is_poisoned || self.recv.ledger.account().is_poisoned
+        self.send.ledger.is_poisoned() || self.recv.ledger.is_poisoned()
     }
 
     #[inline(always)]
@@ -233,7 +238,8 @@ impl<P: Profile> Core<P> {
         if T::DATAGRAM {
             // Providers read the address handle during the post. There is one, because an
             // outstanding work request named it.
-            let Some(ah) = self.send.ah.lend_any(self.send.ledger.posted()) else {
+            let posted = self.send.ledger.posted();
+            let Some(ah) = self.ah.lend_any(posted) else {
                 self.send.ledger.take_back(1);
                 return true;
             };

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::device::context::{Context, known_port};
-use crate::ledger::Commit;
 use crate::profile::Profile;
 use crate::qp::Core;
 use crate::sys::handle;
@@ -66,7 +65,7 @@ impl<P: Profile> Core<P> {
     pub(crate) fn limit_messages<T: Transport>(&mut self, limit: Option<u32>) {
         if let Some(limit) = limit {
             self.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
-            self.send.ledger.account_mut().look_anew();
+            self.send.look_anew();
         }
     }
 }

@@ -13,9 +13,9 @@ use super::query::QpAttr;
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
 use crate::cold::Few;
-use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
+use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
 use crate::device::protocol::{not_on_iwarp, speaks_iwarp};
-use crate::ledger::{Commit, Ledger};
+use crate::ledger::Ledger;
 use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
 use crate::rules::{CanFail, StopsSending};
@@ -314,16 +314,24 @@ impl<P: Profile> Core<P> {
         let old = std::mem::replace(&mut self.books, new);
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
         self.note_lists(&old);
-        let mut sends = std::mem::take(&mut self.send.ledger.account_mut().withheld);
-        sends.add(&old, self.send.ledger.outstanding(), self.depth.send);
-        let mut receives = std::mem::take(&mut self.recv.ledger.account_mut().withheld);
-        receives.add(&old, self.recv.ledger.outstanding(), self.depth.recv);
+        let depth = self.depth;
+        let left = [
+            (SEND, self.send.ledger.outstanding(), depth.send),
+            (RECEIVE, self.recv.ledger.outstanding(), depth.recv),
+        ];
         let entries = self.send.release_all();
         let books = Arc::as_ptr(&self.books);
-        // SAFETY: the core owns the books and keeps them as long as it has the queues.
+        // SAFETY: the core owns both books, the new ones as long as it has the queues. Nobody but
+        // their ledgers asks what they withhold: the old ones do it no more.
         unsafe {
-            self.send.ledger = Ledger::open(books, SEND, self.depth.send, sends);
-            self.recv.ledger = Ledger::open(books, RECEIVE, self.depth.recv, receives);
+            for (direction, outstanding, depth) in left {
+                let withheld = Counter::withheld(Books::counter(books, direction));
+                let before = Counter::withheld(Books::counter(Arc::as_ptr(&old), direction));
+                *withheld = std::mem::take(before);
+                withheld.add(&old, outstanding, depth);
+            }
+            self.send.ledger = Ledger::open(books, SEND, depth.send);
+            self.recv.ledger = Ledger::open(books, RECEIVE, depth.recv);
         }
         self.send_cq.renew(&old, &self.books);
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {

@@ -9,7 +9,7 @@ use super::filled::Attr;
 use crate::completion::booking::CqShared;
 use crate::completion::parked::{Over, Parked, Rest};
 use crate::counters::books::{Books, SEND};
-use crate::ledger::withheld::Withheld;
+use crate::device::ah_table::AhTable;
 use crate::ledger::{Commit, Ledger};
 use crate::post::queue::{Queue, SendQueue};
 use crate::profile::Profile;
@@ -22,6 +22,7 @@ use crate::terms::state::QpState;
 struct Dropped<P: Profile> {
     handle: handle::Qp,
     send: SendQueue<P>,
+    ah: AhTable,
     books: Arc<Books>,
     send_cq: Arc<CqShared>,
     recv_cq: Arc<CqShared>,
@@ -43,12 +44,14 @@ impl<P: Profile> Core<P> {
         self.detach_all();
         let _windows = self.end_windows();
         let books = self.books.clone();
-        // SAFETY: `self` and the parked queue pair both own the books.
-        let ledger = unsafe { Ledger::open(Arc::as_ptr(&books), SEND, 0, Withheld::default()) };
+        // SAFETY: `self` and the parked queue pair both own the books, and nobody posts any more,
+        // so neither ledger looks for room.
+        let ledger = unsafe { Ledger::open(Arc::as_ptr(&books), SEND, 0) };
         let empty = Queue::new(self.send.object, ledger);
         let rest = Dropped::<P> {
             handle: self.handle.take(),
             send: std::mem::replace(&mut self.send, empty),
+            ah: std::mem::take(&mut self.ah),
             books,
             send_cq: self.send_cq.clone(),
             recv_cq: self.recv_cq.clone(),
@@ -68,7 +71,7 @@ impl<P: Profile> Rest for Dropped<P> {
             std::mem::forget(self);
             return;
         }
-        let Dropped { handle, mut send, books, send_cq, recv_cq, srq } = *self;
+        let Dropped { handle, mut send, ah, books, send_cq, recv_cq, srq } = *self;
         let at_end = send.at_end(0);
         if send.ledger.has_lists() {
             books.note_lists();
@@ -76,7 +79,7 @@ impl<P: Profile> Rest for Dropped<P> {
         books.end([send.posted_as_wr_ids(), 0]);
         let entries = send.release_all();
         at_end.tell(&books, &send_cq, &recv_cq, &mut over.quiet);
-        drop((handle, send));
+        drop((handle, send, ah));
         over.leftovers.push(Box::new((srq, send_cq, recv_cq, entries)));
     }
 }

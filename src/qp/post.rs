@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the bounds are what posting asks for
 
-use crate::ledger::{Commit, Ledger, SendMode};
+use crate::ledger::{Ledger, SendMode};
 use crate::memory::entry::Owned;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::RemoteWrite;
@@ -138,7 +138,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Connected: Addressed<T>,
     {
         let ledger = &mut self.core.send.ledger;
-        let is_full = !ledger.account().is_poisoned && !ledger.has_room(1);
+        let is_full = !ledger.is_poisoned() && !ledger.has_room(1);
         if is_full || ledger.outstanding() == 0 {
             return Ok(());
         }

@@ -13,14 +13,13 @@ use crate::counters::books::{Books, RECEIVE};
 use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
 use crate::ledger::Ledger;
-use crate::ledger::withheld::Withheld;
 use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
 use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::slots::Slots;
-use crate::post::queue::Queue;
+use crate::post::queue::{Home, Queue};
 use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Ends, SharedReceiveQueue, SrqCore};
 use crate::sys::control::Control;
@@ -144,8 +143,8 @@ impl<L: Threads> ProtectionDomain<L> {
                 let core = SrqCore { handle, books, slots, buffers, pd, id, ends, number, _cq };
                 let books = Arc::as_ptr(&core.books);
                 // SAFETY: the core owns the books, and lives as long as the queue.
-                let ledger = unsafe { Ledger::open(books, RECEIVE, buffers, Withheld::default()) };
-                let queue = Queue { home, ..Queue::new(core.as_ptr(), ledger) };
+                let ledger = unsafe { Ledger::open(books, RECEIVE, buffers) };
+                let queue = Queue { own: Home(home), ..Queue::new(core.as_ptr(), ledger) };
                 Ok(SharedReceiveQueue {
                     queue,
                     core: Arc::new(core),

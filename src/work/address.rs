@@ -150,7 +150,7 @@ impl Address for Datagram {
 
     #[inline(always)]
     unsafe fn check(&self, check: &mut Check) {
-        // SAFETY: the check knows a table, which is there.
+        // SAFETY: the check knows the keys of a table, which are there.
         if !unsafe { &*check.ah }.has(self.0.address_handle) {
             check.note(fault::AH);
         }

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 
 use crate::counters::books::Counter;
 use crate::counters::mark;
-use crate::device::ah_table::AhTable;
+use crate::device::ah_table::AhKeys;
 use crate::hidden::hidden;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
@@ -402,7 +402,7 @@ pub struct Check {
     /// What the header of a buffer shows that the queue has.
     pub(super) counter: *const Counter,
     /// The address handles of the queue, until the queue is borrowed anew.
-    pub(crate) ah: *const AhTable,
+    pub(crate) ah: *const AhKeys,
     pub(crate) max_sge: u32,
     pub(crate) max_inline: u32,
     /// What is wrong besides the buffers, of `fault`.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::cold::drop_cold;
 use crate::counters::books::Books;
 
-/// The earlier lives of a queue that may still complete, and how much. (One word where there are
-/// none, since a queue pair is moved from state to state.)
+/// The earlier lives of a queue that may still complete, and how much. One word where there are
+/// none.
 #[derive(Default)]
 #[doc(hidden)]
 pub struct Withheld(ManuallyDrop<Option<Box<Lives>>>);
