@@ -85,8 +85,8 @@ pub(crate) struct Counter {
     withheld: UnsafeCell<Withheld>,
 }
 
-// SAFETY: shared, it gives a count, which is atomic. Who asks for what is withheld says that nobody
-// else does.
+// SAFETY: the count is atomic. What is withheld is reached by an unsafe function alone, whose
+// callers have it to themselves; and it is `Send`, so any thread may drop it with the books.
 unsafe impl Sync for Counter {}
 
 impl Counter {

@@ -67,7 +67,7 @@ impl List {
             // SAFETY: a header of the list is spare, and headers are never freed.
             last = NonNull::new(unsafe { (*last.as_ptr()).next.get() })?;
         }
-        // SAFETY: as above.
+        // SAFETY: the last of them is a header of the list too, and headers are never freed.
         self.first.set(unsafe { (*last.as_ptr()).next.replace(ptr::null_mut()) });
         self.count.set(self.count.get() - n);
         Some(first)
@@ -150,7 +150,7 @@ pub(super) fn take_chain(n: usize) -> NonNull<LentHeader> {
         unsafe { (*first.as_ptr()).next.set(ptr::null_mut()) };
         for _ in 1..n {
             let one = take();
-            // SAFETY: as above.
+            // SAFETY: just taken, so it is in no list, and nobody else touches its link.
             unsafe { (*one.as_ptr()).next.set(first.as_ptr()) };
             first = one;
         }
