@@ -23,27 +23,36 @@ type Lived = Result<(), Box<dyn std::error::Error>>;
 
 impl World {
     /// `rounds` of posts, after each of which `polled` polls are made; in the `removed`th an
-    /// address handle goes.
-    pub fn spreads(&self, seed: u64, rounds: usize, polled: usize, removed: usize, end: End) {
-        if let Err(error) = live(self, seed, rounds, polled, removed, end) {
+    /// address handle goes, and from the `ready`th on the peer posts receives.
+    pub fn spreads(
+        &self,
+        seed: u64,
+        rounds: usize,
+        polled: usize,
+        removed: usize,
+        ready: usize,
+        end: End,
+    ) {
+        if let Err(error) = live(self, seed, (rounds, polled, removed, ready), end) {
             self.complain(format!("SRD, shuffled by {seed}: {error}"));
         }
     }
 }
 
-fn live(w: &World, seed: u64, rounds: usize, polled: usize, removed: usize, end: End) -> Lived {
+fn live(w: &World, seed: u64, numbers: (usize, usize, usize, usize), end: End) -> Lived {
+    let (rounds, polled, removed, ready) = numbers;
     let context = Fabric::with(Of::efa().shuffled(seed)).open_device();
     let pd = context.alloc_pd()?;
     let pool = pd.create_pool(16, 64)?;
     let mut cq: CompletionQueue = context.create_cq(64)?;
     let region = pd.register::<RemoteReadWrite>(64)?;
     let (qkey, psn) = (Qkey::try_from(0x11)?, Psn::try_from(0)?);
-    let ready = || -> Result<QueuePair<Srd, Rts, Spread>, Box<dyn std::error::Error>> {
+    let qp = || -> Result<QueuePair<Srd, Rts, Spread>, Box<dyn std::error::Error>> {
         let qp = pd.create_srd_qp::<Spread>(&cq, &cq, DEPTH)?;
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
         Ok(qp.modify(UdRtr::default())?.modify(SrdRts::new(psn))?)
     };
-    let (mut one, mut two) = (ready()?, ready()?);
+    let (mut one, mut two) = (qp()?, qp()?);
     let ah = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
     let number = ah()?.efa_number()?;
     let mut way = one.add_address_handle(ah()?)?;
@@ -63,6 +72,7 @@ fn live(w: &World, seed: u64, rounds: usize, polled: usize, removed: usize, end:
                 0 => one.post_send(wr::Send::new(buf).to(to(way))),
                 1 => one.post_send(wr::RdmaWrite::new(buf, region.remote().write()).to(to(way))),
                 2 => one.post_send(wr::RdmaRead::new(buf, region.remote().read()).to(to(way))),
+                _ if round < ready => continue,
                 _ => two.post_recv(wr::Recv::new(buf)),
             };
         }

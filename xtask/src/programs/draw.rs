@@ -31,9 +31,12 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
     let may_forget = dice.percent(20);
     setup(&mut body, &mut dice, what);
     // Dice of their own: the programs without are what they were.
-    for (names, mut dice) in
-        [(WINDOWS, Dice::new(!seed, number)), (GIVEN, Dice::new(seed, !number))]
-    {
+    for (names, mut dice) in [
+        (WINDOWS, Dice::new(!seed, number)),
+        (GIVEN, Dice::new(seed, !number)),
+        (PARTS, Dice::new(!seed, !number)),
+        (SESSIONS, Dice::new(choice::seed(seed, !number), number)),
+    ] {
         if dice.percent(8) {
             names.iter().for_each(|name| make(&mut body, &mut dice, name));
         }
@@ -100,6 +103,27 @@ const GIVEN: &[&str] = &[
     "memory, given at once",
     "memory::ImplicitBuf::part",
     "post_send of memory that was given",
+];
+/// Parts of an arena, and what reads into them.
+const PARTS: &[&str] = &[
+    "ProtectionDomain::create_arena",
+    "Arena::take",
+    "Arena::take",
+    "Buf::split_off",
+    "Buf::narrow",
+    "ProtectionDomain::register",
+    "MemoryRegion::remote",
+    "wr::FetchAndAdd::new",
+];
+/// Sessions, and what they post besides messages.
+const SESSIONS: &[&str] = &[
+    "pair of sessions",
+    "ProtectionDomain::register",
+    "MemoryRegion::remote",
+    "Pool::take",
+    "wr::RdmaRead::new",
+    "Pool::take",
+    "wr::RdmaWrite::new",
 ];
 
 /// What most programs begin with. Without queue pairs nothing much happens.
