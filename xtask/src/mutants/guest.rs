@@ -1,4 +1,4 @@
-//! Mutants of what nothing native reaches: the same build, judged where there is a device.
+//! Mutants that no loopback device shows: the same build, judged where there is a kernel's device.
 //!
 //! This program runs in the guest too: there it gets the executables and the numbers of the mutants
 //! from a file, notes which test reaches which, judges them one after the other, and leaves the
@@ -37,14 +37,14 @@ fn page() -> Result<PathBuf> {
 /// another guest judges the rest.
 pub fn judge<'m>(
     executables: &[(String, PathBuf)],
-    mutants: &'m [Mutant],
+    mutants: &[&'m Mutant],
 ) -> Result<Vec<(&'m Mutant, Verdict)>> {
     let mut verdicts = Verdicts::new();
     loop {
         let left = mutants.iter().map(|mutant| mutant.id).filter(|id| !verdicts.contains_key(id));
         let job = Job { executables: executables.to_vec(), mutants: left.collect() };
         if job.mutants.is_empty() {
-            let of = |mutant: &'m Mutant| Some((mutant, verdicts.remove(&mutant.id)?));
+            let of = |mutant: &&'m Mutant| Some((*mutant, verdicts.remove(&mutant.id)?));
             return Ok(mutants.iter().filter_map(of).collect());
         }
         let new = in_a_guest(&job)?;

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, Group};
 use crate::sh::two_at_a_time;
@@ -53,8 +53,8 @@ pub struct Args {
     /// Instead of a sample, the mutants that a file names, as tests/mutants/harmless.toml does.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// Of what only a kernel's device reaches (rdma_cm, the calls of libibverbs), judged in the
-    /// guest; else of the rest.
+    /// Of what a kernel's device alone reaches whole (rdma_cm, the calls of libibverbs): what the
+    /// loopback device does not show is judged in the guest. Else of the rest.
     #[arg(long)]
     guest: bool,
     /// Stop after so many minutes of judging, and tell what came of the first of the sample.
@@ -89,8 +89,9 @@ const HARMLESS: &str = "tests/mutants/harmless.toml";
 /// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code
 /// in examples.
 const NOT_LOGIC: [&str; 3] = ["src/loopback/", "src/sys/bindings/", "src/guide/"];
-/// Nothing native reaches these: rdma_cm and libibverbs need a kernel's device.
-const GUEST_ONLY: [&str; 7] = [
+/// A loopback device shows a part of these alone: they speak with rdma_cm and libibverbs, which need
+/// a kernel's device.
+const OF_GUEST: [&str; 7] = [
     "src/cm/",
     "src/sys/cm/",
     "src/sys/control.rs",
@@ -213,8 +214,7 @@ fn run(args: &Args) -> Result<Report> {
             mutants.push(Mutant { id: mutants.len() as u32 + 1, at: candidate.clone() });
         }
     }
-    let place = if args.guest { Place::Guest } else { Place::Here };
-    let build = tree.build(&sources, &mut mutants, place)?;
+    let build = tree.build(&sources, &mut mutants)?;
     for mutant in &build.dropped {
         let Candidate { file, line, what, .. } = &mutant.at;
         eprintln!("does not compile: {file}:{line} {what}");
@@ -222,10 +222,15 @@ fn run(args: &Args) -> Result<Report> {
     let kept = |one: &&Candidate| !build.dropped.iter().any(|out| Entry::of(&out.at).is(one));
     let sample: Vec<&Candidate> = drawn.iter().filter(kept).take(wanted).collect();
     mutants.retain(|mutant| sample.iter().any(|one| Entry::of(one).is(&mutant.at)));
-    let verdicts = match place {
-        Place::Here => judge(&Suites::trace(place, &build.executables)?, &mutants, args)?,
-        Place::Guest => guest::judge(&build.executables, &mutants)?,
-    };
+    let mut verdicts = judge(&Suites::trace(Place::Here, &build.executables)?, &mutants, args)?;
+    if args.guest {
+        let left: Vec<&Mutant> = unnoticed(&verdicts).collect();
+        eprintln!("{} of {} go to the guest", left.len(), mutants.len());
+        let mut there = guest::judge(&build.executables, &left)?.into_iter();
+        for (_, verdict) in verdicts.iter_mut().filter(|(_, verdict)| verdict.is_unnoticed()) {
+            *verdict = there.next().context("the guest judged fewer than it was given")?.1;
+        }
+    }
     for candidate in sample {
         if mutants.get(verdicts.len()).is_some_and(|next| Entry::of(candidate).is(&next.at)) {
             break; // the first that no time was left for
@@ -239,6 +244,10 @@ fn run(args: &Args) -> Result<Report> {
     }
     report.leave(&paths::below_target("mutants")?.join("unnoticed.toml"))?;
     Ok(report)
+}
+
+fn unnoticed<'m>(verdicts: &[(&'m Mutant, Verdict)]) -> impl Iterator<Item = &'m Mutant> {
+    verdicts.iter().filter(|(_, verdict)| verdict.is_unnoticed()).map(|(mutant, _)| *mutant)
 }
 
 /// What each mutant does to the tests that reach it; of as many, from the first on, as there is
@@ -313,7 +322,7 @@ fn has_logic(file: &str) -> bool {
 
 fn in_guest(candidate: &Candidate) -> bool {
     let function = candidate.function.as_str();
-    let is_only = GUEST_ONLY.iter().any(|path| candidate.file.starts_with(path));
+    let is_only = OF_GUEST.iter().any(|path| candidate.file.starts_with(path));
     is_only && !HERE_FUNCTIONS.contains(&function) || GUEST_FUNCTIONS.contains(&function)
 }
 

@@ -38,7 +38,7 @@ const fn on(target: &'static str, personality: &'static str, world: &'static str
     Suite { target, device: Some((personality, world)) }
 }
 
-const HERE: [Suite; 13] = [
+const HERE: [Suite; 14] = [
     plain("lib"),
     plain("conformance"),
     plain("attack"),
@@ -49,6 +49,7 @@ const HERE: [Suite; 13] = [
     plain("allocation"),
     plain("fork"),
     plain("simulation"),
+    plain("cm"),
     on("conformance", "mlx5", "ipv4"),
     on("conformance", "worst:3", "ipv6"),
     on("conformance", "worst:4", "infiniband"),
@@ -57,13 +58,6 @@ const HERE: [Suite; 13] = [
 const GUEST: [Suite; 4] = [plain("lib"), plain("conformance"), plain("attack"), plain("cm")];
 
 impl Place {
-    pub fn name(self) -> &'static str {
-        match self {
-            Place::Here => "here",
-            Place::Guest => "guest",
-        }
-    }
-
     /// How long a test may take that took no time without a mutant: others may use the machine too.
     fn patience(self) -> Duration {
         Duration::from_secs(match self {
@@ -72,7 +66,7 @@ impl Place {
         })
     }
 
-    /// The suites that look at mutants.
+    /// The suites that look at mutants. Those of the guest are among the others.
     pub fn suites(self) -> &'static [Suite] {
         match self {
             Place::Here => &HERE,

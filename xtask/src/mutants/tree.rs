@@ -51,19 +51,14 @@ impl Tree {
     }
 
     /// Builds the suites with these mutants. Those that do not compile are left out and come back.
-    pub fn build(
-        &self,
-        sources: &Sources,
-        mutants: &mut Vec<Mutant>,
-        place: Place,
-    ) -> Result<Build> {
+    pub fn build(&self, sources: &Sources, mutants: &mut Vec<Mutant>) -> Result<Build> {
         let step = Step::start(format!("Building the suites with {} mutants", mutants.len()));
         let mut dropped = Vec::new();
         loop {
             let places = self.splice(sources, mutants)?;
-            match self.cargo(&places, place.suites())? {
+            match self.cargo(&places, Place::Here.suites())? {
                 Ok(executables) => {
-                    let executables = self.keep(executables, place)?;
+                    let executables = self.keep(executables)?;
                     step.done("Built the suites");
                     return Ok(Build { executables, dropped });
                 }
@@ -100,8 +95,8 @@ impl Tree {
 
     /// Copies of the executables, since the next build makes others in their place, perhaps while
     /// these run.
-    fn keep(&self, executables: Executables, place: Place) -> Result<Executables> {
-        let dir = paths::directory(self.dir.join(place.name()))?;
+    fn keep(&self, executables: Executables) -> Result<Executables> {
+        let dir = paths::directory(self.dir.join("suites"))?;
         let kept = executables.into_iter().map(|(name, path)| {
             let copy = dir.join(&name);
             fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
