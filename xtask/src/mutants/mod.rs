@@ -89,8 +89,8 @@ const HARMLESS: &str = "tests/mutants/harmless.toml";
 /// What is not looked at: the device for tests, layouts of C, and what stands in for a user's code
 /// in examples.
 const NOT_LOGIC: [&str; 3] = ["src/loopback/", "src/sys/bindings/", "src/guide/"];
-/// A loopback device shows a part of these alone: they speak with rdma_cm and libibverbs, which need
-/// a kernel's device.
+/// A loopback device shows a part of these: they speak with rdma_cm and libibverbs, which need a
+/// kernel's device.
 const OF_GUEST: [&str; 7] = [
     "src/cm/",
     "src/sys/cm/",
