@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+#[cfg(feature = "tokio")]
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::sys::events::{eventfd, wait_readable, watching};
@@ -119,6 +121,21 @@ pub(crate) fn sleep_on(
 #[inline]
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)
+}
+
+/// Lets other tasks have their turn once, the time-out around this one among them.
+#[cfg(feature = "tokio")]
+pub(crate) async fn step_aside() {
+    let mut was_aside = false;
+    std::future::poll_fn(|task| {
+        if was_aside {
+            return Poll::Ready(());
+        }
+        was_aside = true;
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The error of a registration that the runtime refused.

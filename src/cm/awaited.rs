@@ -15,7 +15,7 @@ use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{Listening, OnChannel};
 use crate::terms::error::{Error, Refused};
-use crate::wait::registration;
+use crate::wait::{registration, step_aside};
 
 /// An event channel to await on, in a tokio runtime (feature `tokio`).
 ///
@@ -145,20 +145,24 @@ impl AsyncEventChannel {
     pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
         let (mut waiting, mut at) = (begun, 0);
         loop {
-            let event = match self.kept.remove(at) {
-                Some(event) => event,
-                None => match self.take().await {
-                    Ok(event) => event,
+            if at == self.kept.len() {
+                match self.take().await {
+                    Ok(event) => self.kept.push_back(event),
                     Err(error) => return Err(Refused::new(waiting.give_up(), error)),
-                },
-            };
-            match waiting.step(&event) {
-                Step::Done(done) => return Ok(done),
-                Step::Failed(refused) => return Err(refused),
-                Step::Waiting(still) => waiting = still,
+                }
             }
-            self.kept.insert(at, event);
-            at += 1;
+            let ended = match waiting.step(&self.kept[at]) {
+                Step::Done(done) => Ok(done),
+                Step::Failed(refused) => Err(refused),
+                Step::Waiting(still) => {
+                    waiting = still;
+                    at += 1;
+                    self.let_others_turn(at).await;
+                    continue;
+                }
+            };
+            self.kept.remove(at);
+            return ended;
         }
     }
 
@@ -176,24 +180,21 @@ impl AsyncEventChannel {
     ) -> Result<Request<PS, OnChannel>, Error> {
         let mut at = 0;
         loop {
-            let event = match self.kept.remove(at) {
-                Some(event) => event,
-                None => {
-                    listening.core.removal("rdma_get_cm_event")?;
-                    self.take().await?
-                }
-            };
-            let is_request = event.kind() == EventKind::ConnectRequest;
-            let is_its = event.id() == listening.key();
-            match listening.request(event) {
-                Ok(request) => return Ok(request),
-                // Without a device it cannot be answered.
-                Err(event) if is_request && is_its => drop(event),
-                Err(event) => {
-                    self.kept.insert(at, event);
-                    at += 1;
-                }
+            if at == self.kept.len() {
+                listening.core.removal("rdma_get_cm_event")?;
+                let event = self.take().await?;
+                self.kept.push_back(event);
             }
+            let event = &self.kept[at];
+            let is_request = event.kind() == EventKind::ConnectRequest;
+            if !(is_request && event.id() == listening.key()) {
+                at += 1;
+            } else if let Some(Ok(request)) =
+                self.kept.remove(at).map(|event| listening.request(event))
+            {
+                return Ok(request);
+            } // Without a device it cannot be answered.
+            self.let_others_turn(at).await;
         }
     }
 
@@ -215,8 +216,17 @@ impl AsyncEventChannel {
             id.core.removal("rdma_get_cm_event")?;
             let event = self.take().await?;
             self.kept.push_back(event);
+            step_aside().await;
         }
         Ok(())
+    }
+
+    /// Steps aside before the next event of the descriptor, when those that are kept were looked
+    /// at: events of others may come for ever.
+    async fn let_others_turn(&self, at: usize) {
+        if at == self.kept.len() {
+            step_aside().await;
+        }
     }
 
     /// The next event of the descriptor. The only `await` is before it is taken.

@@ -13,7 +13,7 @@ use crate::completion::wait::{AnyCompletionQueue, Ready, first_ready};
 use crate::memory::entry::Entry;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
-use crate::wait::registration;
+use crate::wait::{registration, step_aside};
 
 /// A completion channel to await on, in a tokio runtime (feature `tokio`).
 ///
@@ -111,8 +111,9 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &mut CompletionQueue<E, L>,
     ) -> Result<(), Error> {
+        let mut had_others = false;
         while !cq.is_ready(self.get_ref(), Notify::Any)? {
-            self.event().await?;
+            self.event(&mut had_others).await?;
         }
         Ok(())
     }
@@ -146,8 +147,9 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
+        let mut had_others = false;
         while !cq.is_ready(self.get_ref(), Notify::Solicited)? {
-            self.event().await?;
+            self.event(&mut had_others).await?;
         }
         Ok(cq.hand_out())
     }
@@ -185,20 +187,28 @@ impl AsyncCompletionChannel {
         &mut self,
         queues: &mut [&mut (dyn AnyCompletionQueue + Send)],
     ) -> Result<usize, Error> {
+        let mut had_others = false;
         loop {
             if let Some(index) = first_ready(self.get_ref(), queues)? {
                 return Ok(index);
             }
-            self.event().await?;
+            self.event(&mut had_others).await?;
         }
     }
 
-    /// Waits until the descriptor is readable, and takes an event if there is one. This is the only
-    /// `await`: a future dropped there has taken nothing.
-    async fn event(&mut self) -> Result<(), Error> {
+    /// Waits until the descriptor is readable, and takes an event if there is one. A future dropped
+    /// at an `await` has taken nothing.
+    ///
+    /// `had_others`: whether this wait took an event before, which was of another queue. Those may
+    /// come for ever, and the runtime finds the descriptor readable as long.
+    async fn event(&mut self, had_others: &mut bool) -> Result<(), Error> {
+        if *had_others {
+            step_aside().await;
+        }
         let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
-        if guard.get_inner_mut().try_event()?.is_none() {
-            guard.clear_ready();
+        match guard.get_inner_mut().try_event()? {
+            Some(_) => *had_others = true,
+            None => guard.clear_ready(),
         }
         Ok(())
     }

@@ -1,8 +1,5 @@
 //! Draining on tokio.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
 use super::QueuePair;
 use super::drain::Drained;
 use crate::completion::AsyncCompletionChannel;
@@ -13,6 +10,7 @@ use crate::terms::error::Error;
 use crate::terms::state::Err;
 use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
+use crate::wait::step_aside;
 
 impl<T: Transport, P: Profile> QueuePair<T, Err, P>
 where
@@ -73,18 +71,4 @@ where
         }
         Ok(())
     }
-}
-
-/// Lets other tasks of the runtime have their turn.
-async fn step_aside() {
-    let mut was_aside = false;
-    poll_fn(|task| {
-        if was_aside {
-            return Poll::Ready(());
-        }
-        was_aside = true;
-        task.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

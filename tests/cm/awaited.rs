@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::mpsc;
 use std::task::{Context as Task, Poll, Waker};
 
 use proverbs::cm::*;
 use proverbs::{DefaultProfile, ErrorKind, post_send, wr};
 use tokio::runtime::Builder;
 
-use crate::support::{BUFS, End, LONG, address, end, event_channel};
+use crate::support::{BUFS, End, LONG, address, connected, end, event_channel, fabric};
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -157,6 +158,70 @@ fn a_dropped_future_loses_no_event() {
         let request = here.request(&listening).await.unwrap();
         assert_eq!(request.id.local_addr(), Some(at));
     });
+}
+
+/// Comes to its end after so many turns of the runtime.
+async fn yields(turns: u32) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Other tasks have their turn between two events of others: with a neighbour that is told something
+/// without a pause, a time-out would never come to look at its clock.
+#[test]
+fn events_of_others_do_not_keep_the_task() {
+    let (tell, told) = mpsc::channel();
+    let (connection, mut active, server) = connected(move |connection, mut passive| {
+        told.recv_timeout(LONG).unwrap();
+        passive.drain(connection.disconnect().unwrap().qp);
+    });
+    let ended = run(async {
+        let mut here = channel();
+        let connection = connection.migrate_to(here.get_ref()).unwrap();
+        let neighbour = here.get_ref().create_id::<Tcp>().unwrap();
+        if neighbour.write_cm_event(0, 0).is_err() && fabric().is_none() {
+            println!("R23.5: no events of the program's own here");
+            return connection;
+        }
+        let (listening, _at) = listener(&here);
+        let (_mute, at) = crate::support::listener::<Tcp>();
+        let id = routed(&mut here, at).await;
+        let (qp, _end) = end(&id, 0);
+        let mut pending = Some(id.connect(qp, &ConnParam::default()).unwrap());
+        for way in 0..3 {
+            for number in 0..5 {
+                neighbour.write_cm_event(way, number).unwrap();
+            }
+            // The runtime sees that there are events.
+            yields(100).await;
+            let mut turns = 0;
+            {
+                let wait = async {
+                    match way {
+                        0 => drop(here.request(&listening).await),
+                        1 => drop(here.disconnected(&connection.id).await),
+                        _ => drop(here.finish(pending.take().unwrap()).await),
+                    }
+                };
+                let mut wait = pin!(wait);
+                let counted = std::future::poll_fn(|task| {
+                    turns += 1;
+                    wait.as_mut().poll(task)
+                });
+                let others = tokio::spawn(yields(200));
+                tokio::select! {
+                    () = counted => panic!("{way}: nobody asks, answers or leaves"),
+                    ended = others => ended.unwrap(),
+                }
+            }
+            assert!((5..15).contains(&turns), "{way}: {turns} turns for 5 events");
+        }
+        connection
+    });
+    tell.send(()).unwrap();
+    active.drain(ended.disconnect().unwrap().qp);
+    server.join().unwrap();
 }
 
 /// Endpoints are awaited as connections are, and their completion channels by themselves.

@@ -430,6 +430,53 @@ fn a_task_that_finds_no_event_sleeps() {
     });
 }
 
+/// Other tasks have their turn between two events of others: with a neighbour that completes without
+/// a pause, a time-out would never come to look at its clock.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn events_of_others_do_not_keep_the_task() {
+    runtime().block_on(async {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        for way in 0..3 {
+            let neighbours: [CompletionQueue; 5] = [(); 5].map(|()| {
+                let mut cq = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+                let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+                let mut qp = Rc::init(qp, &Wish::new());
+                assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
+                qp.post_recv(wr::Recv::empty()).unwrap();
+                drop(qp.to_error().unwrap());
+                cq
+            });
+            // The runtime sees that there are events.
+            yields(100).await;
+            let mut turns = 0;
+            let wait = async {
+                match way {
+                    0 => channel.wait(&mut quiet).await.map(drop),
+                    1 => channel.wait_solicited(&mut quiet).await.map(drop),
+                    _ => channel.wait_any(&mut [&mut quiet]).await.map(drop),
+                }
+            };
+            let mut wait = pin!(wait);
+            let counted = std::future::poll_fn(|task| {
+                turns += 1;
+                wait.as_mut().poll(task)
+            });
+            let others = tokio::spawn(yields(200));
+            tokio::select! {
+                _ = counted => panic!("nothing comes to the quiet queue"),
+                ended = others => ended.unwrap(),
+            }
+            assert!((5..15).contains(&turns), "{turns} turns for 5 events");
+            drop(neighbours);
+        }
+    });
+}
+
 /// Who still waits when the runtime is gone is told so, and does not ask for ever.
 #[test]
 fn waits_end_with_their_runtime() {
