@@ -13,6 +13,8 @@ mod clock;
 mod dead_queue;
 #[path = "faults/late.rs"]
 mod late;
+#[path = "faults/removed.rs"]
+mod removed;
 
 use std::time::Duration;
 

@@ -520,7 +520,7 @@ fn an_awaited_wait_ends_with_its_time() {
             let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
             let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
             let pool = pd.create_pool(1, 64).unwrap();
-            for _ in 0..20 {
+            for round in 0..21 {
                 let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
                 let depth = Depth { send: 1, recv: 1 };
                 let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
@@ -530,8 +530,15 @@ fn an_awaited_wait_ends_with_its_time() {
                 drop(qp.to_error().unwrap());
                 let other = std::thread::spawn(move || drop(cq));
                 let short = std::time::Duration::from_millis(2);
-                let wait = tokio::time::timeout(short, channel.wait(&mut quiet)).await;
-                assert!(wait.is_err(), "nothing comes to the quiet queue");
+                let wait = async {
+                    match round % 3 {
+                        0 => drop(channel.wait(&mut quiet).await),
+                        1 => drop(channel.wait_solicited(&mut quiet).await),
+                        _ => drop(channel.wait_any(&mut [&mut quiet]).await),
+                    }
+                };
+                let wait = tokio::time::timeout(short, wait).await;
+                assert!(wait.is_err(), "{round}: nothing comes to the quiet queue");
                 let next = tokio::time::timeout(short, events.next()).await;
                 assert!(matches!(next, Err(_) | Ok(Ok(DeviceEvent::Port { .. }))), "{next:?}");
                 other.join().unwrap();

@@ -2,15 +2,19 @@
 //! each of its calls, and with peers that hang up, refuse, or say what is no endpoint.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::pin::{Pin, pin};
+use std::sync::mpsc;
 use std::task::{Context as Task, Poll, Waker};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use proverbs::endpoint::*;
 use proverbs::prelude::*;
 use proverbs::qp::AnyQueuePair;
-use proverbs::state::QpState;
+use proverbs::state::{Init, QpState};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::support::*;
@@ -296,14 +300,17 @@ impl Ground {
         Ground { pd, dev }
     }
 
-    /// One that tells of so many regions.
-    fn connector(&self, regions: usize) -> RcConnector<DefaultProfile> {
+    fn queue_pair(&self) -> QueuePair<Rc, Init> {
         let depth = Depth { send: 1, recv: 1 };
         let cq = self.dev.ctx.create_cq(4).unwrap();
         let qp = self.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
         let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
-        let mut connector =
-            RcConnector::new(qp.modify(init).unwrap(), Some(self.dev.gid_index)).unwrap();
+        qp.modify(init).unwrap()
+    }
+
+    /// One that tells of so many regions.
+    fn connector(&self, regions: usize) -> RcConnector<DefaultProfile> {
+        let mut connector = RcConnector::new(self.queue_pair(), Some(self.dev.gid_index)).unwrap();
         let region = RemoteSlice::<RemoteRead>::from_parts(4096, 8, 7);
         for _ in 0..regions {
             connector.export(region).unwrap();
@@ -554,6 +561,161 @@ fn two_sides_in_one_task() {
             assert_eq!((of_a.qpn().get(), of_b.qpn().get()), (a.qp_num(), b.qp_num()));
         });
     });
+}
+
+/// Over sockets, with a time that is soon over.
+const SHORT: Duration = Duration::from_millis(30);
+
+impl How {
+    /// Connects a queue pair in a field, within `time`, over the socket: why it failed, and the
+    /// field with what is left there. `None` if the time around it was over.
+    fn fails(
+        self,
+        ground: &Ground,
+        field: &mut Option<QueuePair<Rc, Init>>,
+        mut here: UnixStream,
+        time: Duration,
+    ) -> Option<ConnectError> {
+        let gid_index = Some(ground.dev.gid_index);
+        let qp = field.take().unwrap();
+        if !self.is_in_place && !self.is_awaited {
+            let connector = RcConnector::new(qp, gid_index).unwrap();
+            let (stage, error) = connector.connect(&mut here, time).unwrap_err().into_parts();
+            let Stage::Init(qp) = stage else { panic!("{stage:?}") };
+            *field = Some(qp);
+            return Some(error);
+        }
+        let mut any = AnyQueuePair::from(qp);
+        let connected = match self.is_awaited {
+            false => Some(
+                RcConnector::in_place(&mut any, gid_index)
+                    .unwrap()
+                    .connect_in_place(&mut here, time)
+                    .unwrap_err(),
+            ),
+            true => tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap()
+                .block_on(async {
+                    here.set_nonblocking(true).unwrap();
+                    let mut here = tokio::net::UnixStream::from_std(here).unwrap();
+                    let ended = match self.is_in_place {
+                        true => {
+                            let connector = RcConnector::in_place(&mut any, gid_index).unwrap();
+                            let connecting = connector.connect_in_place_async(&mut here);
+                            tokio::time::timeout(time, connecting).await.map(Result::unwrap_err)
+                        }
+                        false => {
+                            let qp = std::mem::replace(&mut any, ground.queue_pair().into());
+                            let AnyQueuePair::Init(qp) = qp else { panic!("{}", qp.state()) };
+                            let connector = RcConnector::new(qp, gid_index).unwrap();
+                            let connecting = connector.connect_async(&mut here);
+                            let ended = tokio::time::timeout(time, connecting).await;
+                            ended.map(|ended| ended.unwrap_err().error)
+                        }
+                    };
+                    ended.ok()
+                }),
+        };
+        let AnyQueuePair::Init(qp) = any else { panic!("it is in {}", any.state()) };
+        *field = Some(qp);
+        connected
+    }
+}
+
+/// A peer that says nothing, and one that says a byte now and then: no way of connecting takes
+/// longer than asked, and the queue pair may try again.
+#[test]
+fn a_peer_that_is_silent_or_drips_is_waited_for_no_longer_than_asked() {
+    let ground = Ground::new();
+    let says = ground.connector(300).endpoint().to_bytes();
+    for (how, drips) in ALL.into_iter().flat_map(|how| [(how, false), (how, true)]) {
+        let mut field = Some(ground.queue_pair());
+        for _ in 0..2 {
+            let (here, mut there) = UnixStream::pair().unwrap();
+            let (tell, told) = mpsc::channel::<()>();
+            let says = says.clone();
+            let peer = thread::spawn(move || {
+                // Of an endpoint that would take seconds so.
+                let bytes = says.iter().filter(|_| drips);
+                for byte in bytes {
+                    if there.write_all(&[*byte]).is_err() {
+                        return;
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
+                // Silent from here on, but there.
+                let _ = told.recv();
+            });
+            let began = Instant::now();
+            let failed = how.fails(&ground, &mut field, here, SHORT);
+            assert!(began.elapsed() >= SHORT, "{how:?}");
+            match failed {
+                None => assert!(how.is_awaited),
+                Some(ConnectError::Exchange(ExchangeError::TimedOut {
+                    after, received, ..
+                })) => {
+                    assert_eq!(after, SHORT);
+                    assert!(drips || received.is_empty(), "{how:?}: {received:?}");
+                }
+                Some(error) => panic!("{how:?}: {error:?}"),
+            }
+            drop(tell);
+            peer.join().unwrap();
+        }
+    }
+}
+
+/// Another thread of this side shuts the stream while it is read: that is its end.
+#[test]
+fn a_stream_that_another_thread_shuts() {
+    let ground = Ground::new();
+    for how in ALL {
+        let mut field = Some(ground.queue_pair());
+        for _ in 0..2 {
+            let (here, _there) = UnixStream::pair().unwrap();
+            let shuts = here.try_clone().unwrap();
+            let closer = thread::spawn(move || shuts.shutdown(Shutdown::Both).unwrap());
+            let failed = how.fails(&ground, &mut field, here, LONG).expect("it ends before");
+            let ConnectError::Exchange(ExchangeError::HungUp { .. } | ExchangeError::Io { .. }) =
+                failed
+            else {
+                panic!("{how:?}: {failed:?}");
+            };
+            closer.join().unwrap();
+        }
+    }
+}
+
+/// A device that breaks meanwhile: who connects hears of it when it asks the device, keeps the
+/// queue pair, and tells the peer.
+#[test]
+fn a_device_that_breaks_before_the_peer_has_spoken() {
+    for how in ALL {
+        let fabric = Device::fabric();
+        let dev = Device::loopback(&fabric);
+        let ground = Ground { pd: dev.ctx.alloc_pd().unwrap(), dev };
+        let says = ground.connector(0).endpoint().to_bytes();
+        let mut field = Some(ground.queue_pair());
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let peer = thread::scope(|scope| {
+            let peer = scope.spawn(|| {
+                // It has said all of its endpoint when the other begins to say its own.
+                let mut heard = vec![0; says.len()];
+                there.read_exact(&mut heard).unwrap();
+                assert!(fabric.break_device(&ground.dev.ctx));
+                there.write_all(&says).unwrap();
+                there.read_to_end(&mut heard).unwrap();
+                heard
+            });
+            let failed = how.fails(&ground, &mut field, here, LONG).expect("it ends");
+            let ConnectError::Verbs(error) = failed else { panic!("{how:?}: {failed:?}") };
+            assert_eq!(error.errno(), Some(libc::EIO), "{how:?}");
+            peer.join().unwrap()
+        });
+        assert!(peer.ends_with(b"pvno"), "{how:?}: {}", peer.escape_ascii());
+    }
 }
 
 /// A queue pair that is not in INIT is refused before anything is said, and stays as it was.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::marker::Send as Sendable;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,6 +42,84 @@ fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
     });
 }
 
+/// A wait for a queue for so long: whether something came.
+type Wait = fn(&mut CompletionChannel, &mut CompletionQueue, Duration) -> bool;
+
+/// Every wait of a channel that takes a time.
+const TIMED: [(&str, Wait); 5] = [
+    ("wait_timeout", |channel, cq, time| channel.wait_timeout(cq, time).unwrap().count() > 0),
+    ("wait_solicited", |channel, cq, time| {
+        channel.wait_solicited(cq, Some(time)).unwrap().count() > 0
+    }),
+    ("wait_any", |channel, cq, time| channel.wait_any(&mut [cq], Some(time)).unwrap().is_some()),
+    ("wait_or_woken", |channel, cq, time| {
+        let waker = Waker::new().unwrap();
+        channel.wait_or_woken(cq, &waker, Some(time)).unwrap().count() > 0
+    }),
+    ("wait_any_or_woken", |channel, cq, time| {
+        let waker = Waker::new().unwrap();
+        channel.wait_any_or_woken(&mut [cq], &waker, Some(time)).unwrap().is_some()
+    }),
+];
+
+/// Two neighbours on the channel complete without a pause, each on a thread and a queue of its own.
+/// A wait for a quiet queue takes its time, and takes it again; and finds what comes at last.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn every_wait_ends_beside_busy_neighbours() {
+    ends("a wait beside busy neighbours", || {
+        let dev = Device::open();
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        let make = |cq: &CompletionQueue| {
+            let qp = pd.create_qp::<Rc, DefaultProfile>(cq, cq, depth).unwrap();
+            Rc::init(qp, &Wish::new())
+        };
+        let (done, talked) = (AtomicBool::new(false), AtomicU64::new(0));
+        let neighbours = [(); 2].map(|()| {
+            let cq = dev.ctx.create_cq_on(4, &channel).unwrap();
+            (make(&cq).to_error().unwrap(), cq)
+        });
+        let mut own = make(&quiet);
+        thread::scope(|scope| {
+            for (mut qp, mut cq) in neighbours {
+                let (done, talked) = (&done, &talked);
+                scope.spawn(move || {
+                    while !done.load(Relaxed) {
+                        // Armed when it was empty, so that what is flushed now is an event.
+                        if cq.poll_or_arm(Notify::Any).unwrap().count() == 0 {
+                            talked.fetch_add(1, Relaxed);
+                            if qp.send_room() > 0 {
+                                qp.post_send(wr::Send::inline(b"flushed")).unwrap();
+                            }
+                        }
+                    }
+                });
+            }
+            let time = Duration::from_millis(10);
+            for (what, wait) in TIMED {
+                let (mut waits, mut beside) = (0, 0);
+                // A busy machine may stop the neighbours for as long as one wait takes.
+                while waits < 2 || beside == 0 && waits < 50 {
+                    let (began, before) = (Instant::now(), talked.load(Relaxed));
+                    assert!(!wait(&mut channel, &mut quiet, time), "{what}: it is quiet");
+                    assert!(began.elapsed() >= time, "{what}");
+                    waits += 1;
+                    beside += u32::from(talked.load(Relaxed) > before);
+                }
+                assert!(beside > 0, "{what}: the neighbours talk meanwhile");
+            }
+            own.post_recv(wr::Recv::empty()).unwrap();
+            let flushes = scope.spawn(|| own.to_error().unwrap());
+            assert_eq!(channel.wait(&mut quiet).unwrap().count(), 1);
+            drop(flushes.join().unwrap());
+            done.store(true, Relaxed);
+        });
+    });
+}
+
 /// Another thread drops the completion queue whose event waits: it takes the event along, between
 /// the look and the read of who waits here. Neither sleeps for the other, and nothing is left over.
 #[test]
@@ -60,18 +139,24 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
             qp.post_recv(wr::Recv::new(pool.take().expect("the last round's is at home"))).unwrap();
             drop(qp.to_error().unwrap());
             let short = Duration::from_millis(1);
+            // Without a time, what comes behind ends it.
+            let last = (round % 7 == 6).then(|| {
+                let qp = pd.create_qp::<Rc, DefaultProfile>(&quiet, &quiet, depth).unwrap();
+                let mut qp = Rc::init(qp, &Wish::new());
+                qp.post_recv(wr::Recv::empty()).unwrap();
+                qp
+            });
             at_once(
-                || drop(cq),
-                || match round % 4 {
-                    0 => drop(channel.try_event().unwrap()),
-                    1 => assert!(channel.wait_timeout(&mut quiet, short).unwrap().is_empty()),
-                    2 => {
-                        let found = channel.wait_solicited(&mut quiet, Some(short)).unwrap();
-                        assert!(found.is_empty());
-                    }
-                    _ => {
-                        let queues: &mut [&mut dyn AnyCompletionQueue] = &mut [&mut quiet];
-                        assert_eq!(channel.wait_any(queues, Some(short)).unwrap(), None);
+                || {
+                    drop(cq);
+                    drop(last.map(|qp| qp.to_error().unwrap()));
+                },
+                || match round % 7 {
+                    5 => drop(channel.try_event().unwrap()),
+                    6 => assert_eq!(channel.wait(&mut quiet).unwrap().count(), 1),
+                    way => {
+                        let (what, wait) = TIMED[way as usize];
+                        assert!(!wait(&mut channel, &mut quiet, short), "{what}: it is quiet");
                     }
                 },
             );
@@ -91,7 +176,7 @@ fn a_queue_pair_goes_while_its_event_is_taken() {
         let dev = Device::open();
         let mut events = dev.ctx.events().unwrap();
         let pd = dev.ctx.alloc_pd().unwrap();
-        let mut cq: CompletionQueue = dev.ctx.create_cq(4).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq(8).unwrap();
         for round in 0..ROUNDS {
             // The last round's queue pair gives its room back.
             assert_eq!(poll_empty(&mut cq), 0);
@@ -100,25 +185,40 @@ fn a_queue_pair_goes_while_its_event_is_taken() {
             let own = qp.qp_num();
             let qp = Rc::up(qp, &dev, own, &Wish::new());
             let qp = qp.modify(Drain { notify: true }).unwrap();
+            // Without a time, the event of one that stays ends it.
+            let stays = (round % 4 == 3).then(|| {
+                let stays = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+                let own = stays.qp_num();
+                Rc::up(stays, &dev, own, &Wish::new())
+            });
+            let last = stays.as_ref().map(|stays| stays.qp_num());
+            let drained = |qp_num| DeviceEvent::Qp { qp_num, event: QpEvent::SqDrained };
+            let mut drains = None;
             at_once(
-                || drop(qp),
                 || {
-                    // Its own, or none; those of ports come from outside.
-                    let event = match round % 2 {
+                    drop(qp);
+                    drains = stays.map(|qp| qp.modify(Drain { notify: true }).unwrap());
+                },
+                || loop {
+                    let short = Duration::from_millis(1);
+                    let event = match round % 4 {
                         0 => events.try_next().unwrap(),
-                        _ => events.wait_timeout(Duration::from_millis(1)).unwrap(),
+                        1 => events.wait_timeout(short).unwrap(),
+                        2 => events.wait_or_woken(&Waker::new().unwrap(), Some(short)).unwrap(),
+                        _ => Some(events.wait().unwrap()),
                     };
+                    // Its own, or none; those of ports come from outside.
                     match event {
                         None | Some(DeviceEvent::Port { .. }) => {}
-                        Some(event) => {
-                            let event = (event, own);
-                            let drained =
-                                DeviceEvent::Qp { qp_num: own, event: QpEvent::SqDrained };
-                            assert_eq!(event, (drained, own));
-                        }
+                        Some(event) if last.is_some_and(|last| event == drained(last)) => break,
+                        Some(event) => assert_eq!(event, drained(own)),
+                    }
+                    if last.is_none() {
+                        break;
                     }
                 },
             );
+            drop(drains);
         }
         drop((cq, pd, events));
         let_ids_go();

@@ -1,5 +1,6 @@
 //! Exchanges over real sockets with peers that are slow or hostile: each ends within its time.
 
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
@@ -87,6 +88,31 @@ fn a_peer_that_says_garbage_slowly() {
     bytes[13..].fill(0xff);
     let error = fails(dripping(bytes, Duration::from_millis(50)), &plain());
     came(&error);
+}
+
+/// The same stream once more: what the peer says now is waited for as long as before, though it has
+/// all of this side's endpoint already.
+#[test]
+fn the_same_exchange_again() {
+    let (here, _there) = UnixStream::pair().unwrap();
+    for _ in 0..3 {
+        let error = fails(here.try_clone().unwrap(), &plain());
+        assert_eq!(came(&error), 0);
+    }
+}
+
+/// Another thread of this side shuts the stream, before it is read or meanwhile: that is its end.
+#[test]
+fn a_stream_that_another_thread_shuts() {
+    for _ in 0..8 {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let shuts = here.try_clone().unwrap();
+        let closer = thread::spawn(move || shuts.shutdown(Shutdown::Both).unwrap());
+        let error = fails_within(LONG, here, &plain());
+        let ended = matches!(error, ExchangeError::HungUp { .. } | ExchangeError::Io { .. });
+        assert!(ended, "{error}");
+        closer.join().unwrap();
+    }
 }
 
 /// A peer that does not read stops who writes to it.

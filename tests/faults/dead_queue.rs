@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
-use proverbs::completion::Notify;
+use proverbs::completion::{Notify, Waker};
 
 /// A queue that is armed and empty when it dies, its channel, and a queue pair with a receive
 /// outstanding in it.
@@ -32,11 +32,17 @@ type Wait = fn(
 
 #[test]
 fn every_wait_says_so() {
-    let waits: [(&str, Wait); 7] = [
+    let waits: [(&str, Wait); 9] = [
         ("wait", |cq, channel, _| channel.wait(cq).err()),
         ("wait_timeout", |cq, channel, _| channel.wait_timeout(cq, Duration::MAX).err()),
         ("wait_solicited", |cq, channel, _| channel.wait_solicited(cq, None).err()),
         ("wait_any", |cq, channel, _| channel.wait_any(&mut [cq], None).err()),
+        ("wait_or_woken", |cq, channel, _| {
+            channel.wait_or_woken(cq, &Waker::new().unwrap(), None).err()
+        }),
+        ("wait_any_or_woken", |cq, channel, _| {
+            channel.wait_any_or_woken(&mut [cq], &Waker::new().unwrap(), None).err()
+        }),
         ("poll_or_arm", |cq, _, _| cq.poll_or_arm(Notify::Any).err()),
         ("drain", |cq, _, mut qp| qp.drain(cq, |_| ()).err()),
         ("drain_within", |cq, _, mut qp| qp.drain_within(cq, Duration::MAX, |_| ()).err()),
@@ -56,6 +62,33 @@ fn every_wait_says_so() {
         let dead = Some(("ibv_poll_cq", Some(libc::EIO)));
         assert_eq!(said, Ok((dead, dead)), "{what}");
     }
+}
+
+/// And awaiting it.
+#[cfg(all(feature = "tokio", not(miri)))]
+#[test]
+fn every_awaited_wait_says_so() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        for way in 0..4 {
+            let (mut cq, channel, mut qp) = dead();
+            let mut channel = channel.into_async().unwrap();
+            for _ in 0..2 {
+                let wait = async {
+                    match way {
+                        0 => channel.wait(&mut cq).await.err(),
+                        1 => channel.wait_solicited(&mut cq).await.err(),
+                        2 => channel.wait_any(&mut [&mut cq]).await.err(),
+                        _ => qp.drain_async(&mut channel, &mut cq, |_| ()).await.err(),
+                    }
+                };
+                let error = tokio::time::timeout(Duration::from_secs(60), wait).await;
+                let error = error.expect("it ends").expect("with an error");
+                let said = (error.verb(), error.errno());
+                assert_eq!(said, ("ibv_poll_cq", Some(libc::EIO)), "{way}");
+            }
+        }
+    });
 }
 
 /// One failed poll is enough: the device is not asked again, whatever it would say.

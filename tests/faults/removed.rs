@@ -1,0 +1,169 @@
+//! A device that breaks while calls wait on it: each ends within its time, or with the news, and so
+//! does the same call again.
+
+use std::marker::Send as Sendable;
+use std::sync::{Barrier, mpsc};
+use std::thread;
+
+use proverbs::completion::{Notify, Waker};
+
+use super::*;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+/// So long that it does not end a wait of a test that passes.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs it on a thread: one that never ends is a failure, and not a test that hangs.
+fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
+    let (tell, told) = mpsc::channel();
+    let waiter = thread::spawn(move || tell.send(wait()).unwrap());
+    match told.recv_timeout(LONG) {
+        Ok(done) => done,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
+        Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),
+    }
+}
+
+/// What waits, on a device that breaks: a queue that is armed, with a receive outstanding whose
+/// flush the device keeps back.
+struct Ground {
+    fabric: Fabric,
+    dev: Device,
+    channel: CompletionChannel,
+    cq: CompletionQueue,
+    qp: QueuePair<Rc, state::Err>,
+}
+
+fn ground() -> Ground {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: u32::MAX }.always()));
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let channel = dev.ctx.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = dev.ctx.create_cq_on(8, &channel).unwrap();
+    let depth = Depth { send: 1, recv: 1 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let mut qp = Rc::init(qp, &Wish::new());
+    assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
+    qp.post_recv(wr::Recv::empty()).unwrap();
+    Ground { qp: qp.to_error().unwrap(), fabric, dev, channel, cq }
+}
+
+/// Breaks the device while `wait` runs, or a moment before.
+fn breaks<R>(fabric: &Fabric, device: &Context, wait: impl FnOnce() -> R) -> R {
+    let both = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            both.wait();
+            assert!(fabric.break_device(device));
+        });
+        both.wait();
+        wait()
+    })
+}
+
+type Wait = fn(&mut Ground, &Waker);
+
+/// A queue of a device that broke says nothing more, as one does that nobody sends to: the time is
+/// over, or the program's news of the device end the wait.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn every_wait_for_a_queue_ends() {
+    let waits: [(&str, Wait); 8] = [
+        ("wait_timeout", |g, _| {
+            assert!(g.channel.wait_timeout(&mut g.cq, SHORT).unwrap().is_empty());
+        }),
+        ("wait_solicited", |g, _| {
+            assert!(g.channel.wait_solicited(&mut g.cq, Some(SHORT)).unwrap().is_empty());
+        }),
+        ("wait_any", |g, _| {
+            assert_eq!(g.channel.wait_any(&mut [&mut g.cq], Some(SHORT)).unwrap(), None);
+        }),
+        ("wait_or_woken", |g, waker| {
+            assert!(g.channel.wait_or_woken(&mut g.cq, waker, Some(SHORT)).unwrap().is_empty());
+        }),
+        ("wait_any_or_woken", |g, waker| {
+            let found = g.channel.wait_any_or_woken(&mut [&mut g.cq], waker, Some(SHORT));
+            assert_eq!(found.unwrap(), None);
+        }),
+        ("wait_or_woken without a time", |g, waker| {
+            waker.wake();
+            assert!(g.channel.wait_or_woken(&mut g.cq, waker, None).unwrap().is_empty());
+        }),
+        ("wait_any_or_woken without a time", |g, waker| {
+            waker.wake();
+            let found = g.channel.wait_any_or_woken(&mut [&mut g.cq], waker, None);
+            assert_eq!(found.unwrap(), None);
+        }),
+        ("drain_within", |g, _| {
+            let left = g.qp.drain_within(&mut g.cq, SHORT, |_| panic!("it is not flushed"));
+            assert_eq!(left.unwrap_err().errno(), Some(libc::ETIMEDOUT));
+        }),
+    ];
+    for (what, wait) in waits {
+        ends(what, move || {
+            let (mut ground, waker) = (ground(), Waker::new().unwrap());
+            let (fabric, device) = (ground.fabric.clone(), ground.dev.ctx.clone());
+            breaks(&fabric, &device, || wait(&mut ground, &waker));
+            wait(&mut ground, &waker);
+        });
+    }
+}
+
+/// Who waits for news of the device is told at once, and once.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn every_wait_for_news_is_told() {
+    for way in 0..3 {
+        ends("a wait for news", move || {
+            let Ground { fabric, dev, .. } = ground();
+            let (mut events, waker) = (dev.ctx.events().unwrap(), Waker::new().unwrap());
+            let told = breaks(&fabric, &dev.ctx, || match way {
+                0 => events.wait().map(Some),
+                1 => events.wait_timeout(LONG),
+                _ => events.wait_or_woken(&waker, None),
+            });
+            assert_eq!(told.unwrap(), Some(DeviceEvent::DeviceFatal));
+            for _ in 0..2 {
+                assert_eq!(events.wait_timeout(SHORT).unwrap(), None);
+                assert_eq!(events.wait_or_woken(&waker, Some(SHORT)).unwrap(), None);
+            }
+        });
+    }
+}
+
+/// The same awaited, with a time around it.
+#[cfg(all(feature = "tokio", not(miri)))]
+#[test]
+fn every_awaited_wait_ends() {
+    use tokio::time::timeout;
+    ends("a wait that is awaited", || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for way in 0..4 {
+            let Ground { fabric, dev, channel, mut cq, mut qp } = ground();
+            let (mut channel, mut events) = {
+                let _inside = runtime.enter();
+                (channel.into_async().unwrap(), dev.ctx.events().unwrap().into_async().unwrap())
+            };
+            breaks(&fabric, &dev.ctx, || {
+                runtime.block_on(async {
+                    for _ in 0..2 {
+                        let wait = async {
+                            match way {
+                                0 => drop(channel.wait(&mut cq).await),
+                                1 => drop(channel.wait_solicited(&mut cq).await),
+                                2 => drop(channel.wait_any(&mut [&mut cq]).await),
+                                _ => drop(qp.drain_async(&mut channel, &mut cq, |_| ()).await),
+                            }
+                        };
+                        assert!(timeout(SHORT, wait).await.is_err(), "{way}: nothing comes");
+                    }
+                    let told = timeout(LONG, events.next()).await.expect("in time").unwrap();
+                    assert_eq!(told, DeviceEvent::DeviceFatal);
+                    assert!(timeout(SHORT, events.next()).await.is_err(), "told once");
+                });
+            });
+        }
+    });
+}
