@@ -146,10 +146,11 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
                 qp.post_recv(wr::Recv::empty()).unwrap();
                 qp
             });
+            let mut flushed = None;
             at_once(
                 || {
                     drop(cq);
-                    drop(last.map(|qp| qp.to_error().unwrap()));
+                    flushed = last.map(|qp| qp.to_error().unwrap());
                 },
                 || match round % 7 {
                     5 => drop(channel.try_event().unwrap()),
@@ -160,6 +161,7 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
                     }
                 },
             );
+            drop(flushed);
         }
         quiet.destroy().unwrap();
         channel.destroy().unwrap();
