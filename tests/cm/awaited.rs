@@ -5,10 +5,13 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context as Task, Poll, Waker};
+use std::time::Duration;
 
 use proverbs::cm::*;
+use proverbs::loopback::Fabric;
 use proverbs::{DefaultProfile, ErrorKind, post_send, wr};
 use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 use crate::support::{BUFS, End, LONG, address, connected, end, event_channel, fabric};
 
@@ -221,6 +224,100 @@ fn events_of_others_do_not_keep_the_task() {
     });
     tell.send(()).unwrap();
     active.drain(ended.disconnect().unwrap().qp);
+    server.join().unwrap();
+}
+
+/// A device of a fabric goes while tasks wait for what its ids are told: each hears of it, and so
+/// does who asks again.
+#[test]
+fn who_awaits_on_a_device_that_goes_is_told() {
+    let is_removal = |error: &proverbs::Error| matches!(error.kind(), ErrorKind::Cm { .. });
+    for way in 0..4 {
+        run(async {
+            let fabric = Fabric::new();
+            let (goes, stays) = (fabric.open_device(), fabric.open_device());
+            let (events, [(there, _active), (_here, _passive)]) =
+                crate::fabric::connected(&fabric, &goes, &stays);
+            let mut channel = events.into_async().unwrap();
+            let at = |device| SocketAddr::new(fabric.ip_of(device).unwrap(), 0);
+            let bound = |device| {
+                let id = channel.get_ref().create_id::<Tcp>().unwrap();
+                id.bind_addr(at(device)).unwrap().listen(8).unwrap()
+            };
+            let (listening, mute) = (bound(&goes), bound(&stays));
+            let id = channel.get_ref().create_id::<Tcp>().unwrap().bind_addr(at(&goes)).unwrap();
+            let id = id.resolve_addr(mute.local_addr().unwrap(), LONG).unwrap();
+            let id = channel.finish(id).await.unwrap();
+            let id = channel.finish(id.resolve_route(LONG).unwrap()).await.unwrap();
+            let (qp, _end) = end(&id, 0);
+            let pending = id.connect(qp, &ConnParam::default()).unwrap();
+            let goes = async {
+                yields(3).await;
+                assert!(fabric.remove_device(&goes));
+            };
+            let wait = async {
+                match way {
+                    0 => {
+                        for _ in 0..3 {
+                            let refused = channel.request(&listening).await.unwrap_err();
+                            assert!(is_removal(&refused), "{refused}");
+                        }
+                    }
+                    1 => {
+                        for _ in 0..3 {
+                            let ended = channel.disconnected(&there.id).await.unwrap_err();
+                            assert!(is_removal(&ended), "{ended}");
+                        }
+                    }
+                    2 => {
+                        let refused = channel.finish(pending).await.unwrap_err();
+                        assert!(is_removal(&refused.error), "{refused}");
+                        let refused = channel.finish(there).await.unwrap_err();
+                        assert!(is_removal(&refused.error), "{refused}");
+                    }
+                    _ => loop {
+                        let event = channel.next().await.unwrap();
+                        if event.id() == there.id.key() {
+                            break assert_eq!(event.kind(), EventKind::DeviceRemoval);
+                        }
+                    },
+                }
+            };
+            tokio::join!(wait, goes);
+        });
+    }
+}
+
+/// A time around what is awaited ends it, with a peer that says nothing; and once more.
+#[test]
+fn an_awaited_wait_ends_with_its_time() {
+    let (tell, told) = mpsc::channel();
+    let (connection, mut active, server) = connected(move |connection, mut passive| {
+        told.recv_timeout(LONG).unwrap();
+        passive.drain(connection.disconnect().unwrap().qp);
+    });
+    let connection = run(async {
+        let mut here = channel();
+        let connection = connection.migrate_to(here.get_ref()).unwrap();
+        let (listening, _at) = listener(&here);
+        let (_mute, at) = crate::support::listener::<Tcp>();
+        let short = Duration::from_millis(10);
+        for _ in 0..2 {
+            assert!(timeout(short, here.next()).await.is_err(), "nothing is said");
+            assert!(timeout(short, here.request(&listening)).await.is_err(), "nobody asks");
+            assert!(timeout(short, here.disconnected(&connection.id)).await.is_err(), "it stays");
+            let id = routed(&mut here, at).await;
+            let (qp, End { mut cq, pool }) = end(&id, 2);
+            let pending = id.connect(qp, &ConnParam::default()).unwrap();
+            assert!(timeout(short, here.finish(pending)).await.is_err(), "nobody answers");
+            while pool.available() < BUFS {
+                cq.poll().unwrap().for_each(drop);
+            }
+        }
+        connection
+    });
+    tell.send(()).unwrap();
+    active.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
 }
 

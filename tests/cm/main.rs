@@ -21,6 +21,7 @@ mod ib_addresses;
 mod leaks;
 mod options;
 mod removal;
+mod removed;
 mod steps;
 mod support;
 mod waits;

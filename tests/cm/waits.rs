@@ -2,19 +2,21 @@
 //! did.
 
 use std::marker::Send as Sendable;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use proverbs::ErrorKind;
 use proverbs::cm::*;
+use proverbs::completion::Waker;
 
 use crate::support::{
     LONG, address, connected, end, event_channel, is_iwarp, listener, new_id, routed,
 };
 
 /// What `wait` gives. One that never ends is a failure, and not a test that hangs.
-fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
+pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
     match told.recv_timeout(5 * LONG) {
@@ -116,15 +118,72 @@ fn an_event_that_another_thread_takes_away_is_not_slept_for() {
                     if round % 2 == 0 { drop(id.migrate_to(&there).unwrap()) } else { drop(id) }
                 });
                 both.wait();
-                match round % 3 {
+                let short = Duration::from_millis(1);
+                match round % 5 {
                     0 => drop(here.try_event().unwrap()),
-                    1 => drop(here.wait_timeout(Duration::from_millis(1)).unwrap()),
-                    _ => drop(here.wait_timeout(Duration::ZERO).unwrap()),
+                    1 => drop(here.wait_timeout(short).unwrap()),
+                    2 => drop(here.wait_timeout(Duration::ZERO).unwrap()),
+                    3 => drop(here.wait_or_woken(&Waker::new().unwrap(), Some(short)).unwrap()),
+                    // Without a time, the event of another id ends it.
+                    _ => {
+                        let other = here.create_id::<Tcp>().unwrap();
+                        let other = other.resolve_addr(at, LONG).unwrap();
+                        while here.wait().unwrap().id() != other.key() {}
+                    }
                 }
                 mover.join().unwrap();
             });
         }
         assert!(there.wait_timeout(Duration::ZERO).unwrap().is_none(), "their ids are gone");
+    });
+}
+
+/// A listening id that another thread tells something without a pause. Who takes a request of it
+/// finds none in time, twice, and the one that comes at last.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn a_listener_is_told_other_things_without_a_pause() {
+    let (listening, at) = listener::<Tcp>();
+    if listening.write_cm_event(0, 0).is_err() && crate::support::fabric().is_none() {
+        return println!("R23.5: no events of the program's own here");
+    }
+    ends("a wait for a request", move || {
+        let (done, told) = (AtomicBool::new(false), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let most = 200_000; // what is not taken stays in memory
+                    while !done.load(Relaxed) && told.load(Relaxed) < most {
+                        listening.write_cm_event(0, told.fetch_add(1, Relaxed)).unwrap();
+                    }
+                });
+            }
+            let short = Duration::from_millis(20);
+            let (mut waits, mut beside) = (0, 0);
+            // A busy machine may stop the others for as long as one wait takes.
+            while waits < 2 || beside == 0 && waits < 20 {
+                let before = told.load(Relaxed);
+                let error = listening.get_request_timeout(short).unwrap_err();
+                assert_eq!(*error.kind(), ErrorKind::TimedOut { after: short });
+                waits += 1;
+                beside += u32::from(told.load(Relaxed) > before);
+            }
+            assert!(beside > 0, "it is told something meanwhile");
+            let client = scope.spawn(|| {
+                let id = routed::<Tcp>(at);
+                let (qp, mut active) = end(&id, 1);
+                let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+                let NotConnected::Failed { qp, id: _id } = refused.into_object() else {
+                    panic!("it was sent")
+                };
+                active.drain(qp);
+            });
+            // Behind what was told before, which is taken first.
+            let request = listening.get_request().unwrap();
+            done.store(true, Relaxed);
+            request.reject(&RejectData::of(b"that is all")).unwrap();
+            client.join().unwrap();
+        });
     });
 }
 

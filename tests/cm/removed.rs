@@ -1,0 +1,248 @@
+//! A device of a loopback fabric goes while each step waits for it, or a moment before: each ends at
+//! once, and so does the same step again, where it gives back what it took.
+
+use std::net::SocketAddr;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proverbs::cm::*;
+use proverbs::completion::Waker;
+use proverbs::loopback::{Fabric, Fault, Script};
+use proverbs::{Context, DefaultProfile, Depth, Error, ErrorKind};
+
+use crate::support::{LONG, end};
+use crate::waits::ends;
+
+const DEPTH: Depth = Depth { send: 1, recv: 1 };
+
+const SHORT: Duration = Duration::from_millis(20);
+
+/// How often a device goes during each step. Which of the two is first is another each time.
+const ROUNDS: u32 = if cfg!(miri) { 1 } else { 8 };
+
+/// Two devices, of which the first goes.
+struct Ground {
+    fabric: Fabric,
+    goes: Context,
+    stays: Context,
+}
+
+fn ground() -> Ground {
+    let fabric = Fabric::new();
+    let (goes, stays) = (fabric.open_device(), fabric.open_device());
+    Ground { fabric, goes, stays }
+}
+
+impl Ground {
+    fn of(&self, device: &Context) -> SocketAddr {
+        SocketAddr::new(self.fabric.ip_of(device).unwrap(), 0)
+    }
+
+    /// Ids that listen on the devices.
+    fn listener<PS: PortSpace>(&self, device: &Context) -> (CmId<PS, Listening>, SocketAddr) {
+        let id = CmId::<PS, _>::on(&self.fabric).unwrap().bind_addr(self.of(device)).unwrap();
+        let id = id.listen(8).unwrap();
+        let at = id.local_addr().unwrap();
+        (id, at)
+    }
+
+    /// An id of a device.
+    fn bound<PS: PortSpace>(&self, device: &Context) -> CmId<PS, Bound> {
+        CmId::on(&self.fabric).unwrap().bind_addr(self.of(device)).unwrap()
+    }
+
+    fn routed<PS: PortSpace>(&self, from: &Context, at: SocketAddr) -> CmId<PS, RouteResolved> {
+        let id = self.bound(from).resolve_addr(at, LONG).unwrap();
+        id.resolve_route(LONG).unwrap()
+    }
+
+    /// Waits, and the device goes meanwhile.
+    fn goes<R>(&self, wait: impl FnOnce() -> R) -> R {
+        let both = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                both.wait();
+                assert!(self.fabric.remove_device(&self.goes));
+            });
+            both.wait();
+            let began = Instant::now();
+            let done = wait();
+            assert!(began.elapsed() < LONG);
+            done
+        })
+    }
+}
+
+/// What is told of a device that went: its removal, or what asks it for something is refused.
+fn is_told(what: &str, error: &Error) {
+    let is_removal = matches!(error.kind(), ErrorKind::Cm { .. });
+    let is_refused = matches!(error.errno(), Some(libc::ENODEV | libc::ENXIO));
+    assert!(is_removal || is_refused, "{what}: {error:?}");
+}
+
+type Step = fn(&Ground);
+
+#[test]
+fn every_step_ends() {
+    let steps: [(&str, Step); 11] = [
+        ("resolve_addr", |g| {
+            let (_listening, at) = g.listener::<Tcp>(&g.stays);
+            let id = g.bound::<Tcp>(&g.goes);
+            // It may be there before.
+            let Err(refused) = g.goes(|| id.resolve_addr(at, LONG)) else { return };
+            is_told("resolve_addr", &refused.error);
+            is_told("again", &refused.into_object().resolve_addr(at, LONG).unwrap_err().error);
+        }),
+        ("resolve_route", |g| {
+            let (_listening, at) = g.listener::<Tcp>(&g.stays);
+            let id = g.bound::<Tcp>(&g.goes).resolve_addr(at, LONG).unwrap();
+            let Err(refused) = g.goes(|| id.resolve_route(LONG)) else { return };
+            is_told("resolve_route", &refused.error);
+            is_told("again", &refused.into_object().resolve_route(LONG).unwrap_err().error);
+        }),
+        ("connect", |g| {
+            let (_mute, at) = g.listener::<Tcp>(&g.stays);
+            let id = g.routed::<Tcp>(&g.goes, at);
+            let (qp, _end) = end(&id, 0);
+            let refused = g.goes(|| id.connect(qp, &ConnParam::default(), LONG)).unwrap_err();
+            is_told("connect", &refused.error);
+        }),
+        ("accept", |g| {
+            let (listening, at) = g.listener::<Tcp>(&g.goes);
+            let channel = EventChannel::on(&g.fabric).unwrap();
+            let id = g.routed::<Tcp>(&g.stays, at).migrate_to(&channel).unwrap();
+            let (qp, _end) = end(&id, 0);
+            // It does not confirm.
+            let _pending = id.connect(qp, &ConnParam::default()).unwrap();
+            let request = listening.get_request_timeout(LONG).unwrap();
+            let (qp, _end) = end(&request.id, 0);
+            let refused = g.goes(|| request.accept(qp, &AcceptParam::default(), LONG));
+            is_told("accept", &refused.unwrap_err().error);
+        }),
+        ("connect of UDP", |g| {
+            let (_mute, at) = g.listener::<Udp>(&g.stays);
+            let id = g.routed::<Udp>(&g.goes, at);
+            let refused = g.goes(|| id.connect(&LookupData::none(), LONG)).unwrap_err();
+            is_told("connect of UDP", &refused.error);
+        }),
+        ("joins", |g| {
+            let at = "239.77.0.9:7471".parse().unwrap();
+            let mut id = g.bound::<Udp>(&g.goes).on_device().unwrap();
+            // It may be a member before.
+            let _ = g.goes(|| id.join_multicast(at, LONG));
+            for _ in 0..2 {
+                let other = "239.77.0.10:7471".parse().unwrap();
+                is_told("join_multicast", &id.join_multicast(other, LONG).unwrap_err());
+                let joined = id.join_multicast_ex::<SendOnlyFullMember>(other, LONG);
+                is_told("join_multicast_ex", &joined.unwrap_err());
+            }
+        }),
+        ("get_request", |g| {
+            let (listening, _at) = g.listener::<Tcp>(&g.goes);
+            is_told("get_request", &g.goes(|| listening.get_request()).unwrap_err());
+            is_told("again", &listening.get_request().unwrap_err());
+            is_told("again, in time", &listening.get_request_timeout(LONG).unwrap_err());
+        }),
+        ("Ep::connect", |g| {
+            let (_mute, at) = g.listener::<Tcp>(&g.stays);
+            let ep = g.routed::<Tcp>(&g.goes, at).create_ep::<DefaultProfile>(None, DEPTH);
+            let ep = ep.unwrap();
+            let refused = g.goes(|| ep.connect(&ConnParam::default(), LONG)).unwrap_err();
+            is_told("Ep::connect", &refused.error);
+        }),
+        ("Ep::accept", |g| {
+            let (listening, at) = g.listener::<Tcp>(&g.goes);
+            let channel = EventChannel::on(&g.fabric).unwrap();
+            let id = g.routed::<Tcp>(&g.stays, at).migrate_to(&channel).unwrap();
+            let (qp, _end) = end(&id, 0);
+            let _pending = id.connect(qp, &ConnParam::default()).unwrap();
+            let request = listening.get_request_timeout(LONG).unwrap();
+            let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+            let refused = g.goes(|| ep.accept(&AcceptParam::default(), LONG)).unwrap_err();
+            is_told("Ep::accept", &refused.error);
+        }),
+        ("Ep::connect of UDP", |g| {
+            let (_mute, at) = g.listener::<Udp>(&g.stays);
+            let ep = g.routed::<Udp>(&g.goes, at).create_ep::<DefaultProfile>(None, DEPTH);
+            let ep = ep.unwrap();
+            let refused = g.goes(|| ep.connect(&LookupData::none(), LONG)).unwrap_err();
+            is_told("Ep::connect of UDP", &refused.error);
+        }),
+        ("create_ep", |g| {
+            let (_listening, at) = g.listener::<Tcp>(&g.stays);
+            let port = at.port().to_string();
+            let mut found = AddrInfo::<Tcp>::look_up_on(&g.fabric, "loop1", &port).unwrap();
+            found[0].local = Some(g.of(&g.goes));
+            let found = &found[0];
+            let made = g.goes(|| found.create_ep::<DefaultProfile>(None, DEPTH, LONG).map(drop));
+            made.unwrap_or_else(|error| is_told("create_ep", &error));
+            for _ in 0..2 {
+                let error = found.create_ep::<DefaultProfile>(None, DEPTH, LONG).unwrap_err();
+                is_told("create_ep again", &error);
+            }
+        }),
+    ];
+    for (what, step) in steps {
+        ends(what, move || (0..ROUNDS).for_each(|_| step(&ground())));
+    }
+}
+
+/// Who waits for what a channel says is told of the device of its ids, once.
+#[test]
+fn every_wait_of_a_channel_is_told() {
+    for way in 0..3 {
+        ends("a wait of a channel", move || {
+            let ground = ground();
+            let (channel, waker) =
+                (EventChannel::on(&ground.fabric).unwrap(), Waker::new().unwrap());
+            let id = channel.create_id::<Tcp>().unwrap();
+            let id = id.bind_addr(ground.of(&ground.goes)).unwrap();
+            let told = ground.goes(|| match way {
+                0 => channel.wait().map(Some),
+                1 => channel.wait_timeout(LONG),
+                _ => channel.wait_or_woken(&waker, None),
+            });
+            let told = told.unwrap().expect("an event");
+            assert_eq!((told.kind(), told.id()), (EventKind::DeviceRemoval, id.key()));
+            for _ in 0..2 {
+                assert!(channel.wait_timeout(SHORT).unwrap().is_none());
+                assert!(channel.wait_or_woken(&waker, Some(SHORT)).unwrap().is_none());
+            }
+        });
+    }
+}
+
+/// An endpoint whose device breaks, with the flush of a receive kept back: the time is over each
+/// time that it is asked.
+#[test]
+fn every_wait_for_completions_of_an_endpoint_ends() {
+    ends("a completion of an endpoint", || {
+        let ground = ground();
+        let (listening, at) = ground.listener::<Tcp>(&ground.stays);
+        let server = thread::spawn(move || {
+            let request = listening.get_request_timeout(LONG).unwrap();
+            let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+            ep.accept(&AcceptParam::default(), LONG).unwrap()
+        });
+        let ep = ground.routed::<Tcp>(&ground.goes, at);
+        let ep = ep.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+        let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
+        let _server = server.join().unwrap();
+        let late = Fault::FlushLate { runs: u32::MAX };
+        ground.fabric.inject(Script::seeded(0).with(late.always()));
+        let pool = ep.reg_msgs::<()>(1, 64).unwrap();
+        ep.post_recv((), pool.take().unwrap()).unwrap();
+        let mut ep = ep.disconnect().unwrap();
+        assert!(ground.fabric.break_device(&ground.goes));
+        for _ in 0..2 {
+            let timed_out = ErrorKind::TimedOut { after: SHORT };
+            let error = ep.get_send_comp_timeout(SHORT).expect_err("nothing is sent");
+            assert_eq!(*error.kind(), timed_out);
+            let error = ep.get_recv_comp_timeout(SHORT).expect_err("nothing is flushed");
+            assert_eq!(*error.kind(), timed_out);
+            let left = ep.drain_within(SHORT, |_| panic!("nothing is flushed")).unwrap_err();
+            assert_eq!(left.errno(), Some(libc::ETIMEDOUT));
+        }
+    });
+}
