@@ -146,6 +146,11 @@ impl AsyncEventChannel {
         let (mut waiting, mut at) = (begun, 0);
         loop {
             if at == self.kept.len() {
+                match waiting.look() {
+                    Step::Done(done) => return Ok(done),
+                    Step::Failed(refused) => return Err(refused),
+                    Step::Waiting(still) => waiting = still,
+                }
                 match self.take().await {
                     Ok(event) => self.kept.push_back(event),
                     Err(error) => return Err(Refused::new(waiting.give_up(), error)),

@@ -156,9 +156,16 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
         if event.kind() == EventKind::DeviceRemoval {
             return Step::Failed(Refused::new(self, failure(WAIT, event)));
         }
+        self.look()
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
         // Events are noted where they are taken, perhaps from another channel before.
         if !self.id.core.id.seen().is_disconnected() {
-            return Step::Waiting(self);
+            return match self.id.core.removal(WAIT) {
+                Ok(()) => Step::Waiting(self),
+                Err(error) => Step::Failed(Refused::new(self, error)),
+            };
         }
         match self.disconnect() {
             Ok(ended) => Step::Done(ended),
@@ -213,10 +220,16 @@ impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
         if event.kind() == EventKind::DeviceRemoval {
             return Step::Failed(Refused::new(self.to(), failure(WAIT, event)));
         }
+        self.look()
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
         if self.core.id.seen().is_disconnected() {
-            Step::Done(self.to())
-        } else {
-            Step::Waiting(self)
+            return Step::Done(self.to());
+        }
+        match self.core.removal(WAIT) {
+            Ok(()) => Step::Waiting(self),
+            Err(error) => Step::Failed(Refused::new(self.to(), error)),
         }
     }
 

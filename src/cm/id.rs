@@ -140,6 +140,12 @@ pub trait Waits: Sized {
     #[doc(hidden)]
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
 
+    /// What comes of what was seen of its id before, perhaps where nobody looks any more.
+    #[doc(hidden)]
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        Step::Waiting(self)
+    }
+
     /// Stops waiting.
     #[doc(hidden)]
     fn give_up(self) -> Self::Failed;

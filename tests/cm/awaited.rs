@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context as Task, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use proverbs::cm::*;
@@ -319,6 +320,91 @@ fn an_awaited_wait_ends_with_its_time() {
     tell.send(()).unwrap();
     active.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
+}
+
+/// DISCONNECTED comes once, here to a call of the id before it was on a channel: who awaits the end
+/// there is told all the same.
+#[test]
+fn an_end_that_was_seen_before_is_not_awaited_again() {
+    let (mut connection, mut active, server) = connected(|connection, mut passive| {
+        passive.drain(connection.disconnect().unwrap().qp);
+    });
+    connection.id.wait_disconnected(LONG).unwrap();
+    run(async {
+        let mut channel = channel();
+        let connection = connection.migrate_to(channel.get_ref()).unwrap();
+        let ended = channel.finish(connection).await.unwrap();
+        active.drain(ended.qp);
+        channel.finish(ended.id).await.unwrap().destroy().unwrap();
+    });
+    server.join().unwrap();
+
+    // An endpoint, likewise.
+    let (listening, at) = crate::support::listener::<Tcp>();
+    let depth = proverbs::Depth { send: 1, recv: 1 };
+    let server = thread::spawn(move || {
+        let request = listening.get_request_timeout(LONG).unwrap();
+        let ep = request.create_ep::<DefaultProfile>(None, depth).unwrap();
+        let mut ep = ep.accept(&AcceptParam::default(), LONG).unwrap();
+        ep.id.wait_disconnected(LONG).unwrap();
+        run(async {
+            let mut channel = channel();
+            let ep = ep.migrate_to(channel.get_ref()).unwrap();
+            drop(channel.finish(ep).await.unwrap());
+        });
+    });
+    let ep = crate::support::routed::<Tcp>(at).create_ep::<DefaultProfile>(None, depth).unwrap();
+    let ep = ep.connect(&ConnParam::default(), LONG).unwrap();
+    let _ep = ep.disconnect().unwrap();
+    server.join().unwrap();
+}
+
+/// Another thread takes events of the channel, and drops ids with theirs, between the look and the
+/// taking of who waits here.
+#[test]
+fn events_that_another_thread_takes_are_not_slept_for() {
+    crate::waits::ends("a wait that is awaited", || {
+        let (tell, told) = mpsc::channel();
+        let (connection, mut active, server) = connected(move |connection, mut passive| {
+            told.recv_timeout(LONG).unwrap();
+            passive.drain(connection.disconnect().unwrap().qp);
+        });
+        let connection = run(async {
+            let mut here = channel();
+            let connection = connection.migrate_to(here.get_ref()).unwrap();
+            let (listening, _at) = listener(&here);
+            for round in 0..20 {
+                let (_mute, at) = crate::support::listener::<Tcp>();
+                let id = routed(&mut here, at).await;
+                let (qp, _end) = end(&id, 0);
+                let pending = id.connect(qp, &ConnParam::default()).unwrap();
+                let clone = here.get_ref().clone();
+                let id = clone.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+                let taker = thread::spawn(move || {
+                    drop(clone.try_event().unwrap());
+                    drop(id);
+                });
+                let wait = async {
+                    match round % 4 {
+                        0 => drop(here.request(&listening).await),
+                        1 => drop(here.disconnected(&connection.id).await),
+                        2 => drop(here.finish(pending).await),
+                        // What is kept, perhaps; its event, or none.
+                        _ => loop {
+                            assert!(here.next().await.unwrap().kind() == EventKind::AddrResolved);
+                        },
+                    }
+                };
+                let wait = timeout(Duration::from_millis(2), wait).await;
+                assert!(wait.is_err(), "nobody asks, answers or leaves");
+                taker.join().unwrap();
+            }
+            connection
+        });
+        tell.send(()).unwrap();
+        active.drain(connection.disconnect().unwrap().qp);
+        server.join().unwrap();
+    });
 }
 
 /// Endpoints are awaited as connections are, and their completion channels by themselves.

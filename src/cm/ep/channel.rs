@@ -33,19 +33,34 @@ impl<P: Profile, M: Mode> Waits for Ep<Tcp, Established, P, M> {
     type Failed = Self;
 
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self> {
+        self.by(|connection| connection.step(event))
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self> {
+        self.by(Connection::look)
+    }
+
+    fn give_up(self) -> Self {
+        self
+    }
+}
+
+impl<P: Profile, M: Mode> Ep<Tcp, Established, P, M> {
+    /// What its connection makes of something.
+    #[allow(clippy::type_complexity)]
+    fn by(
+        self,
+        step: impl FnOnce(Connection<P, M>) -> Step<Ended<P, M>, Connection<P, M>, Connection<P, M>>,
+    ) -> Step<Ep<Tcp, Disconnected, P, M>, Self, Self> {
         let (qp, id, rest) = self.apart();
         let peer = rest.peer.unwrap_or_default();
-        match (Connection { qp, id, peer, private_data: Vec::new() }).step(event) {
+        match step(Connection { qp, id, peer, private_data: Vec::new() }) {
             Step::Done(Ended { qp, id }) => Step::Done(Self::turn(rest, qp, id)),
             Step::Waiting(Connection { qp, id, .. }) => Step::Waiting(Self::turn(rest, qp, id)),
             Step::Failed(refused) => {
                 Step::Failed(refused.map(|Connection { qp, id, .. }| Self::turn(rest, qp, id)))
             }
         }
-    }
-
-    fn give_up(self) -> Self {
-        self
     }
 }
 
