@@ -171,8 +171,8 @@ async fn yields(turns: u32) {
     }
 }
 
-/// Other tasks have their turn between two events of others: with a neighbour that is told something
-/// without a pause, a time-out would never come to look at its clock.
+/// Other tasks have their turn between two events of others: with a neighbour that is told
+/// something without a pause, a time-out would never come to look at its clock.
 #[test]
 fn events_of_others_do_not_keep_the_task() {
     let (tell, told) = mpsc::channel();

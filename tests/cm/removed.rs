@@ -1,5 +1,5 @@
-//! A device of a loopback fabric goes while each step waits for it, or a moment before: each ends at
-//! once, and so does the same step again, where it gives back what it took.
+//! A device of a loopback fabric goes while each step waits for it, or a moment before, or says
+//! nothing: each step ends, and so does the same step again, where it gives back what it took.
 
 use std::net::SocketAddr;
 use std::sync::Barrier;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
 use proverbs::completion::Waker;
-use proverbs::loopback::{Fabric, Fault, Script};
+use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::{Context, DefaultProfile, Depth, Error, ErrorKind};
 
 use crate::support::{LONG, end};
@@ -79,6 +79,14 @@ fn is_told(what: &str, error: &Error) {
     let is_removal = matches!(error.kind(), ErrorKind::Cm { .. });
     let is_refused = matches!(error.errno(), Some(libc::ENODEV | libc::ENXIO));
     assert!(is_removal || is_refused, "{what}: {error:?}");
+}
+
+/// What is told of a peer that says nothing: the time is over, or the device knows.
+fn is_silent(what: &str, error: &Error) {
+    let is_over = *error.kind() == ErrorKind::TimedOut { after: SHORT };
+    let is_known =
+        matches!(error.kind(), ErrorKind::Cm { status, .. } if *status == -libc::ETIMEDOUT);
+    assert!(is_over || is_known, "{what}: {error:?}");
 }
 
 type Step = fn(&Ground);
@@ -185,6 +193,72 @@ fn every_step_ends() {
     ];
     for (what, step) in steps {
         ends(what, move || (0..ROUNDS).for_each(|_| step(&ground())));
+    }
+}
+
+/// A device that is there and says nothing: each step that asks it for something ends in its time,
+/// and so do those of endpoints.
+#[test]
+fn every_step_to_a_peer_that_says_nothing_ends() {
+    let steps: [(&str, Step); 5] = [
+        ("to a silent device", |g| {
+            let (_listening, at) = g.listener::<Tcp>(&g.stays);
+            let found = AddrInfo::<Tcp>::look_up_on(&g.fabric, "loop1", &at.port().to_string());
+            let found = &found.unwrap()[0];
+            let resolved = g.bound::<Tcp>(&g.goes).resolve_addr(at, SHORT).unwrap();
+            assert!(g.fabric.silence_device(&g.stays, true));
+            let refused = resolved.resolve_route(SHORT).unwrap_err();
+            is_silent("resolve_route", &refused.error);
+            let refused = refused.into_object().resolve_route(SHORT).unwrap_err();
+            is_silent("resolve_route again", &refused.error);
+            for _ in 0..2 {
+                let refused = g.bound::<Tcp>(&g.goes).resolve_addr(at, SHORT).unwrap_err();
+                is_silent("resolve_addr", &refused.error);
+                let refused = refused.into_object().resolve_addr(at, SHORT).unwrap_err();
+                is_silent("resolve_addr again", &refused.error);
+                let made = found.create_ep::<DefaultProfile>(None, DEPTH, SHORT);
+                is_silent("create_ep", &made.unwrap_err());
+            }
+        }),
+        ("to a silent device of InfiniBand", |_| {
+            let fabric = Fabric::with(World::infiniband());
+            let (one, two) = (fabric.open_device(), fabric.open_device());
+            let [own, at] = [&one, &two].map(|device| device.query_gid(1, 0).unwrap());
+            let id = CmId::<Udp, _>::on(&fabric).unwrap().bind_ib_addr(IbAddr::new(own, 0));
+            assert!(fabric.silence_device(&two, true));
+            let at = IbAddr::new(at, 9);
+            let refused = id.unwrap().resolve_ib_addr(at, SHORT).unwrap_err();
+            is_silent("resolve_ib_addr", &refused.error);
+            assert!(fabric.remove_device(&one));
+            let refused = refused.into_object().resolve_ib_addr(at, SHORT).unwrap_err();
+            is_told("resolve_ib_addr again", &refused.error);
+        }),
+        ("Ep::connect", |g| {
+            let (_mute, at) = g.listener::<Tcp>(&g.stays);
+            let ep = g.routed::<Tcp>(&g.goes, at).create_ep::<DefaultProfile>(None, DEPTH);
+            let refused = ep.unwrap().connect(&ConnParam::default(), SHORT).unwrap_err();
+            is_silent("Ep::connect", &refused.error);
+        }),
+        ("Ep::accept", |g| {
+            let (listening, at) = g.listener::<Tcp>(&g.goes);
+            let channel = EventChannel::on(&g.fabric).unwrap();
+            let id = g.routed::<Tcp>(&g.stays, at).migrate_to(&channel).unwrap();
+            let (qp, _end) = end(&id, 0);
+            let _pending = id.connect(qp, &ConnParam::default()).unwrap();
+            let request = listening.get_request_timeout(LONG).unwrap();
+            let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+            let refused = ep.accept(&AcceptParam::default(), SHORT).unwrap_err();
+            is_silent("Ep::accept", &refused.error);
+        }),
+        ("Ep::connect of UDP", |g| {
+            let (_mute, at) = g.listener::<Udp>(&g.stays);
+            let ep = g.routed::<Udp>(&g.goes, at).create_ep::<DefaultProfile>(None, DEPTH);
+            let refused = ep.unwrap().connect(&LookupData::none(), SHORT).unwrap_err();
+            is_silent("Ep::connect of UDP", &refused.error);
+        }),
+    ];
+    for (what, step) in steps {
+        ends(what, move || step(&ground()));
     }
 }
 

@@ -101,6 +101,33 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
     server.join().unwrap();
 }
 
+/// Another thread destroys the queue pair of a connection whose id waits for the end: the peer
+/// stays, so it is a time-out, and then the end.
+#[test]
+fn a_queue_pair_goes_while_the_end_is_waited_for() {
+    let (tell, told) = mpsc::channel();
+    let (connection, _end, server) = connected(move |connection, mut end| {
+        told.recv().unwrap();
+        // On iWARP the end of its queue pair is that of the connection.
+        end.drain(connection.disconnect().unwrap().qp);
+    });
+    let Connection { qp, mut id, .. } = connection;
+    let mut id = ends("wait_disconnected", move || {
+        let short = Duration::from_millis(20);
+        thread::scope(|scope| {
+            let destroyer = scope.spawn(|| qp.destroy().unwrap());
+            let waited = id.wait_disconnected(short);
+            assert!(is_iwarp() || is_time_out(waited));
+            destroyer.join().unwrap();
+        });
+        id
+    });
+    tell.send(()).unwrap();
+    id.wait_disconnected(LONG).unwrap();
+    id.disconnect().unwrap().wait_disconnected(LONG).unwrap();
+    server.join().unwrap();
+}
+
 /// Another thread moves an id away, with its event, between the look and the taking of who waits
 /// here.
 #[test]

@@ -430,8 +430,8 @@ fn a_task_that_finds_no_event_sleeps() {
     });
 }
 
-/// Other tasks have their turn between two events of others: with a neighbour that completes without
-/// a pause, a time-out would never come to look at its clock.
+/// Other tasks have their turn between two events of others: with a neighbour that completes
+/// without a pause, a time-out would never come to look at its clock.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn events_of_others_do_not_keep_the_task() {
