@@ -28,7 +28,7 @@ const COMMANDS: [&str; 30] = [
     "holes",
     results::FULL[0],
     results::FULL[1],
-    "mutants --seed 1 --sample 2000 --record",
+    "mutants --seed 20261201 --sample 2000 --record",
     "mutants --seed 1 --sample 200 --guest --record",
     "rules --mutate",
     "overhead",
