@@ -279,6 +279,112 @@ mod tests {
         assert_eq!(wait_readable([fd], 0), Ok(false), "what is gone is not watched");
     }
 
+    /// A descriptor that is none, one that is 0, and one that has no flag set.
+    #[test]
+    #[cfg_attr(miri, ignore = "fcntl(2)")]
+    fn flags_are_read_and_set() {
+        let mut pipe = [0; 2];
+        // SAFETY: a system call that writes two descriptors.
+        assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+        // SAFETY: both were just opened, and nobody else knows them.
+        let pipe = pipe.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        // SAFETY: a system call without pointers.
+        let flags = |fd: &OwnedFd| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
+        assert_eq!((flags(&pipe[0]), never_block(pipe[0].as_raw_fd())), (0, Ok(())));
+        assert_eq!(flags(&pipe[0]), libc::O_NONBLOCK);
+        assert_eq!(never_block(-1), Err(libc::EBADF));
+        // One that names a file without opening it has flags that cannot be set.
+        // SAFETY: a system call on a C string.
+        let fd = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
+        // SAFETY: it was just opened, and nobody else knows it.
+        let named = unsafe { OwnedFd::from_raw_fd(fd) };
+        assert_eq!(never_block(named.as_raw_fd()), Err(libc::EBADF));
+        assert_eq!(watching(-1).err(), Some(libc::EBADF));
+    }
+
+    /// In a process of their own, as descriptors are the whole process's: 0 is a descriptor like
+    /// another, and none may be left.
+    #[test]
+    #[cfg_attr(miri, ignore = "fork(2)")]
+    fn descriptors_may_be_0_or_used_up() {
+        let holds = || {
+            // SAFETY: system calls without pointers, on a descriptor that nobody here reads.
+            unsafe { libc::close(0) };
+            let first = eventfd().ok();
+            let is_0 = first.is_some_and(|fd| fd.as_raw_fd() == 0);
+            let is_0 = is_0 && watching(1).is_ok_and(|fd| fd.as_raw_fd() == 0);
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: a system call that reads a local.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) };
+            let none = (eventfd().err(), watching(1).err());
+            is_0 && none == (Some(libc::EMFILE), Some(libc::EMFILE))
+        };
+        // SAFETY: the child makes system calls only, and allocates nothing: other threads of this
+        // process may have held a lock.
+        match unsafe { libc::fork() } {
+            // SAFETY: ends the child at once.
+            0 => unsafe { libc::_exit(i32::from(!holds())) },
+            child => {
+                let mut status = 0;
+                // SAFETY: the status is a local.
+                assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+                assert_eq!(status, 0);
+            }
+        }
+    }
+
+    /// Of what an event is, and what it is called.
+    #[test]
+    fn events_name_what_they_are_of() {
+        use raw::ibv_event_type::*;
+        let name = std::ptr::without_provenance_mut(0x77);
+        let mut qp = ibv_qp { qp_num: 5, qp_context: name, ..zeroed() };
+        let mut cq = ibv_cq { cq_context: name, ..zeroed() };
+        let mut srq = ibv_srq { srq_context: name, ..zeroed() };
+        for (kind, object, all) in [
+            (
+                5,
+                (&raw mut qp).cast::<c_void>(),
+                &[
+                    IBV_EVENT_QP_FATAL,
+                    IBV_EVENT_QP_REQ_ERR,
+                    IBV_EVENT_QP_ACCESS_ERR,
+                    IBV_EVENT_COMM_EST,
+                    IBV_EVENT_SQ_DRAINED,
+                    IBV_EVENT_PATH_MIG,
+                    IBV_EVENT_PATH_MIG_ERR,
+                    IBV_EVENT_QP_LAST_WQE_REACHED,
+                ][..],
+            ),
+            (0x77, (&raw mut cq).cast(), &[IBV_EVENT_CQ_ERR]),
+            (0x77, (&raw mut srq).cast(), &[IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED]),
+        ] {
+            for &event in all {
+                // SAFETY: the object is live and of this kind.
+                assert_eq!(unsafe { Affiliation::of(event as u32).name(object) }, kind);
+            }
+        }
+        let port = [
+            IBV_EVENT_PORT_ACTIVE,
+            IBV_EVENT_PORT_ERR,
+            IBV_EVENT_LID_CHANGE,
+            IBV_EVENT_PKEY_CHANGE,
+            IBV_EVENT_SM_CHANGE,
+            IBV_EVENT_CLIENT_REREGISTER,
+            IBV_EVENT_GID_CHANGE,
+        ];
+        for event in port {
+            let of = Affiliation::of(event as u32);
+            assert!(matches!(of, Affiliation::Port));
+            // SAFETY: a port has no object.
+            assert_eq!(unsafe { of.name(ptr::null_mut()) }, 0);
+        }
+        // A type that these headers do not know is the device's.
+        for event in [IBV_EVENT_DEVICE_FATAL as u32, 1000] {
+            assert!(matches!(Affiliation::of(event), Affiliation::Device));
+        }
+    }
+
     /// libibverbs reads a descriptor whose event another thread took meanwhile.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
