@@ -138,6 +138,28 @@ fn what_others_are_told_is_kept() {
     });
 }
 
+/// Two ids listen on one channel: each takes its own requests, and those of the other one are kept.
+#[test]
+fn what_others_are_asked_is_kept() {
+    run(async {
+        let (mut here, mut there) = (channel(), channel());
+        let (first, at_first) = listener(&here);
+        let (second, at_second) = listener(&here);
+        let mut asking = Vec::new();
+        for (number, at) in [(1, at_first), (2, at_second), (4, at_second)] {
+            let id = routed(&mut there, at).await;
+            let (qp, end) = end(&id, 0);
+            let private_data = PrivateData::of(&[number]);
+            let param = ConnParam { private_data, ..Default::default() };
+            asking.push((id.connect(qp, &param).unwrap(), end));
+        }
+        let mut of = async |listening| here.request(listening).await.unwrap().private_data[0];
+        let of_second = of(&second).await + of(&second).await;
+        assert_eq!((of_second, of(&first).await), (2 + 4, 1));
+        assert!(once(here.request(&second)).is_none(), "each is taken once");
+    });
+}
+
 /// Whoever gives up waiting takes no event along; an attempt that is given up sends its buffers
 /// home.
 #[test]
@@ -220,6 +242,12 @@ fn events_of_others_do_not_keep_the_task() {
                 }
             }
             assert!((5..15).contains(&turns), "{way}: {turns} turns for 5 events");
+        }
+        // All are there, in their order.
+        let told = (0..3).flat_map(|way| (0..5).map(move |number| (way, Some(number))));
+        for told in std::iter::once((0, Some(0))).chain(told) {
+            let event = here.next().await.unwrap();
+            assert_eq!((event.status(), event.user_arg()), told);
         }
         connection
     });

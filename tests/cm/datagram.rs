@@ -59,6 +59,7 @@ fn a_service_is_found_and_answers() {
     });
     let id = routed::<Udp>(at);
     let (mut qp, mut end) = end(&id);
+    assert_eq!(qp.query().unwrap().sq_psn, 0);
     let pd = id.pd().unwrap();
     let found = id.connect(&LookupData::of(b"who?"), LONG).unwrap();
     assert_eq!(&found.private_data[..8], b"it is me");
@@ -82,7 +83,7 @@ fn endpoints_of_datagrams() {
         let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
         let pool = ep.reg_msgs::<()>(2, 256).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
-        let mut ep = ep.accept(&ReplyData::none()).unwrap();
+        let mut ep = ep.accept(&ReplyData::of(b"an endpoint")).unwrap();
         match ep.get_recv_comp_timeout(LONG).unwrap() {
             Outcome::Datagram(message) => assert_eq!(message.payload(), b"to an endpoint"),
             _ => panic!("no datagram"),
@@ -91,6 +92,7 @@ fn endpoints_of_datagrams() {
     let ep = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
     let pool = ep.reg_msgs::<()>(2, 256).unwrap();
     let (mut ep, peer) = ep.connect(&LookupData::none(), LONG).unwrap();
+    assert!(ep.private_data.starts_with(b"an endpoint"));
     let ah = ep.pd().create_ah(peer.vector).unwrap();
     let address_handle = ep.qp.add_address_handle(ah).unwrap();
     let mut message = pool.take().unwrap();
@@ -168,6 +170,8 @@ fn a_group_is_joined_after_the_bind_alone() {
     member.leave_multicast(group).unwrap();
     let error = sender.join_multicast(group_address, LONG).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EADDRINUSE), "a member is a member");
+    let more = sender.join_multicast_ex::<FullMember>(group_address, LONG).unwrap_err();
+    assert_eq!((error.verb(), more.verb()), ("rdma_join_multicast", "rdma_join_multicast_ex"));
     sender.leave_multicast(out).unwrap();
 
     // The same on a channel, and the id goes on to what a bound one does.

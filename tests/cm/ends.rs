@@ -70,9 +70,18 @@ fn a_connection_makes_nothing_of_other_events() {
     let Step::Waiting(a) = a.advance(&fabric::next(&others, EventKind::Disconnected)) else {
         panic!("the end of another connection");
     };
+    // Nor of its own that are not the end.
+    a.id.write_cm_event(0, 1).unwrap();
+    let Step::Waiting(a) = a.advance(&fabric::next(&channel, EventKind::User)) else {
+        panic!("it stands");
+    };
+    c.id.write_cm_event(0, 1).unwrap();
+    let Step::Waiting(c) = c.id.advance(&fabric::next(&others, EventKind::User)) else {
+        panic!("the peer has not confirmed");
+    };
     drop(d);
     let event = fabric::next(&others, EventKind::Disconnected);
-    let Step::Done(_) = c.id.advance(&event) else { panic!("its end") };
+    let Step::Done(_) = c.advance(&event) else { panic!("its end") };
 
     assert!(fabric.remove_device(&one));
     let removal = fabric::next(&channel, EventKind::DeviceRemoval);

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use proverbs::bounded::{MinRnrTimer, ReadDepth, ResponderDepth};
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::state::Init;
@@ -257,6 +258,131 @@ fn a_port_is_taken_once() {
     // Any address of this family, and of both.
     let any = id().bind_addr(at("0.0.0.0:1")).unwrap().listen(1).unwrap();
     assert_eq!((any.device(), any.local_addr()), (None, Some(at("0.0.0.0:1"))));
+    let listen_on_any = |text| {
+        let mut id = id();
+        id.set_af_only(true).unwrap();
+        id.bind_addr(at(text)).unwrap().listen(1).unwrap()
+    };
+    let _both = ["[::]:2", "0.0.0.0:2"].map(listen_on_any);
+}
+
+/// Two connections at once on one channel: each step makes nothing of what the other one is told,
+/// and each listening id gives back the other's request.
+#[test]
+fn a_step_makes_nothing_of_the_events_of_others() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let [listening, other] = [(); 2].map(|()| {
+        let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &two)).unwrap();
+        id.listen(1).unwrap()
+    });
+    let [a, b] = [&listening, &other].map(|there| {
+        let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &one)).unwrap();
+        let id = id.resolve_addr(there.local_addr().unwrap(), LONG).unwrap();
+        done(id.advance(&next(&channel, EventKind::AddrResolved)))
+    });
+    let [a, b] = [a, b].map(|id| id.resolve_route(LONG).unwrap());
+    let (first, second) =
+        (next(&channel, EventKind::RouteResolved), next(&channel, EventKind::RouteResolved));
+    let Step::Waiting(a) = a.advance(&second) else { panic!("the route of another id") };
+    let (a, b) = (done(a.advance(&first)), done(b.advance(&second)));
+    let [(a, _a), (b, _b)] = [a, b].map(|id| {
+        let (qp, end) = end(&id, 1);
+        (id.connect(qp, &ConnParam::default()).unwrap(), end)
+    });
+    let request = |of: &Listener, not: &Listener| {
+        let event = not.request(next(&channel, EventKind::ConnectRequest)).unwrap_err();
+        let request = of.request(event).unwrap();
+        let (qp, end) = end(&request.id, 1);
+        (request.accept(qp, &AcceptParam::default()).unwrap(), end)
+    };
+    let ((c, _c), (d, _d)) = (request(&listening, &other), request(&other, &listening));
+    let answers = [(); 2].map(|()| next(&channel, EventKind::ConnectResponse));
+    let Step::Waiting(a) = a.advance(&answers[1]) else { panic!("the answer to another id") };
+    let _both = (done(a.advance(&answers[0])), done(b.advance(&answers[1])));
+    let events = [(); 2].map(|()| next(&channel, EventKind::Established));
+    let Step::Waiting(c) = c.advance(&events[1]) else { panic!("another one is confirmed") };
+    let _both = (done(c.advance(&events[0])), done(d.advance(&events[1])));
+}
+
+/// What the pair of a test has room for is what its documentation says.
+#[test]
+fn a_pair_has_room_for_what_it_says() {
+    let ConnectedPair { cq, pool, mut a, mut b, .. } = loopback_pair().unwrap();
+    assert_eq!(cq.capacity(), 64);
+    assert_eq!((pool.available(), pool.take().unwrap().capacity()), (16, 256));
+    for qp in [&mut a.qp, &mut b.qp] {
+        assert_eq!(qp.depth(), Depth { send: 8, recv: 8 });
+        assert_eq!((qp.send_room(), qp.recv_room()), (8, 8));
+    }
+}
+
+/// An address that is none of a device is named, and which ones are.
+#[test]
+fn an_address_that_is_refused_is_named() {
+    let fabric = Fabric::new();
+    let _device = fabric.open_device();
+    let refused = |text: &str| {
+        let id = CmId::<Tcp, _>::on(&fabric).unwrap();
+        id.bind_addr(text.parse().unwrap()).unwrap_err().error.to_string()
+    };
+    let words = refused("127.0.0.1:1");
+    assert!(words.contains("(127.0.0.1:1, which no RDMA device has"), "{words}");
+    let words = refused("10.0.0.9:1");
+    assert!(words.contains("(10.0.0.9:1: no RDMA device of this machine"), "{words}");
+    let _taken = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr("10.0.0.1:1".parse().unwrap());
+    let words = refused("10.0.0.1:1");
+    assert!(words.ends_with("(10.0.0.1:1)"), "{words}");
+}
+
+/// What a side may have outstanding is the least of what it wants and what the other one serves,
+/// wherever the answer tells it.
+#[test]
+fn either_side_has_the_least_of_what_both_want() {
+    let depth = |depth| ReadDepth::new(depth).unwrap();
+    let serves = |depth| ResponderDepth::new(depth).unwrap();
+    let timer = |code| MinRnrTimer::new(code).unwrap();
+    for world in [World::ipv4(), World::iwarp()] {
+        let fabric = Fabric::with(world);
+        let (one, two) = (fabric.open_device(), fabric.open_device());
+        let channel = EventChannel::on(&fabric).unwrap();
+        let asks = |initiator_depth, responder_resources| ConnParam {
+            initiator_depth: depth(initiator_depth),
+            responder_resources: serves(responder_resources),
+            min_rnr_timer: timer(13),
+            ..ConnParam::default()
+        };
+        let answers = |initiator_depth, responder_resources| AcceptParam {
+            initiator_depth: depth(initiator_depth),
+            responder_resources: serves(responder_resources),
+            min_rnr_timer: timer(20),
+            ..AcceptParam::default()
+        };
+        let both = [&one, &two];
+        // The passive side wants more than the other one, in both ways.
+        let ((pending, _active), request, _listening) =
+            asked_with(&fabric, &channel, both, &asks(2, 1), |_| {});
+        let depths = |peer: PeerParam| (peer.initiator_depth, peer.responder_resources);
+        assert_eq!(depths(request.peer.unwrap()), (1, 2));
+        let (qp, _passive) = end(&request.id, 2);
+        let accepted = request.accept(qp, &answers(3, 4)).unwrap();
+        let (there, here) = if world == World::iwarp() {
+            let here = done(accepted.advance(&next(&channel, EventKind::Established)));
+            (done(pending.advance(&next(&channel, EventKind::Established))), here)
+        } else {
+            let there = done(pending.advance(&next(&channel, EventKind::ConnectResponse)));
+            (there, done(accepted.advance(&next(&channel, EventKind::Established))))
+        };
+        assert_eq!((depths(there.peer), depths(here.peer)), ((2, 1), (1, 2)));
+        let (there, here) = (there.qp.query().unwrap(), here.qp.query().unwrap());
+        assert_eq!((there.max_rd_atomic, there.max_dest_rd_atomic), (2, 1));
+        assert_eq!((here.max_rd_atomic, here.max_dest_rd_atomic), (1, 2));
+        if world != World::iwarp() {
+            let timers = [there, here].map(|attr| attr.min_rnr_timer.unwrap());
+            assert_eq!(timers, [timer(13), timer(20)]);
+        }
+    }
 }
 
 /// A datagram to a group reaches its members on every device, and nobody else.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use proverbs::bounded::ResponderDepth;
 use proverbs::cm::*;
 use proverbs::state::Reset;
 use proverbs::transport::Rc;
@@ -87,9 +88,12 @@ fn a_listener_that_says_nothing_is_a_time_out() {
 #[test]
 fn a_rejection_comes_with_its_private_data() {
     let (listening, at) = listener::<Tcp>();
+    // As long as it may be.
+    let mut words = [b'!'; 148];
+    words[..9].copy_from_slice(b"not today");
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
-        request.reject(&RejectData::of(b"not today")).unwrap();
+        request.reject(&RejectData::of(&words)).unwrap();
     });
     let id = routed::<Tcp>(at);
     let (qp, end) = end(&id, 4);
@@ -97,7 +101,7 @@ fn a_rejection_comes_with_its_private_data() {
     match accounted(refused, end) {
         ErrorKind::Rejected { reason, private_data } => {
             assert_eq!(reason, if is_siw() { -libc::ECONNRESET } else { 28 });
-            assert_eq!(&private_data[..9], b"not today");
+            assert_eq!(private_data, words);
         }
         other => panic!("{other:?}"),
     }
@@ -148,6 +152,17 @@ fn a_queue_pair_of_another_device_is_refused() {
     let depth = proverbs::Depth { send: 1, recv: 1 };
     let error = id.create_qp::<proverbs::DefaultProfile>(&pd, &cq, &cq, depth).unwrap_err();
     assert!(error.to_string().contains("while the id is on"), "{error}");
+    let qp = pd.create_qp::<Rc, proverbs::DefaultProfile>(&cq, &cq, depth).unwrap();
+    let refused = id.init_qp(&pd, qp).unwrap_err();
+    assert!(refused.error.to_string().contains("while the id is on"), "{refused}");
+
+    // Nor does a queue pair come to a domain that is not its own.
+    let (own, device) = (id.pd().unwrap(), id.context().unwrap());
+    let cq = device.create_cq::<Buf>(16).unwrap();
+    let qp = own.create_qp::<Rc, proverbs::DefaultProfile>(&cq, &cq, depth).unwrap();
+    let refused = id.init_qp(&device.alloc_pd().unwrap(), qp).unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }), "{refused}");
+    id.init_qp(&own, refused.into_object()).unwrap();
 }
 
 /// Depths that the device has not: the call is refused and everything is as it was.
@@ -171,6 +186,50 @@ fn what_is_refused_at_once_may_be_tried_again() {
     let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
     connection.id.wait_disconnected(LONG).unwrap();
     end.drain(connection.disconnect().unwrap().qp);
+    server.join().unwrap();
+}
+
+/// A profile with reads needs a peer that serves some. Who is asked finds out before it answers,
+/// and may refuse; who asked finds out by the answer.
+#[test]
+fn a_peer_that_serves_no_reads_is_not_for_every_profile() {
+    if is_siw() {
+        return; // R24.6: it tells what it has room for
+    }
+    let none = ResponderDepth::new(0).unwrap();
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request_timeout(LONG).unwrap();
+        assert_eq!(request.peer.unwrap().initiator_depth, 0);
+        let (qp, end) = end(&request.id, 1);
+        let refused = request.accept(qp, &AcceptParam::default(), LONG).unwrap_err();
+        assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }), "{refused}");
+        let NotAccepted::Unanswered { request, qp } = refused.into_object() else {
+            panic!("nothing was answered")
+        };
+        request.reject(&RejectData::of(b"serve reads")).unwrap();
+        drop((qp, end));
+
+        let request = listening.get_request_timeout(LONG).unwrap();
+        let (qp, end) = crate::support::end(&request.id, 1);
+        let param = AcceptParam { responder_resources: none, ..Default::default() };
+        // It is told that the other side goes, perhaps after it is connected.
+        drop(request.accept(qp, &param, LONG));
+        drop(end);
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, active) = end(&id, 1);
+    let param = ConnParam { responder_resources: none, ..Default::default() };
+    let refused = id.connect(qp, &param, LONG).unwrap_err();
+    match accounted(refused, active) {
+        ErrorKind::Rejected { private_data, .. } => assert_eq!(&private_data[..5], b"serve"),
+        other => panic!("{other:?}"),
+    }
+    let id = routed::<Tcp>(at);
+    let (qp, active) = end(&id, 1);
+    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let kind = accounted(refused, active);
+    assert!(matches!(kind, ErrorKind::Limit { .. }), "{kind:?}");
     server.join().unwrap();
 }
 

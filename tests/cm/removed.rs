@@ -283,6 +283,8 @@ fn every_wait_of_a_channel_is_told() {
                 assert!(channel.wait_timeout(SHORT).unwrap().is_none());
                 assert!(channel.wait_or_woken(&waker, Some(SHORT)).unwrap().is_none());
             }
+            waker.wake();
+            assert!(channel.wait_or_woken(&waker, None).unwrap().is_none());
         });
     }
 }
@@ -302,7 +304,7 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
         let ep = ground.routed::<Tcp>(&ground.goes, at);
         let ep = ep.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
         let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
-        let _server = server.join().unwrap();
+        let mut peer = server.join().unwrap();
         let late = Fault::FlushLate { runs: u32::MAX };
         ground.fabric.inject(Script::seeded(0).with(late.always()));
         let pool = ep.reg_msgs::<()>(1, 64).unwrap();
@@ -318,5 +320,11 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
             let left = ep.drain_within(SHORT, |_| panic!("nothing is flushed")).unwrap_err();
             assert_eq!(left.errno(), Some(libc::ETIMEDOUT));
         }
+        // The peer's comes late, but within its time.
+        ground.fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: 20 }.always()));
+        let pool = peer.reg_msgs::<()>(1, 64).unwrap();
+        peer.post_recv((), pool.take().unwrap()).unwrap();
+        peer.disconnect().unwrap().drain_within(LONG, drop).unwrap();
+        assert_eq!(pool.available(), 1);
     });
 }

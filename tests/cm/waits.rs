@@ -189,7 +189,7 @@ fn a_listener_is_told_many_other_things() {
             assert_eq!(event.kind(), EventKind::User);
             left += 1;
         }
-        assert!((MANY / 2..MANY).contains(&left), "{left} of {MANY} are left");
+        assert!((MANY / 2..MANY - 100).contains(&left), "{left} of {MANY} are left");
         for number in 0..MANY {
             listening.write_cm_event(0, number as u64).unwrap();
         }
@@ -203,7 +203,8 @@ fn a_listener_is_told_many_other_things() {
             };
             active.drain(qp);
         });
-        let request = listening.get_request().unwrap();
+        // In time, any number of them is passed over.
+        let request = listening.get_request_timeout(LONG).unwrap();
         request.reject(&RejectData::of(b"that is all")).unwrap();
         client.join().unwrap();
     });
