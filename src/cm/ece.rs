@@ -152,10 +152,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cm::{AcceptParam, ConnParam, EventChannel, NotAccepted, Step};
+    use crate::cm::state::{Listening, OnChannel, RouteResolved};
+    use crate::cm::{AcceptParam, ConnParam, Event, EventChannel, NotAccepted, NotConnected, Step};
+    use crate::completion::queue::CompletionQueue;
+    use crate::device::context::Context;
+    use crate::device::pd::ProtectionDomain;
     use crate::loopback::Fabric;
     use crate::profile::DefaultProfile;
     use crate::qp::Depth;
+    use crate::terms::state::Init;
+
+    const THEIRS: ibv_ece = ibv_ece { vendor_id: 0x15b3, options: 1, comp_mask: 0 };
 
     fn done<D, W, F>(step: Step<D, W, F>) -> D {
         match step {
@@ -164,32 +171,61 @@ mod tests {
         }
     }
 
+    /// A device, with an id that listens on it.
+    struct Ground {
+        fabric: Fabric,
+        device: Context,
+        pd: ProtectionDomain,
+        cq: CompletionQueue,
+        channel: EventChannel,
+        listening: CmId<Tcp, Listening, OnChannel>,
+    }
+
+    impl Ground {
+        fn new() -> Ground {
+            let fabric = Fabric::new();
+            let device = fabric.open_device();
+            let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(64).unwrap());
+            let channel = EventChannel::on(&fabric).unwrap();
+            let listening = channel.create_id::<Tcp>().unwrap();
+            let at = "10.0.0.1:0".parse().unwrap();
+            let listening = listening.bind_addr(at).unwrap().listen(1).unwrap();
+            Ground { fabric, device, pd, cq, channel, listening }
+        }
+
+        fn event(&self) -> Event {
+            self.channel.try_event().unwrap().unwrap()
+        }
+
+        /// An id on the way to the one that listens, and its queue pair.
+        fn routed(&self) -> (CmId<Tcp, RouteResolved, OnChannel>, QueuePair<Rc, Init>) {
+            let id = self.channel.create_id::<Tcp>().unwrap();
+            let at = self.listening.local_addr().unwrap();
+            let id = id.resolve_addr(at, Duration::ZERO).unwrap();
+            let id = done(id.advance(&self.event())).resolve_route(Duration::ZERO).unwrap();
+            let id = done(id.advance(&self.event()));
+            let qp = self.qp(&id);
+            (id, qp)
+        }
+
+        fn qp<S: HasDevice>(&self, id: &CmId<Tcp, S, OnChannel>) -> QueuePair<Rc, Init> {
+            let depth = Depth { send: 1, recv: 1 };
+            id.create_qp::<DefaultProfile>(&self.pd, &self.cq, &self.cq, depth).unwrap()
+        }
+    }
+
     /// The queue pair refuses them before anything is answered, so that the program has the choice.
     #[test]
     fn options_of_another_vendor_are_refused_before_the_answer() {
-        const DEPTH: Depth = Depth { send: 1, recv: 1 };
-        let fabric = Fabric::new();
-        let device = fabric.open_device();
-        let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(64).unwrap());
-        let channel = EventChannel::on(&fabric).unwrap();
-        let event = || channel.try_event().unwrap().unwrap();
-
-        let listening = channel.create_id::<Tcp>().unwrap();
-        let at = "10.0.0.1:0".parse().unwrap();
-        let listening = listening.bind_addr(at).unwrap().listen(1).unwrap();
-        let id = channel.create_id::<Tcp>().unwrap();
-        let id = id.resolve_addr(listening.local_addr().unwrap(), Duration::ZERO).unwrap();
-        let id = done(id.advance(&event())).resolve_route(Duration::ZERO).unwrap();
-        let mut id = done(id.advance(&event()));
-        let theirs = ibv_ece { vendor_id: 0x15b3, options: 1, comp_mask: 0 };
-        id.core.id.set_local_ece(theirs).unwrap();
-        let qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH).unwrap();
+        let ground = Ground::new();
+        let (mut id, qp) = ground.routed();
+        id.core.id.set_local_ece(THEIRS).unwrap();
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
 
-        let request = listening.request(event()).unwrap();
+        let request = ground.listening.request(ground.event()).unwrap();
         let heard = Ece { vendor_id: 0x15b3, options: 1 };
         assert_eq!(request.id.remote_ece().unwrap(), Some(heard));
-        let qp = request.id.create_qp::<DefaultProfile>(&pd, &cq, &cq, DEPTH).unwrap();
+        let qp = ground.qp(&request.id);
         let mut param = AcceptParam { ece: true, ..AcceptParam::default() };
         let refused = request.accept(qp, &param).unwrap_err();
         assert!(refused.error.to_string().contains("vendor 0x15b3"), "{}", refused.error);
@@ -198,8 +234,37 @@ mod tests {
         };
         param.ece = false;
         let accepted = request.accept(qp, &param).unwrap();
-        let active = done(pending.advance(&event()));
+        let active = done(pending.advance(&ground.event()));
         assert_eq!(active.id.remote_ece().unwrap(), None);
-        done(accepted.advance(&event()));
+        done(accepted.advance(&ground.event()));
+    }
+
+    /// No connection comes about by an answer with options that the queue pair does not take.
+    #[test]
+    fn options_of_another_vendor_are_refused_in_an_answer() {
+        let ground = Ground::new();
+        let (id, qp) = ground.routed();
+        let param = ConnParam { ece: true, ..ConnParam::default() };
+        let pending = id.connect(qp, &param).unwrap();
+        let mut request = ground.listening.request(ground.event()).unwrap();
+        request.id.core.id.set_local_ece(THEIRS).unwrap();
+        let qp = ground.qp(&request.id);
+        let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+        let Step::Failed(refused) = pending.advance(&ground.event()) else { panic!("refused") };
+        assert!(refused.error.to_string().contains("vendor 0x15b3"), "{}", refused.error);
+        assert!(matches!(refused.into_object(), NotConnected::Failed { .. }));
+        let Step::Failed(_) = accepted.advance(&ground.event()) else { panic!("rejected") };
+    }
+
+    /// A device without options is asked to connect without; one that does not answer is not.
+    #[test]
+    fn a_device_that_does_not_answer_has_not_no_options() {
+        let ground = Ground::new();
+        let (id, qp) = ground.routed();
+        assert!(ground.fabric.break_device(&ground.device));
+        let param = ConnParam { ece: true, ..ConnParam::default() };
+        let refused = id.connect(qp, &param).unwrap_err();
+        assert_eq!(refused.error.errno(), Some(libc::EIO), "{}", refused.error);
+        assert!(matches!(refused.into_object(), NotConnected::Unsent { .. }));
     }
 }

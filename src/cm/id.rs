@@ -388,3 +388,47 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cm::space::Tcp;
+    use crate::cm::state::Bound;
+    use crate::sys::cm::stub::{answer, noting, seen};
+
+    fn id() -> CmId<Tcp, Bound> {
+        CmId::from_core(Core::new(noting(7)))
+    }
+
+    /// The numbers of rdma_cma.h, and values of the kernel's sizes.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn options_reach_c_as_they_are() {
+        let mut id = id();
+        id.set_tos(8).unwrap();
+        id.set_reuse_addr(true).unwrap();
+        id.set_af_only(false).unwrap();
+        id.set_ack_timeout(Timeout::MS_67).unwrap();
+        let one = 1_i32.to_ne_bytes();
+        let on = format!("set_option 0, 1, {one:?}");
+        let off = "set_option 0, 2, [0, 0, 0, 0]";
+        assert_eq!(seen(), ["set_option 0, 0, [8]", &on, off, "set_option 0, 3, [14]"]);
+        answer(libc::EINVAL);
+        let error = id.set_tos(8).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EINVAL));
+        assert!(error.to_string().contains("RDMA_OPTION_ID_TOS in Bound"), "{error}");
+        answer(0);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn a_destruction_that_is_refused_gives_the_id_back() {
+        let id = id();
+        answer(libc::EBUSY);
+        let refused = id.destroy().unwrap_err();
+        assert_eq!(refused.error.errno(), Some(libc::EBUSY));
+        answer(0);
+        refused.into_object().destroy().unwrap();
+        assert_eq!(seen(), ["destroy_id", "destroy_id", "destroy_event_channel"]);
+    }
+}

@@ -182,6 +182,24 @@ mod tests {
 
     use super::super::turn::Turn;
 
+    /// librdmacm may find no device for a request: then its event is given back, with the id whose
+    /// end rejects it.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn a_request_without_a_device_is_given_back() {
+        use crate::cm::space::Tcp;
+        use crate::sys::cm::stub;
+        use crate::sys::types::raw::rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
+        let listening = CmId::<Tcp, Listening, OnChannel>::from_core(Core::new(stub::noting(7)));
+        let mut copied = stub::event(7, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+        copied.request = Some(stub::noting(8));
+        let event = listening.request(Event { copied }).unwrap_err();
+        assert_eq!(stub::seen(), [""; 0], "it is not rejected yet");
+        assert_eq!(event.copied.request.as_ref().map(Id::key), Some(8));
+        drop(event);
+        assert_eq!(stub::seen(), ["destroy_id", "destroy_event_channel"]);
+    }
+
     /// The event comes once; each thread that asks is told, whoever took it.
     #[test]
     fn every_thread_is_told_that_the_device_goes() {

@@ -325,6 +325,16 @@ mod tests {
     use crate::sys::cm::stub;
     use crate::sys::types::raw::rdma_cm_event_type as Type;
 
+    /// Time-outs are rounded up, and cut where C's number ends; and the kernel has a second more.
+    #[test]
+    fn time_outs_as_c_takes_them() {
+        let micros = [0, 1, 1000, 1001, 60_000_000].map(Duration::from_micros);
+        assert_eq!(micros.map(milliseconds), [0, 1, 1, 2, 60_000]);
+        assert_eq!(milliseconds(Duration::MAX), i32::MAX);
+        assert_eq!(patience(Duration::from_secs(2)), Duration::from_secs(3));
+        assert_eq!(patience(Duration::MAX), Duration::MAX);
+    }
+
     /// In the next state an id has a device, which librdmacm does not look for. So one that has
     /// none does not come there.
     #[test]

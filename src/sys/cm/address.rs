@@ -136,11 +136,13 @@ mod tests {
 
     #[test]
     fn addresses_survive_the_way_to_c_and_back() {
-        for text in ["10.77.0.1:7471", "0.0.0.0:0", "[fe80::1%3]:65535", "[::1]:1"] {
-            let address: SocketAddr = text.parse().unwrap();
+        let texts = ["10.77.0.1:7471", "0.0.0.0:0", "[fe80::1%3]:65535", "[::1]:1"];
+        let of_a_flow = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 0x0102_0304, 5);
+        let addresses = texts.map(|text| text.parse().unwrap());
+        for address in addresses.into_iter().chain([of_a_flow.into()]) {
             let c = to_c(address);
             // SAFETY: a whole `sockaddr_storage`.
-            assert_eq!(unsafe { from_c((&raw const c).cast()) }, Some(address), "{text}");
+            assert_eq!(unsafe { from_c((&raw const c).cast()) }, Some(address), "{address}");
         }
     }
 

@@ -165,6 +165,20 @@ mod tests {
         ));
     }
 
+    /// The context of a join is where other events of datagrams have their private data.
+    #[test]
+    fn an_event_that_is_of_no_group_names_none() {
+        let data = *b"it is me";
+        let copied = copied(raw::rdma_port_space::RDMA_PS_UDP, |event| {
+            event.event = raw::rdma_cm_event_type::RDMA_CM_EVENT_ESTABLISHED;
+            // SAFETY: all zeroes is a value of this arm of the union.
+            let ud = unsafe { &mut event.param.ud };
+            (ud.private_data, ud.private_data_len) = ((&raw const data).cast(), 8);
+        });
+        assert_eq!(copied.data, data);
+        assert!(matches!(copied.arm, Arm::Ud { group: 0, .. }));
+    }
+
     #[test]
     fn no_private_data_is_no_pointer_that_is_read() {
         let copied = copied(raw::rdma_port_space::RDMA_PS_TCP, |event| {

@@ -60,6 +60,12 @@ impl Groups {
         Some(self.0.remove(at).address)
     }
 
+    /// For how many there is memory.
+    #[cfg(test)]
+    pub(super) fn room(&self) -> usize {
+        self.0.capacity()
+    }
+
     pub(super) fn last(&self) -> Option<u64> {
         self.0.last().map(|group| group.key)
     }

@@ -383,3 +383,62 @@ impl Drop for Id {
 
 /// The bits of `ibv_qp_attr_mask` in verbs.h.
 const USER_QP_ATTR: u32 = 0x001f_ffff;
+
+#[cfg(test)]
+mod tests {
+    use super::super::stub::{answer, noting, seen};
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn an_id_that_is_not_destroyed_is_given_back() {
+        let id = noting(7);
+        answer(libc::EBUSY);
+        let (id, errno) = id.destroy().err().expect("it was refused");
+        assert_eq!((id.key(), errno), (7, libc::EBUSY));
+        assert_eq!(seen(), ["destroy_id"], "its channel stays");
+        answer(0);
+        assert!(id.destroy().is_ok());
+        assert_eq!(seen(), ["destroy_id", "destroy_event_channel"]);
+        drop(noting(8));
+        assert_eq!(seen(), ["destroy_id", "destroy_event_channel"]);
+    }
+
+    /// librdmacm leaves them by their address.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn groups_are_left_once() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let mut id = noting(7);
+        // SAFETY: what takes C's place needs no device.
+        let join = |id: &mut Id, text| unsafe { id.join(at(text), None) }.unwrap();
+        let (_, failed) = join(&mut id, "239.77.0.1:1");
+        failed.set();
+        assert_eq!(seen(), ["join 239.77.0.1:1"]);
+        // What failed is left before it is tried again.
+        let (first, _) = join(&mut id, "239.77.0.1:2");
+        let (second, _) = join(&mut id, "239.77.0.2:1");
+        assert_eq!(seen(), ["leave 239.77.0.1:1", "join 239.77.0.1:2", "join 239.77.0.2:1"]);
+        answer(libc::EPERM);
+        assert_eq!(id.leave(first), Err(libc::EPERM));
+        answer(0);
+        assert_eq!((id.leave(first), id.leave(second)), (Ok(false), Ok(true)));
+        assert_eq!(seen(), ["leave 239.77.0.1:2", "leave 239.77.0.2:1"]);
+        // Nothing is left of those that the id leaves when it goes.
+        join(&mut id, "239.77.0.3:1");
+        let mut id = ManuallyDrop::new(id);
+        id.close().unwrap();
+        let all = ["join 239.77.0.3:1", "leave 239.77.0.3:1", "destroy_id"];
+        assert_eq!(seen(), [&all[..], &["destroy_event_channel"]].concat());
+        assert_eq!(id.groups.room(), 0);
+    }
+
+    /// If a program made the descriptor blocking, librdmacm would sleep with the lock held.
+    #[test]
+    #[cfg_attr(miri, ignore = "poll(2)")]
+    fn a_channel_is_asked_for_events_that_are_there() {
+        let id = noting(7);
+        assert!(matches!(id.channel().take_event(), Ok(None)));
+        assert_eq!(seen(), [""; 0]);
+    }
+}

@@ -131,3 +131,30 @@ impl Drop for Channel {
 fn status(code: c_int) -> Result<(), c_int> {
     if code == 0 { Ok(()) } else { Err(code) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{Arc, Lock};
+
+    /// Ids move between two channels in both directions at once.
+    #[test]
+    fn two_locks_are_taken_in_one_order() {
+        const TIMES: u32 = if cfg!(miri) { 20 } else { 20_000 };
+        let (tell, told) = mpsc::channel();
+        let locks = Arc::new([Lock::new(), Lock::new()]);
+        for first in [0, 1] {
+            let (tell, locks) = (tell.clone(), locks.clone());
+            thread::spawn(move || {
+                (0..TIMES).for_each(|_| drop(locks[first].with(&locks[1 - first])));
+                tell.send(()).unwrap();
+            });
+        }
+        for _ in 0..2 {
+            told.recv_timeout(Duration::from_secs(60)).expect("each waits for the other's");
+        }
+    }
+}

@@ -4,11 +4,71 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Arm, Channel, Copied, Id, LIBRDMACM, Lock, Seen};
+use super::{Arm, Calls, Channel, Copied, Id, LIBRDMACM, Lock, Seen, from_c};
+use crate::sys::tests::{self, ANSWER, saw};
 use crate::sys::types::*;
 
 /// An id without a device, on a channel without events, that saw this one. It must be forgotten.
 pub(crate) fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
+    id_by(&LIBRDMACM, key, saw)
+}
+
+/// An id of the same kind whose calls are [`seen`], and answered as was said. Dropped, it is freed.
+pub(crate) fn noting(key: u64) -> Id {
+    id_by(&NOTING, key, None)
+}
+
+/// The calls that were noted since this was asked.
+pub(crate) fn seen() -> Vec<String> {
+    tests::seen()
+}
+
+/// From now on calls on ids that note them fail with this errno; 0: they do what they are for.
+pub(crate) fn answer(errno: c_int) {
+    ANSWER.set(errno);
+}
+
+fn noted(call: impl Into<String>) -> c_int {
+    saw(call);
+    ANSWER.get()
+}
+
+/// Calls that take the place of librdmacm's.
+static NOTING: Calls = Calls {
+    destroy_event_channel: |channel| {
+        noted("destroy_event_channel");
+        // SAFETY: `id_by` made the channel and its descriptor, and it is destroyed once.
+        unsafe { libc::close(Box::from_raw(channel).fd) };
+    },
+    get_cm_event: |_| {
+        noted("get_cm_event");
+        Err(libc::EAGAIN)
+    },
+    destroy_id: |id| {
+        let answer = noted("destroy_id");
+        if answer == 0 {
+            // SAFETY: `id_by` made the id, and it is destroyed once.
+            drop(unsafe { Box::from_raw(id) });
+        }
+        answer
+    },
+    set_option: |_, level, option, value, len| {
+        // SAFETY: the option is readable (the call's contract).
+        let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
+        noted(format!("set_option {level}, {option}, {value:?}"))
+    },
+    join_multicast: |_, at, _| {
+        // SAFETY: the address is readable (the call's contract).
+        noted(format!("join {}", unsafe { from_c(at) }.unwrap()))
+    },
+    leave_multicast: |_, at| {
+        // SAFETY: the address is readable (the call's contract).
+        noted(format!("leave {}", unsafe { from_c(at) }.unwrap()))
+    },
+    ..LIBRDMACM
+};
+
+fn id_by(calls: &'static Calls, key: u64, saw: Option<(u32, c_int)>) -> Id {
     let seen = Arc::new(Seen::of(key));
     if let Some((event, status)) = saw {
         seen.see(event, status);
@@ -16,7 +76,7 @@ pub(crate) fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
     // SAFETY: the call has no conditions. What it counts is 0, so the descriptor is never readable.
     let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) };
     let ptr = NonNull::from(Box::leak(Box::new(raw::rdma_event_channel { fd })));
-    let channel = Arc::new(Channel { ptr, calls: &LIBRDMACM, lock: Lock::new() });
+    let channel = Arc::new(Channel { ptr, calls, lock: Lock::new() });
     Id::new(NonNull::from(Box::leak(Box::new(zeroed()))), seen, channel)
 }
 
