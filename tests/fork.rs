@@ -27,16 +27,29 @@ fn a_program_prepares_to_fork() {
 /// Once a device may have been opened, which librdmacm does by itself, it is too late to begin.
 #[test]
 fn a_program_that_prepares_too_late_is_told() {
+    use proverbs::cm::{AddrInfo, EventChannel, Tcp};
     const CHILD: &str = "PROVERBS_FORK_TOO_LATE";
-    if std::env::var_os(CHILD).is_none() {
-        let this = std::env::current_exe().unwrap();
-        let name = "a_program_that_prepares_too_late_is_told";
-        let child = Command::new(this).args(["--exact", name]).env(CHILD, "1").output().unwrap();
-        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    let ways = ["a channel", "an address", "a device"];
+    let Ok(way) = std::env::var(CHILD) else {
+        for way in ways {
+            let this = std::env::current_exe().unwrap();
+            let name = "a_program_that_prepares_too_late_is_told";
+            let child = Command::new(this).args(["--exact", name]).env(CHILD, way).output();
+            let child = child.unwrap();
+            assert!(child.status.success(), "{way}: {}", String::from_utf8_lossy(&child.stdout));
+        }
         return;
-    }
+    };
     let before = fork_status();
-    drop(proverbs::cm::EventChannel::new()); // there may be no rdma_cm
+    // There may be no rdma_cm, and no device.
+    match way.as_str() {
+        "a channel" => drop(EventChannel::new()),
+        "an address" => drop(AddrInfo::<Tcp>::look_up("127.0.0.1", "7471")),
+        _ => match devices().unwrap_or_default().first() {
+            Some(name) => drop(Context::open(name).unwrap()),
+            None => return,
+        },
+    }
     match before {
         ForkStatus::Disabled => assert_eq!(fork_init().unwrap_err().errno(), Some(22)),
         other => assert_eq!(fork_init().unwrap(), other),

@@ -10,7 +10,7 @@ use super::event::{Event, EventKind, PeerParam};
 use super::id::{CmId, Step, Waits, failure};
 use super::space::{PortSpace, Tcp};
 use super::state::{
-    CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Spent, Synchronous,
+    Accepting, CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Spent, Synchronous,
     WaitsInCalls,
 };
 use crate::profile::{DefaultProfile, Profile};
@@ -263,27 +263,45 @@ impl<M: Mode> CmId<Tcp, Established, M> {
             Err(errno) => Err(Refused::new(self, Error::os("rdma_disconnect", errno, ""))),
         }
     }
+}
 
+impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Reports to rdma_cm that a message arrived before the peer's confirmation (`rdma_notify` with
-    /// COMM_EST, an event of the queue pair).
+    /// COMM_EST, an event of the queue pair), which stands for it: the connection is established.
+    /// The id is that of an [`Accepted`](super::Accepted).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_notify`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_notify`: EISCONN if the peer has
+    /// confirmed.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
     /// use proverbs::device::{DeviceEvent, QpEvent};
-    /// # fn example(connection: &mut Connection, event: DeviceEvent) -> Result<(), proverbs::Error> {
+    /// # fn example(accepted: &Accepted, event: DeviceEvent) -> Result<(), proverbs::Error> {
     /// if let DeviceEvent::Qp { event: QpEvent::CommunicationEstablished, .. } = event {
-    ///     connection.id.notify_established()?;
+    ///     accepted.id().notify_established()?; // ESTABLISHED follows, for `advance`
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn notify_established(&mut self) -> Result<(), Error> {
+    pub fn notify_established(&self) -> Result<(), Error>
+    where
+        S: HasAnswered,
+    {
         self.core.id.notify_comm_est().map_err(|errno| Error::os("rdma_notify", errno, "COMM_EST"))
     }
 }
+
+/// States after the request was accepted, in which
+/// [`notify_established`](CmId::notify_established) stands for the peer's confirmation.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` waits for no confirmation",
+    label = "this id is in state `{Self}`",
+    note = "accept a request first: `Accepted::id` (R16.1)"
+)]
+pub trait HasAnswered: HasDevice {}
+impl HasAnswered for Accepting {}
+impl HasAnswered for Established {}
 
 /// States that end with a DISCONNECTED event, for which
 /// [`wait_disconnected`](CmId::wait_disconnected) waits.

@@ -238,7 +238,7 @@ pub use addrinfo::{AddrInfo, PassiveInfo};
 pub use awaited::AsyncEventChannel;
 pub use channel::EventChannel;
 pub use connect::{NotConnected, Pending};
-pub use connection::{Connection, Ended, Ends};
+pub use connection::{Connection, Ended, Ends, HasAnswered};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ece::HeardPeer;
 pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingStep};

@@ -279,6 +279,70 @@ mod tests {
         assert_eq!(wait_readable([fd], 0), Ok(false), "what is gone is not watched");
     }
 
+    /// A descriptor that was opened for reading alone has no flags.
+    #[test]
+    #[cfg_attr(miri, ignore = "fcntl(2)")]
+    fn any_descriptor_can_be_made_not_to_block() {
+        use std::io::Read;
+        let (mut reader, _writer) = std::io::pipe().unwrap();
+        never_block(reader.as_raw_fd()).unwrap();
+        let error = reader.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(never_block(-1), Err(libc::EBADF));
+    }
+
+    const CLOSED: &str = "PROVERBS_CLOSED_INPUT";
+
+    /// What the test below starts: a process may have closed its input, whose number is as good as
+    /// any other; and may have no number left.
+    #[test]
+    #[ignore = "started by descriptors_that_cannot_be_had_are_an_errno"]
+    fn descriptors_of_a_process_without_input() {
+        if std::env::var_os(CLOSED).is_none() {
+            return;
+        }
+        let watched = eventfd().unwrap();
+        // SAFETY: nothing of this process uses its input.
+        unsafe { libc::close(0) };
+        assert_eq!(eventfd().unwrap().as_raw_fd(), 0);
+        assert_eq!(watching(watched.as_raw_fd()).unwrap().as_raw_fd(), 0);
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the limit is a local.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
+        assert_eq!(eventfd().err(), Some(libc::EMFILE));
+        assert_eq!(watching(watched.as_raw_fd()).err(), Some(libc::EMFILE));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no processes")]
+    fn descriptors_that_cannot_be_had_are_an_errno() {
+        let name = "sys::events::tests::descriptors_of_a_process_without_input";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--ignored", "--test-threads=1"])
+            .env(CLOSED, "1")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    }
+
+    /// What names no object that is known is of the device.
+    #[test]
+    fn each_event_is_of_its_kind_of_object() {
+        use raw::ibv_event_type::*;
+        let kind = |event: raw::ibv_event_type| match Affiliation::of(event as u32) {
+            Affiliation::Qp => "qp",
+            Affiliation::Cq => "cq",
+            Affiliation::Srq => "srq",
+            Affiliation::Port => "port",
+            Affiliation::Device => "device",
+        };
+        assert_eq!([IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL].map(kind), ["cq", "qp"]);
+        assert_eq!([IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED].map(kind), ["srq"; 2]);
+        assert_eq!([IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE].map(kind), ["port"; 2]);
+        assert_eq!([IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL].map(kind), ["device"; 2]);
+        assert!(matches!(Affiliation::of(1000), Affiliation::Device));
+    }
+
     /// libibverbs reads a descriptor whose event another thread took meanwhile.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]

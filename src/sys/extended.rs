@@ -174,18 +174,32 @@ pub(super) unsafe fn query_device_ex(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr_ex,
 ) -> c_int {
-    // SAFETY: context and attributes are the verb's. The operation is told how long `attr` is, and
-    // asked for nothing in particular.
+    // SAFETY: context and attributes are the verb's.
+    unsafe {
+        match ask_device(context, attr) {
+            Some(answer) => answer,
+            None => raw::ibv_query_device(context, &raw mut (*attr).orig_attr),
+        }
+    }
+}
+
+/// What the operation answers; `None` if there is none, and all is zero then.
+///
+/// # Safety
+/// As for `query_device_ex`.
+unsafe fn ask_device(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> Option<c_int> {
+    // SAFETY: context and attributes are the verb's (this function's contract). The operation is
+    // told how long `attr` is, and asked for nothing in particular.
     unsafe {
         attr.write(zeroed());
-        if let Some(query) = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX) {
-            let size = size_of::<ibv_device_attr_ex>();
-            match query(context, std::ptr::null(), attr, size) {
-                libc::EOPNOTSUPP | libc::ENOSYS => attr.write(zeroed()),
-                answer => return answer,
+        let query = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX)?;
+        match query(context, std::ptr::null(), attr, size_of::<ibv_device_attr_ex>()) {
+            libc::EOPNOTSUPP | libc::ENOSYS => {
+                attr.write(zeroed());
+                None
             }
+            answer => Some(answer),
         }
-        raw::ibv_query_device(context, &raw mut (*attr).orig_attr)
     }
 }
 
@@ -194,6 +208,63 @@ mod tests {
     use std::ptr;
 
     use super::*;
+    use crate::sys::tests::{ANSWER, answered, context, seen};
+
+    const WORDS: usize = QUERY_PORT / 8;
+
+    /// An older library fills less than there is.
+    unsafe extern "C" fn port(
+        _: *mut ibv_context,
+        port: u8,
+        _: *mut PortAttr,
+        size: usize,
+    ) -> c_int {
+        answered(format!("port {port}, {size} bytes"))
+    }
+
+    #[test]
+    fn what_a_library_does_not_tell_of_a_port_is_zero() {
+        let context = context::<WORDS>(BARE + QUERY_PORT, &[(QUERY_PORT, port as *const ())]);
+        let mut attr = PortAttr::new(ibv_port_attr { lid: 7, ..zeroed() }, 9);
+        // SAFETY: the context has the operation.
+        assert_eq!(unsafe { query_port(context, 2, &mut attr) }, 0);
+        assert_eq!((attr.get().lid, attr.active_speed_ex()), (0, 0));
+        ANSWER.set(libc::EINVAL);
+        // SAFETY: the context has the operation.
+        assert_eq!(unsafe { query_port(context, 3, &mut attr) }, libc::EINVAL);
+        assert_eq!(seen(), ["port 2, 56 bytes", "port 3, 56 bytes"]);
+    }
+
+    unsafe extern "C" fn device(
+        _: *mut ibv_context,
+        input: *const c_void,
+        attr: *mut ibv_device_attr_ex,
+        size: usize,
+    ) -> c_int {
+        // SAFETY: the attributes are the caller's.
+        unsafe { (*attr).max_dm_size = 7 };
+        assert!(input.is_null() && size == size_of::<ibv_device_attr_ex>());
+        answered("device")
+    }
+
+    #[test]
+    fn what_is_not_told_of_a_device_is_zero() {
+        let ask = |size, answer| {
+            ANSWER.set(answer);
+            let context = context::<WORDS>(size, &[(QUERY_DEVICE_EX, device as *const ())]);
+            let mut attr = ibv_device_attr_ex { max_dm_size: 9, ..zeroed() };
+            // SAFETY: the context has the operation, or is too short for it.
+            (unsafe { ask_device(context, &mut attr) }, attr.max_dm_size)
+        };
+        assert_eq!(ask(BARE + QUERY_DEVICE_EX, 0), (Some(0), 7));
+        assert_eq!(ask(BARE + QUERY_DEVICE_EX, libc::EIO), (Some(libc::EIO), 7));
+        assert_eq!(seen(), ["device"; 2]);
+        assert_eq!(ask(BARE, 0), (None, 0));
+        assert_eq!(seen(), [""; 0]);
+        for lacks in [libc::EOPNOTSUPP, libc::ENOSYS] {
+            assert_eq!(ask(BARE + QUERY_DEVICE_EX, lacks), (None, 0));
+        }
+    }
 
     type Operation = extern "C" fn() -> c_int;
 

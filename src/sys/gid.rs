@@ -155,6 +155,7 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::tests::{ANSWER, answered, context, seen};
 
     #[test]
     #[cfg_attr(miri, ignore = "makes files")]
@@ -202,6 +203,62 @@ mod tests {
         write("link_layer", "InfiniBand\n");
         assert_eq!(told(0).unwrap().3, IB);
         fs::remove_dir_all(root).unwrap();
+    }
+
+    fn told(port: u32, index: u32) -> ibv_gid_entry {
+        let gid = ibv_gid { raw: [7; 16] };
+        ibv_gid_entry { gid, gid_index: index, port_num: port, gid_type: ROCE_V2, ndev_ifindex: 3 }
+    }
+
+    unsafe extern "C" fn ex(
+        _: *mut ibv_context,
+        port: u32,
+        index: u32,
+        entry: *mut ibv_gid_entry,
+        flags: u32,
+        size: usize,
+    ) -> c_int {
+        // SAFETY: the entry is the caller's.
+        unsafe { entry.write(told(port, index)) };
+        answered(format!("port {port}, index {index}, {flags}, {size}"))
+    }
+
+    unsafe extern "C" fn table(
+        _: *mut ibv_context,
+        entries: *mut ibv_gid_entry,
+        most: usize,
+        flags: u32,
+        size: usize,
+    ) -> isize {
+        // SAFETY: there is room for as many as the caller says, more than one.
+        unsafe { entries.write(told(1, 5)) };
+        answered(format!("most {most}, {flags}, {size}")) as isize
+    }
+
+    /// The library says an errno by -1, or as it is; and of a table how many entries it has.
+    #[test]
+    fn what_the_library_says_is_told() {
+        STAND_IN.set(Some(Symbols { query_ex: Some(ex), query_table: Some(table) }));
+        let context = context::<1>(0, &[]);
+        let mut entry = zeroed::<ibv_gid_entry>();
+        let mut ask = |answer| {
+            ANSWER.set(answer);
+            // SAFETY: what takes C's place does not use the context. The entry is a local.
+            unsafe { query_gid_ex(context, 2, 9, &mut entry) }
+        };
+        assert_eq!([0, libc::ENODATA, -1].map(&mut ask), [0, libc::ENODATA, libc::EPERM]);
+        assert_eq!((entry.port_num, entry.gid_index, entry.ndev_ifindex), (2, 9, 3));
+        assert_eq!(seen(), ["port 2, index 9, 0, 32"; 3]);
+
+        let ask = |answer| {
+            ANSWER.set(answer);
+            // SAFETY: what takes C's place does not use the context.
+            let found = unsafe { query_gid_table(context, &[(1, 3), (2, 4)]) };
+            found.map(|found| found.iter().map(|entry| entry.gid_index).collect::<Vec<_>>())
+        };
+        assert_eq!((ask(1), ask(0)), (Ok(vec![5]), Ok(vec![])));
+        assert_eq!(ask(-libc::EIO), Err(libc::EIO));
+        assert_eq!(seen(), ["most 7, 0, 32"; 3]);
     }
 
     #[test]

@@ -7,7 +7,9 @@ use proverbs::cm::*;
 use proverbs::{post_send, wr};
 
 use crate::steps::{done, event_of, next_event};
-use crate::support::{LONG, address, end, event_channel, fabric, is_siw, listener, new_id, routed};
+use crate::support::{
+    LONG, address, end, event_channel, fabric, is_iwarp, is_siw, listener, new_id, routed,
+};
 
 #[test]
 fn both_ends_on_one_channel_in_one_thread() {
@@ -78,6 +80,35 @@ fn both_ends_on_one_channel_in_one_thread() {
     assert_eq!(event_of(&channel, other).kind(), EventKind::Disconnected);
     active.drain(there.qp);
     passive.drain(here.qp);
+}
+
+/// The peer's first message may come before its confirmation, and stands for it.
+#[test]
+fn a_message_stands_for_the_confirmation() {
+    if is_iwarp() {
+        return; // R24.5: an answer is the last word
+    }
+    let (here, there) = (event_channel(), event_channel());
+    let (listening, at) = listener::<Tcp>();
+    let id = routed::<Tcp>(at).migrate_to(&there).unwrap();
+    let (qp, mut active) = end(&id, 1);
+    let pending = id.connect(qp, &ConnParam::default()).unwrap();
+    let request = listening.get_request_timeout(LONG).unwrap().migrate_to(&here).unwrap();
+    let (qp, mut passive) = end(&request.id, 1);
+    let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+    let answer = event_of(&there, pending.id().key());
+    assert!(here.try_event().unwrap().is_none(), "the peer has not confirmed");
+    accepted.id().notify_established().unwrap();
+    let event = event_of(&here, accepted.id().key());
+    assert_eq!((event.kind(), event.status()), (EventKind::Established, 0));
+    let b = done(accepted.advance(&event));
+    let error = b.id.notify_established().unwrap_err();
+    assert_eq!((error.verb(), error.errno()), ("rdma_notify", Some(libc::EISCONN)));
+
+    let a = done(pending.advance(&answer)).disconnect().unwrap();
+    assert_eq!(event_of(&here, b.id.key()).kind(), EventKind::Disconnected);
+    passive.drain(b.disconnect().unwrap().qp);
+    active.drain(a.qp);
 }
 
 /// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is

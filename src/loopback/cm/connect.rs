@@ -289,11 +289,13 @@ impl State {
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED));
     }
 
-    /// A message of the peer's came before its confirmation.
+    /// A message of the peer's came before its confirmation. (On iWARP nothing comes of it.)
     pub(super) fn comm_est(&mut self, number: u32) -> Verb {
+        let is_iwarp = self.world.link == Link::Iwarp;
         match self.id(number)?.phase {
             Phase::Accepted => self.confirm(number),
-            Phase::Connected => {}
+            Phase::Connected if is_iwarp => {}
+            Phase::Connected => return Err(libc::EISCONN),
             _ => return Err(libc::EINVAL),
         }
         Ok(())

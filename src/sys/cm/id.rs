@@ -204,7 +204,7 @@ impl Id {
     }
 
     /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.
-    pub(crate) fn notify_comm_est(&mut self) -> Result<(), c_int> {
+    pub(crate) fn notify_comm_est(&self) -> Result<(), c_int> {
         // SAFETY: the id is destroyed by `Drop` alone.
         self.call(|cm, id| unsafe { (cm.notify_comm_est)(id) })
     }
