@@ -157,7 +157,7 @@ mod tests {
     use crate::completion::queue::CompletionQueue;
     use crate::device::context::Context;
     use crate::device::pd::ProtectionDomain;
-    use crate::loopback::Fabric;
+    use crate::loopback::{Fabric, Personality, World};
     use crate::profile::DefaultProfile;
     use crate::qp::Depth;
     use crate::terms::state::Init;
@@ -183,7 +183,11 @@ mod tests {
 
     impl Ground {
         fn new() -> Ground {
-            let fabric = Fabric::new();
+            Ground::with(Personality::Plain)
+        }
+
+        fn with(personality: Personality) -> Ground {
+            let fabric = Fabric::with(World::ipv4().personality(personality));
             let device = fabric.open_device();
             let (pd, cq) = (device.alloc_pd().unwrap(), device.create_cq(64).unwrap());
             let channel = EventChannel::on(&fabric).unwrap();
@@ -254,6 +258,35 @@ mod tests {
         assert!(refused.error.to_string().contains("vendor 0x15b3"), "{}", refused.error);
         assert!(matches!(refused.into_object(), NotConnected::Failed { .. }));
         let Step::Failed(_) = accepted.advance(&ground.event()) else { panic!("rejected") };
+    }
+
+    /// A side that asked for none makes nothing of those that an answer has, and a device without
+    /// options nothing of those that it is asked for.
+    #[test]
+    fn options_that_nobody_takes_change_nothing() {
+        let ground = Ground::with(Personality::Rxe);
+        let (mut id, qp) = ground.routed();
+        id.core.id.set_local_ece(THEIRS).unwrap();
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+        let mut request = ground.listening.request(ground.event()).unwrap();
+        assert_eq!(request.id.remote_ece().unwrap().map(|ece| ece.options), Some(1));
+        request.id.core.id.set_local_ece(THEIRS).unwrap();
+        let qp = ground.qp(&request.id);
+        let param = AcceptParam { ece: true, ..AcceptParam::default() };
+        let accepted = request.accept(qp, &param).unwrap();
+        let _active = done(pending.advance(&ground.event()));
+        done(accepted.advance(&ground.event()));
+
+        // With a device that would take its own.
+        let ground = Ground::new();
+        let (id, qp) = ground.routed();
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+        let mut request = ground.listening.request(ground.event()).unwrap();
+        request.id.core.id.set_local_ece(THEIRS).unwrap();
+        let qp = ground.qp(&request.id);
+        let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+        let _active = done(pending.advance(&ground.event()));
+        done(accepted.advance(&ground.event()));
     }
 
     /// A device without options is asked to connect without; one that does not answer is not.

@@ -422,6 +422,15 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn a_port_is_that_of_the_device() {
+        use crate::cm::state::BoundToDevice;
+        let mut id = id().to::<BoundToDevice>();
+        id.core.device = Some(("mlx5_0".into(), 2));
+        assert_eq!((id.device(), id.port()), (Some("mlx5_0"), 2));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn a_destruction_that_is_refused_gives_the_id_back() {
         let id = id();
         answer(libc::EBUSY);

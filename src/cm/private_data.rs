@@ -124,6 +124,7 @@ mod tests {
         assert_eq!(ConnectData::new(&[7; 56]).unwrap().len(), 56);
         let error = ConnectData::new(&[7; 57]).unwrap_err();
         assert_eq!(error.to_string(), "private data 57 exceeds 56");
+        assert_eq!((error.min, error.max), (0, 56));
         assert_eq!(&*AcceptData::of(&[1; 196]), &[1; 196]);
         assert!(RejectData::none().is_empty());
         assert!(RejectData::new(&[0; 149]).is_err());

@@ -289,6 +289,10 @@ mod tests {
         let error = reader.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
         assert_eq!(never_block(-1), Err(libc::EBADF));
+        // This one has flags, and nothing that can be read.
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open("/");
+        assert_eq!(never_block(path.unwrap().as_raw_fd()), Err(libc::EBADF));
     }
 
     const CLOSED: &str = "PROVERBS_CLOSED_INPUT";
@@ -323,6 +327,21 @@ mod tests {
             .output()
             .unwrap();
         assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    }
+
+    /// An object is named by what its user gave it, or by its number.
+    #[test]
+    fn an_event_names_its_object() {
+        let context = ptr::without_provenance_mut(9);
+        let mut qp = ibv_qp { qp_num: 17, qp_context: context, ..zeroed() };
+        let mut cq = ibv_cq { cq_context: context, ..zeroed() };
+        let mut srq = ibv_srq { srq_context: context, ..zeroed() };
+        // SAFETY: a queue pair.
+        assert_eq!(unsafe { Affiliation::Qp.name((&raw mut qp).cast()) }, 17);
+        // SAFETY: a completion queue.
+        assert_eq!(unsafe { Affiliation::Cq.name((&raw mut cq).cast()) }, 9);
+        // SAFETY: a shared receive queue.
+        assert_eq!(unsafe { Affiliation::Srq.name((&raw mut srq).cast()) }, 9);
     }
 
     /// What names no object that is known is of the device.

@@ -261,6 +261,29 @@ mod tests {
         assert_eq!(seen(), ["most 7, 0, 32"; 3]);
     }
 
+    /// Without the functions, the files of the device are read.
+    #[test]
+    #[cfg_attr(miri, ignore = "makes files")]
+    fn an_older_library_is_not_asked() {
+        let root = std::env::temp_dir().join(format!("proverbs-gid-{}", std::process::id()));
+        fs::create_dir_all(root.join("ports/1/gids")).unwrap();
+        fs::write(root.join("ports/1/gids/0"), "fe80::1\n").unwrap();
+        STAND_IN.set(Some(Symbols::default()));
+        let context = context::<1>(0, &[]);
+        // SAFETY: the context and its device are this test's.
+        let path = unsafe { &mut (*(*context).device).ibdev_path };
+        for (to, from) in path.iter_mut().zip(root.to_str().unwrap().bytes()) {
+            *to = from as _;
+        }
+        let mut entry = zeroed::<ibv_gid_entry>();
+        // SAFETY: the context has a device, and the entry is a local.
+        let answers = [0, 7].map(|index| unsafe { query_gid_ex(context, 1, index, &mut entry) });
+        assert_eq!((answers, entry.port_num), ([0, libc::EINVAL], 1));
+        // SAFETY: the context has a device.
+        assert_eq!(unsafe { query_gid_table(context, &[(1, 1)]) }.unwrap().len(), 1);
+        fs::remove_dir_all(root).unwrap();
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "closes a descriptor that is none")]
     fn answers_of_older_libraries_are_in_errno() {

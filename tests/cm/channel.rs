@@ -153,6 +153,7 @@ fn an_id_migrates_with_its_events() {
     let (first, second) = (event_channel(), event_channel());
     let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
     let id = id.migrate_to(&second).unwrap();
+    let id = id.migrate_to(&second).unwrap(); // where it is
     let event = event_of(&second, id.key());
     let id = done(id.advance(&event)).into_synchronous().unwrap();
     let id = id.resolve_route(LONG).unwrap();

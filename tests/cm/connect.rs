@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use proverbs::bounded::{ReadDepth, RetryCount};
 use proverbs::cm::*;
 use proverbs::{post_send, wr};
 
@@ -99,6 +100,9 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
         if !is_siw() {
             assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (1, 1));
         }
+        if !is_iwarp() {
+            assert_eq!(attr.retry_cnt, Some(RetryCount::SIX));
+        }
         let mut ended = connection.disconnect().unwrap();
         ended.id.wait_disconnected(LONG).unwrap();
         end.drain(ended.qp);
@@ -106,8 +110,8 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
     let id = routed::<Tcp>(at);
     let (qp, mut end) = end(&id, 1);
     let param = ConnParam {
-        retry_count: proverbs::bounded::RetryCount::MAX,
-        initiator_depth: proverbs::bounded::ReadDepth::new(3).unwrap(),
+        retry_count: RetryCount::MAX,
+        initiator_depth: ReadDepth::new(3).unwrap(),
         ..Default::default()
     };
     let mut connection = id.connect(qp, &param, LONG).unwrap();

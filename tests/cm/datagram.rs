@@ -8,13 +8,15 @@ use proverbs::completion::UdReceived;
 use proverbs::qp::QpCreateFlags;
 use proverbs::state::Rts;
 use proverbs::transport::Ud;
-use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, wr};
+use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, profile, wr};
 
 use crate::support::{
     BUFS, End, LONG, address, event_channel, fabric, gid_index, listener, new_id, routed,
 };
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
+
+profile! { Numbered { entry: Buf<u32> } }
 
 fn end<S: HasDevice>(id: &CmId<Udp, S>) -> (QueuePair<Ud, Rts, DefaultProfile>, End) {
     let pd = id.pd().unwrap();
@@ -80,6 +82,7 @@ fn endpoints_of_datagrams() {
     let (listening, at) = listener::<Udp>();
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
+        assert_eq!(&request.private_data[..4], b"who?");
         let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
         let pool = ep.reg_msgs::<()>(2, 256).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
@@ -89,16 +92,17 @@ fn endpoints_of_datagrams() {
             _ => panic!("no datagram"),
         }
     });
-    let ep = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
-    let pool = ep.reg_msgs::<()>(2, 256).unwrap();
-    let (mut ep, peer) = ep.connect(&LookupData::none(), LONG).unwrap();
+    let ep = routed::<Udp>(at).create_ep::<Numbered>(None, DEPTH).unwrap();
+    let pool = ep.reg_msgs::<u32>(2, 256).unwrap();
+    let (mut ep, peer) = ep.connect(&LookupData::of(b"who?"), LONG).unwrap();
     assert!(ep.private_data.starts_with(b"an endpoint"));
     let ah = ep.pd().create_ah(peer.vector).unwrap();
     let address_handle = ep.qp.add_address_handle(ah).unwrap();
     let mut message = pool.take().unwrap();
     message.copy_from(b"to an endpoint").unwrap();
-    ep.post_ud_send((), message, address_handle, peer.qpn).unwrap();
-    assert!(matches!(ep.get_send_comp().unwrap(), Outcome::Sent(_)));
+    ep.post_ud_send(7, message, address_handle, peer.qpn).unwrap();
+    let Outcome::Sent(sent) = ep.get_send_comp().unwrap() else { panic!("not sent") };
+    assert_eq!(sent.entry.map(|buf| *buf.context()), Some(7));
     server.join().unwrap();
 }
 

@@ -66,6 +66,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
             ..Default::default()
         };
         let mut ep = ep.accept(&param, LONG).unwrap();
+        assert!(ep.private_data.starts_with(b"hello") && ep.peer.is_some());
         tell.send(()).unwrap();
 
         let (opcode, len, buf) = entry(ep.get_recv_comp().unwrap());
@@ -99,7 +100,8 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     };
     let ep = info.unwrap()[0].create_ep::<Vectored>(None, DEPTH, LONG).unwrap();
     let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
-    let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
+    let private_data = PrivateData::of(b"hello");
+    let mut ep = ep.connect(&ConnParam { private_data, ..Default::default() }, LONG).unwrap();
     ep.post_recv(Task::Numbered(77), pool.take().unwrap()).unwrap(); // nobody sends
     let remote = proverbs::RemoteSlice::<proverbs::memory::RemoteRead>::from_bytes(
         &ep.private_data[..24].try_into().unwrap(),
@@ -228,9 +230,11 @@ fn endpoints_connect_by_events() {
     client.drain(|_| panic!("nothing is posted")).unwrap();
     let mut client = client.into_synchronous().unwrap();
     client.id.wait_disconnected(LONG).unwrap();
-    let EpParts { qp, mut recv, .. } = client.into_parts();
+    let EpParts { qp, send, mut recv, .. } = client.into_parts();
+    // One more than the depth, for what shows that a queue is drained.
+    assert!(send.0.capacity() > DEPTH.send && recv.0.capacity() > DEPTH.recv);
     assert_eq!(recv.0.poll().unwrap().count(), 0);
-    drop((qp, recv));
+    drop((qp, send, recv));
     let EpParts { recv: (_cq, mut channel), .. } = server.into_parts();
     let left = channel.try_event().unwrap();
     assert!(left.is_none(), "the event of a message that was taken wakes nobody");

@@ -81,6 +81,10 @@ fn a_connection_makes_nothing_of_other_events() {
     };
     drop(d);
     let event = fabric::next(&others, EventKind::Disconnected);
+    a.id.write_cm_event(0, 2).unwrap();
+    let Step::Waiting(c) = c.advance(&fabric::next(&channel, EventKind::User)) else {
+        panic!("an event of another connection");
+    };
     let Step::Done(_) = c.advance(&event) else { panic!("its end") };
 
     assert!(fabric.remove_device(&one));
@@ -93,6 +97,28 @@ fn a_connection_makes_nothing_of_other_events() {
     let event = fabric::next(&channel, EventKind::Disconnected);
     let Step::Done(ended) = b.advance(&event) else { panic!("the peer left") };
     here.drain(ended.qp);
+}
+
+/// A device that goes is told of, also behind an end that nobody looked at yet.
+#[test]
+fn a_device_that_goes_is_told_of_behind_the_end() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let (channel, [(a, _there), (b, _here)]) = fabric::connected(&fabric, &one, &two);
+    let (others, [(c, _there), (d, _here)]) = fabric::connected(&fabric, &one, &two);
+    let _a = a.disconnect().unwrap();
+    assert_eq!(fabric::next(&channel, EventKind::Disconnected).id(), b.id.key());
+    let d = d.disconnect().unwrap();
+    drop(c);
+    assert_eq!(fabric::next(&others, EventKind::Disconnected).id(), d.id.key());
+    drop(fabric::next(&others, EventKind::TimewaitExit));
+    assert!(fabric.remove_device(&two));
+    let Step::Failed(_) = b.advance(&fabric::next(&channel, EventKind::DeviceRemoval)) else {
+        panic!("its device is gone");
+    };
+    let Step::Failed(_) = d.id.advance(&fabric::next(&others, EventKind::DeviceRemoval)) else {
+        panic!("its device is gone");
+    };
 }
 
 /// Whoever waits on the channel, on whatever thread, is woken by what the program writes.

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proverbs::bounded::{MinRnrTimer, ReadDepth, ResponderDepth};
+use proverbs::bounded::{MinRnrTimer, ReadDepth, ResponderDepth, Timeout};
 use proverbs::cm::*;
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::state::Init;
@@ -266,6 +266,29 @@ fn a_port_is_taken_once() {
     let _both = ["[::]:2", "0.0.0.0:2"].map(listen_on_any);
 }
 
+/// A peer that is not this crate may answer with more than it was asked for.
+#[test]
+fn an_answer_with_more_than_was_asked_for_gives_no_more() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let ((pending, _active), mut request, _listening) = asked(&fabric, &channel, &one, &two);
+    let most = PeerParam { initiator_depth: 9, responder_resources: 9, ..PeerParam::default() };
+    request.peer = Some(most);
+    let (qp, _passive) = end(&request.id, 1);
+    let param = AcceptParam {
+        initiator_depth: ReadDepth::new(5).unwrap(),
+        responder_resources: ResponderDepth::new(6).unwrap(),
+        ..AcceptParam::default()
+    };
+    let accepted = request.accept(qp, &param).unwrap();
+    let there = done(pending.advance(&next(&channel, EventKind::ConnectResponse)));
+    assert_eq!((there.peer.initiator_depth, there.peer.responder_resources), (6, 5));
+    let there = there.qp.query().unwrap();
+    assert_eq!((there.max_rd_atomic, there.max_dest_rd_atomic), (1, 1));
+    done(accepted.advance(&next(&channel, EventKind::Established)));
+}
+
 /// Two connections at once on one channel: each step makes nothing of what the other one is told,
 /// and each listening id gives back the other's request.
 #[test]
@@ -304,6 +327,43 @@ fn a_step_makes_nothing_of_the_events_of_others() {
     let events = [(); 2].map(|()| next(&channel, EventKind::Established));
     let Step::Waiting(c) = c.advance(&events[1]) else { panic!("another one is confirmed") };
     let _both = (done(c.advance(&events[0])), done(d.advance(&events[1])));
+}
+
+/// Of lookups, too; and a service whose device goes is given back with what it was asked.
+#[test]
+fn a_lookup_makes_nothing_of_the_answers_of_others() {
+    let fabric = Fabric::new();
+    let (one, two) = (fabric.open_device(), fabric.open_device());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let at = |device| of(&fabric, device);
+    let listening = channel.create_id::<Udp>().unwrap().bind_addr(at(&two)).unwrap();
+    let listening = listening.listen(8).unwrap();
+    let there = listening.local_addr().unwrap();
+    let [a, b] = [b"a", b"b"].map(|name| {
+        let id = channel.create_id::<Udp>().unwrap().bind_addr(at(&one)).unwrap();
+        let id = id.resolve_addr(there, LONG).unwrap();
+        let id = done(id.advance(&next(&channel, EventKind::AddrResolved)));
+        let id = done(
+            id.resolve_route(LONG).unwrap().advance(&next(&channel, EventKind::RouteResolved)),
+        );
+        (id, name)
+    });
+    let [a, b] = [a, b].map(|(id, name)| id.connect(&LookupData::of(name)).unwrap());
+    let requests = [(); 2].map(|()| {
+        let request = listening.request(next(&channel, EventKind::ConnectRequest)).unwrap();
+        request.create_ep::<DefaultProfile>(None, Depth { send: 1, recv: 1 }).unwrap()
+    });
+    let [first, second] = requests;
+    let number = first.qp.qp_num();
+    let _first = first.accept(&ReplyData::none()).unwrap();
+    let answer = next(&channel, EventKind::Established);
+    let Step::Waiting(_b) = b.advance(&answer) else { panic!("the answer to another id") };
+    assert_eq!(done(a.advance(&answer)).peer.qpn.get(), number);
+
+    assert!(fabric.remove_device(&two));
+    let refused = second.accept(&ReplyData::none()).unwrap_err();
+    assert_eq!(refused.error.errno(), Some(libc::ENXIO));
+    assert!(refused.into_object().private_data.starts_with(b"b\0"));
 }
 
 /// What the pair of a test has room for is what its documentation says.
@@ -351,6 +411,7 @@ fn either_side_has_the_least_of_what_both_want() {
             initiator_depth: depth(initiator_depth),
             responder_resources: serves(responder_resources),
             min_rnr_timer: timer(13),
+            ack_timeout: Timeout::exponent(16),
             ..ConnParam::default()
         };
         let answers = |initiator_depth, responder_resources| AcceptParam {
@@ -375,13 +436,30 @@ fn either_side_has_the_least_of_what_both_want() {
             (there, done(accepted.advance(&next(&channel, EventKind::Established))))
         };
         assert_eq!((depths(there.peer), depths(here.peer)), ((2, 1), (1, 2)));
+        assert!(!there.peer.srq && !here.peer.srq, "each has a receive queue of its own");
         let (there, here) = (there.qp.query().unwrap(), here.qp.query().unwrap());
         assert_eq!((there.max_rd_atomic, there.max_dest_rd_atomic), (2, 1));
         assert_eq!((here.max_rd_atomic, here.max_dest_rd_atomic), (1, 2));
         if world != World::iwarp() {
             let timers = [there, here].map(|attr| attr.min_rnr_timer.unwrap());
             assert_eq!(timers, [timer(13), timer(20)]);
+            assert_ne!(there.timeout, here.timeout);
+            assert_eq!(there.timeout, Timeout::exponent(16));
         }
+
+        // An answer of a side that serves no reads.
+        let ((pending, mut active), request, _listening) =
+            asked_with(&fabric, &channel, both, &asks(1, 1), |_| {});
+        let (qp, _passive) = end(&request.id, 2);
+        let accepted = request.accept(qp, &answers(1, 0)).unwrap();
+        if world == World::iwarp() {
+            done(accepted.advance(&next(&channel, EventKind::Established)));
+        }
+        let answer = channel.try_event().unwrap().unwrap();
+        let Step::Failed(refused) = pending.advance(&answer) else { panic!("it serves none") };
+        assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }), "{}", refused.error);
+        let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("asked") };
+        active.drain(qp);
     }
 }
 

@@ -179,6 +179,18 @@ mod tests {
         assert!(matches!(copied.arm, Arm::Ud { group: 0, .. }));
     }
 
+    /// iWARP does not pad.
+    #[test]
+    fn private_data_may_be_one_byte() {
+        let data = [7];
+        let copied = copied(raw::rdma_port_space::RDMA_PS_TCP, |event| {
+            // SAFETY: all zeroes is a value of this arm of the union.
+            let conn = unsafe { &mut event.param.conn };
+            (conn.private_data, conn.private_data_len) = ((&raw const data).cast(), 1);
+        });
+        assert_eq!(copied.data, data);
+    }
+
     #[test]
     fn no_private_data_is_no_pointer_that_is_read() {
         let copied = copied(raw::rdma_port_space::RDMA_PS_TCP, |event| {
@@ -211,7 +223,7 @@ mod tests {
             // SAFETY: all zeroes is a value of this arm of the union.
             let ud = unsafe { &mut event.param.ud };
             // Here librdmacm puts the context of the join where private data would be.
-            (ud.private_data, ud.private_data_len) = (ptr::without_provenance(9), 0);
+            (ud.private_data, ud.private_data_len) = (ptr::without_provenance(9), 8);
             (ud.qp_num, ud.qkey) = (0xff_ffff, 0x0123_4567);
         });
         assert!(copied.data.is_empty());

@@ -386,7 +386,7 @@ const USER_QP_ATTR: u32 = 0x001f_ffff;
 
 #[cfg(test)]
 mod tests {
-    use super::super::stub::{answer, noting, seen};
+    use super::super::stub::{self, answer, noting, seen};
     use super::*;
 
     #[test]
@@ -398,10 +398,20 @@ mod tests {
         assert_eq!((id.key(), errno), (7, libc::EBUSY));
         assert_eq!(seen(), ["destroy_id"], "its channel stays");
         answer(0);
+        let (channel, context) = (Arc::downgrade(id.channel()), Arc::downgrade(&id.seen));
         assert!(id.destroy().is_ok());
         assert_eq!(seen(), ["destroy_id", "destroy_event_channel"]);
+        assert_eq!((channel.strong_count(), context.strong_count()), (0, 0));
         drop(noting(8));
         assert_eq!(seen(), ["destroy_id", "destroy_event_channel"]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn an_id_stays_with_its_provider() {
+        let (mut id, other) = (noting(7), stub::id(8, None));
+        assert_eq!(id.migrate(other.channel().clone()), Err(libc::EINVAL));
+        std::mem::forget(other);
     }
 
     /// librdmacm leaves them by their address.
