@@ -265,6 +265,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "poll(2)")]
     fn readiness_is_seen_from_outside() {
         use std::io::{Read, Write};
+        assert_eq!(watching(-1).err(), Some(libc::EBADF));
         let (mut watched, mut peer) = UnixStream::pair().unwrap();
         let watching = watching(watched.as_raw_fd()).unwrap();
         let fd = watching.as_raw_fd();

@@ -8,7 +8,7 @@ use proverbs::bounded::ResponderDepth;
 use proverbs::cm::*;
 use proverbs::state::Reset;
 use proverbs::transport::Rc;
-use proverbs::{Buf, ErrorKind, Refused};
+use proverbs::{Buf, Context, ErrorKind, Refused};
 
 use crate::support::{End, LONG, address, end, is_iwarp, is_siw, listener, new_id, routed};
 
@@ -152,18 +152,30 @@ fn a_queue_pair_of_another_device_is_refused() {
     let depth = proverbs::Depth { send: 1, recv: 1 };
     let error = id.create_qp::<proverbs::DefaultProfile>(&pd, &cq, &cq, depth).unwrap_err();
     assert!(error.to_string().contains("while the id is on"), "{error}");
+    // Nor of another one of this machine's.
+    for name in proverbs::device::devices().unwrap_or_default() {
+        let Some(other) = Context::open(&name).ok().filter(|_| id.device() != Some(&*name)) else {
+            continue;
+        };
+        let (pd, cq) = (other.alloc_pd().unwrap(), other.create_cq::<Buf>(16).unwrap());
+        let error = id.create_qp::<proverbs::DefaultProfile>(&pd, &cq, &cq, depth).unwrap_err();
+        assert!(error.to_string().contains("while the id is on"), "{error}");
+    }
     let qp = pd.create_qp::<Rc, proverbs::DefaultProfile>(&cq, &cq, depth).unwrap();
     let refused = id.init_qp(&pd, qp).unwrap_err();
     assert!(refused.error.to_string().contains("while the id is on"), "{refused}");
 
     // Nor does a queue pair come to a domain that is not its own.
-    let (own, device) = (id.pd().unwrap(), id.context().unwrap());
+    drop(id.pd().unwrap()); // unless others use the device, it is closed, and opened again
+    let own = id.pd().unwrap();
+    let own_too = id.pd().unwrap();
+    let device = id.context().unwrap();
     let cq = device.create_cq::<Buf>(16).unwrap();
     let qp = own.create_qp::<Rc, proverbs::DefaultProfile>(&cq, &cq, depth).unwrap();
     let refused = id.init_qp(&device.alloc_pd().unwrap(), qp).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }), "{refused}");
     // All that ask for the id's domain have the same.
-    id.init_qp(&id.pd().unwrap(), refused.into_object()).unwrap();
+    id.init_qp(&own_too, refused.into_object()).unwrap();
 }
 
 /// Depths that the device has not: the call is refused and everything is as it was.

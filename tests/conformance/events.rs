@@ -1,5 +1,6 @@
 //! Completion channels: sleeping until something is there, and never past it.
 
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use proverbs::completion::{AnyCompletionQueue, Direction, Notify};
@@ -31,6 +32,22 @@ fn waiting() -> Waiting {
 
 fn first_byte<'cq>(completions: impl Iterator<Item = Completion<'cq, Buf>>) -> Vec<u8> {
     completions.map(|completion| completion.into_entry().unwrap()[0]).collect()
+}
+
+/// Whether a descriptor never blocks: an event that poll(2) reported may be gone when it is read.
+fn never_blocks(fd: &impl AsRawFd) -> bool {
+    let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
+    let info = std::fs::read_to_string(path).unwrap();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+    i32::from_str_radix(flags.trim(), 8).unwrap() & libc::O_NONBLOCK != 0
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "reads /proc")]
+fn descriptors_of_events_never_block() {
+    let Waiting { p, channel, .. } = waiting();
+    assert!(never_blocks(&channel));
+    assert!(never_blocks(&p.dev.ctx.events().unwrap()));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::from_c;
 use crate::sys::types::*;
 
 /// A result: the local and the peer's address, as far as there are any.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
@@ -27,9 +28,7 @@ pub(crate) fn getaddrinfo(
     ps: u32,
     passive: bool,
 ) -> Result<Vec<Found>, NotFound> {
-    let mut hints = zeroed::<raw::rdma_addrinfo>();
-    hints.ai_flags = if passive { raw::RAI_PASSIVE as c_int } else { 0 };
-    hints.ai_port_space = ps as c_int;
+    let hints = hints(ps, passive);
     let or_null = |name: Option<&CStr>| name.map_or(ptr::null(), CStr::as_ptr);
     let mut list = ptr::null_mut();
     crate::sys::device::note_opened();
@@ -44,13 +43,32 @@ pub(crate) fn getaddrinfo(
             return Err(NotFound::Words(words.to_string_lossy().into_owned()));
         }
     }
+    // SAFETY: the list is freed below. librdmacm gives as many bytes as each address needs.
+    let found = unsafe { each(list) };
+    // SAFETY: the list of the call above, freed once.
+    unsafe { raw::rdma_freeaddrinfo(list) };
+    Ok(found)
+}
+
+fn hints(ps: u32, passive: bool) -> raw::rdma_addrinfo {
+    let mut hints = zeroed::<raw::rdma_addrinfo>();
+    hints.ai_flags = if passive { raw::RAI_PASSIVE as c_int } else { 0 };
+    hints.ai_port_space = ps as c_int;
+    hints
+}
+
+/// The addresses of each element of a list.
+///
+/// # Safety
+/// `at` is the first element, or null. Each is live, and its addresses are readable if they have a
+/// length.
+unsafe fn each(mut at: *const raw::rdma_addrinfo) -> Vec<Found> {
     let mut found = Vec::new();
-    let mut at = list.cast_const();
     while !at.is_null() {
-        // SAFETY: an element of the list, which is freed below.
+        // SAFETY: an element of the list (this function's contract).
         let info = unsafe { &*at };
         let address = |at: *mut libc::sockaddr, len: u32| {
-            // SAFETY: librdmacm gives as many bytes as the family needs, or none.
+            // SAFETY: as many bytes as the family needs, or none (this function's contract).
             (!at.is_null() && len > 0).then(|| unsafe { from_c(at) }).flatten()
         };
         found.push(Found {
@@ -59,7 +77,41 @@ pub(crate) fn getaddrinfo(
         });
         at = info.ai_next;
     }
-    // SAFETY: the list of the call above, freed once.
-    unsafe { raw::rdma_freeaddrinfo(list) };
-    Ok(found)
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::to_c;
+    use super::*;
+
+    #[test]
+    fn each_element_of_a_list_is_found() {
+        let addresses = ["10.0.0.1:1", "[fe80::1%3]:2", "10.0.0.2:3"].map(|text| text.parse());
+        let [one, two, three] = addresses.map(Result::unwrap);
+        let mut c = [one, two, three].map(to_c);
+        let [one_c, two_c, three_c] = c.each_mut().map(|c| (&raw mut *c).cast());
+        let mut last = zeroed::<raw::rdma_addrinfo>();
+        (last.ai_src_addr, last.ai_src_len) = (three_c, 16);
+        let mut first = zeroed::<raw::rdma_addrinfo>();
+        (first.ai_src_addr, first.ai_src_len) = (one_c, 16);
+        (first.ai_dst_addr, first.ai_dst_len) = (two_c, 28);
+        first.ai_next = &raw mut last;
+        // SAFETY: both elements and their addresses are locals.
+        let found = unsafe { each(&raw const first) };
+        let first = Found { local: Some(one), peer: Some(two) };
+        assert_eq!(found, [first, Found { local: Some(three), peer: None }]);
+        // SAFETY: no list.
+        assert_eq!(unsafe { each(ptr::null()) }, []);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_of_a_port_space_and_a_side() {
+        let asked = |ps, passive| {
+            let hints = hints(ps, passive);
+            (hints.ai_port_space as u32, hints.ai_flags as u32)
+        };
+        let (tcp, udp) = (raw::rdma_port_space::RDMA_PS_TCP, raw::rdma_port_space::RDMA_PS_UDP);
+        assert_eq!((asked(tcp, false), asked(udp, true)), ((tcp, 0), (udp, raw::RAI_PASSIVE)));
+    }
 }

@@ -31,6 +31,12 @@ impl Lock {
         lock(&self.0)
     }
 
+    #[cfg(test)]
+    #[allow(dead_code)] // the model has no use for it
+    pub fn is_free(&self) -> bool {
+        self.0.try_lock().is_ok()
+    }
+
     /// This lock and another one.
     pub fn with<'a>(&'a self, other: &'a Lock) -> [MutexGuard<'a, ()>; 2] {
         let is_first = std::ptr::from_ref(self) < std::ptr::from_ref(other);
