@@ -1,6 +1,7 @@
 //! Names to endpoints: `rdma_getaddrinfo` and `rdma_create_ep`.
 
 use std::ffi::CString;
+use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -95,6 +96,14 @@ fn look_up(
     }
 }
 
+fn at_least_one<T>(all: Vec<T>, asked: fmt::Arguments<'_>) -> Result<Vec<T>, Error> {
+    if all.is_empty() {
+        let asked = format!("{asked} has no IP address");
+        return Err(Error::new(VERB, ErrorKind::NotFound(asked)));
+    }
+    Ok(all)
+}
+
 impl<PS: PortSpace> AddrInfo<PS> {
     pub(super) fn of(local: Option<SocketAddr>, peer: SocketAddr, provider: Provider) -> Self {
         AddrInfo { local, peer, provider, _space: PhantomData }
@@ -113,11 +122,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
         let all: Vec<_> = found
             .filter_map(|Found { local, peer }| Some(AddrInfo::of(local, peer?, Provider::System)))
             .collect();
-        if all.is_empty() {
-            let asked = format!("{node}:{service} has no IP address");
-            return Err(Error::new(VERB, ErrorKind::NotFound(asked)));
-        }
-        Ok(all)
+        at_least_one(all, format_args!("{node}:{service}"))
     }
 
     /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`).
@@ -163,11 +168,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
             .into_iter()
             .filter_map(|found| Some(PassiveInfo::of(found.local?, Provider::System)))
             .collect();
-        if all.is_empty() {
-            let asked = format!("{}:{service} has no IP address", node.unwrap_or("*"));
-            return Err(Error::new(VERB, ErrorKind::NotFound(asked)));
-        }
-        Ok(all)
+        at_least_one(all, format_args!("{}:{service}", node.unwrap_or("*")))
     }
 
     /// Makes an id that is bound to the address (`rdma_create_ep`). Its
@@ -186,5 +187,19 @@ impl<PS: PortSpace> PassiveInfo<PS> {
     /// As for [`bind`](Self::bind) and [`CmId::listen`].
     pub fn listen(&self, backlog: u32) -> Result<CmId<PS, Listening>, Error> {
         Ok(self.bind()?.listen(backlog)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The resolver may know a name that has other addresses only.
+    #[test]
+    fn a_name_without_addresses_is_not_found() {
+        assert_eq!(at_least_one(vec![1, 2], format_args!("node:1")).unwrap(), [1, 2]);
+        let error = at_least_one(Vec::<u8>::new(), format_args!("node:1")).unwrap_err();
+        let expected = ErrorKind::NotFound("node:1 has no IP address".into());
+        assert_eq!(*error.kind(), expected);
     }
 }

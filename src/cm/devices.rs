@@ -102,3 +102,50 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Err(Error::os("rdma_create_qp", libc::EINVAL, asked))
     }
 }
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::cm::id::Core;
+    use crate::cm::space::Tcp;
+    use crate::cm::state::BoundToDevice;
+    use crate::loopback::Fabric;
+    use crate::sys::cm::stub;
+
+    /// An id of a provider that shares no contexts.
+    fn id(device: &str) -> CmId<Tcp, BoundToDevice> {
+        let mut core = Core::new(stub::noting(7));
+        core.device = Some((device.into(), 1));
+        CmId::from_core(core)
+    }
+
+    /// A device for tests is none of an id of librdmacm, whatever its name.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn a_name_alone_makes_no_device_the_ids() {
+        let device = Fabric::new().open_device();
+        let pd = device.alloc_pd().unwrap();
+        let error = id(&device.name()).check_device(&pd).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EINVAL));
+    }
+
+    /// What is open is known until it is closed.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn a_device_is_known_as_long_as_it_is_open() {
+        let (id, mut open) = (id("any"), Vec::new());
+        let fabrics = [(); 3].map(|()| Fabric::new());
+        let mut found = |fabric: &Fabric| {
+            let shared = fabric.open_device().handle;
+            let (context, at) = id.open(Some(shared), &mut open).unwrap();
+            (context, at, open.len())
+        };
+        let (first, at, count) = found(&fabrics[0]);
+        assert_eq!((at, count, Arc::strong_count(&first.handle)), (0, 1, 1));
+        let (_second, at, count) = found(&fabrics[1]);
+        assert_eq!((at, count), (1, 2), "the first one is open");
+        drop(first);
+        let (_third, at, count) = found(&fabrics[2]);
+        assert_eq!((at, count), (1, 2), "the first one is closed");
+    }
+}

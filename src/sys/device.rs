@@ -100,7 +100,7 @@ fn with_list<R>(f: impl FnOnce(&[*mut ibv_device], &mut bool) -> R) -> Result<R,
         return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
     }
     // SAFETY: the verb returned an array of `count` devices.
-    let devices = unsafe { std::slice::from_raw_parts(list, count.max(0) as usize) };
+    let devices = unsafe { std::slice::from_raw_parts(list, usize::try_from(count).unwrap_or(0)) };
     let result = f(devices, &mut opened);
     // SAFETY: freed once. Opened devices hold references of their own.
     unsafe { raw::ibv_free_device_list(list) };

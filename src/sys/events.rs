@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::ptr::NonNull;
 
 use super::control::{Control, Created, created, errno, status};
 use super::types::*;
@@ -38,12 +39,21 @@ pub(super) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<i
     let channel = created(unsafe { raw::ibv_create_comp_channel(context) })?;
     // SAFETY: the channel was just created.
     let fd = unsafe { (*channel.as_ptr()).fd };
+    // SAFETY: the channel was just created, and nothing else knows it.
+    that_never_blocks(channel, fd, |channel| unsafe { _ = raw::ibv_destroy_comp_channel(channel) })
+}
+
+/// What was made, with a descriptor that never blocks; if it cannot be had, it is destroyed.
+pub(super) fn that_never_blocks<T>(
+    made: NonNull<T>,
+    fd: c_int,
+    destroy: impl FnOnce(*mut T),
+) -> Created<T> {
     if let Err(errno) = never_block(fd) {
-        // SAFETY: the channel was just created, and nothing else knows it.
-        unsafe { raw::ibv_destroy_comp_channel(channel.as_ptr()) };
+        destroy(made.as_ptr());
         return Err(errno);
     }
-    Ok(channel)
+    Ok(made)
 }
 
 /// Takes an event and acknowledges it: the `cq_context` of its queue, or the errno, `EAGAIN` if
@@ -94,6 +104,16 @@ pub(super) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<As
     if unsafe { raw::ibv_get_async_event(context, place) } != 0 {
         return Err(errno());
     }
+    // SAFETY: the event was taken, so its object is live until it is acknowledged.
+    let copied = unsafe { copy(&event) };
+    // SAFETY: the event was taken above and is acknowledged once. Its object is not used any more.
+    unsafe { raw::ibv_ack_async_event(place) };
+    Ok(copied)
+}
+
+/// # Safety
+/// The object that the event names, if any, is live and of the kind that its type says.
+unsafe fn copy(event: &RawAsyncEvent) -> AsyncEvent {
     let event_type = event.event_type;
     let affiliate = match Affiliation::of(event_type) {
         Affiliation::Device => 0,
@@ -103,14 +123,12 @@ pub(super) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<As
             port as u64
         }
         object => {
-            // SAFETY: the other types name an object of their kind, which is live until the event
-            // is acknowledged.
+            // SAFETY: the other types name an object of their kind, which is live (this function's
+            // contract).
             unsafe { object.name(event.element.object) }
         }
     };
-    // SAFETY: the event was taken above and is acknowledged once. Its object is not used any more.
-    unsafe { raw::ibv_ack_async_event(place) };
-    Ok(AsyncEvent { event_type, affiliate })
+    AsyncEvent { event_type, affiliate }
 }
 
 /// The kind of object that an event type is about.
@@ -176,7 +194,7 @@ impl Affiliation {
 }
 
 /// Sets O_NONBLOCK: reading the descriptor when nothing is there returns EAGAIN.
-pub(super) fn never_block(fd: c_int) -> Result<(), c_int> {
+fn never_block(fd: c_int) -> Result<(), c_int> {
     // SAFETY: a system call on a descriptor, without pointers.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {
@@ -280,6 +298,20 @@ mod tests {
         assert_eq!(wait_readable([fd], 0), Ok(false), "what is gone is not watched");
     }
 
+    /// What cannot be had as it must be is not left over.
+    #[test]
+    #[cfg_attr(miri, ignore = "fcntl(2)")]
+    fn what_may_block_is_destroyed() {
+        let (mut made, mut destroyed) = (7, 0);
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let fds = [reader.as_raw_fd(), -1];
+        let all = fds.map(|fd| {
+            let made = NonNull::from(&mut made);
+            that_never_blocks(made, fd, |_| destroyed += 1).map(|_| ())
+        });
+        assert_eq!((all, destroyed), ([Ok(()), Err(libc::EBADF)], 1));
+    }
+
     /// A descriptor that was opened for reading alone has no flags.
     #[test]
     #[cfg_attr(miri, ignore = "fcntl(2)")]
@@ -337,6 +369,16 @@ mod tests {
         let mut qp = ibv_qp { qp_num: 17, qp_context: context, ..zeroed() };
         let mut cq = ibv_cq { cq_context: context, ..zeroed() };
         let mut srq = ibv_srq { srq_context: context, ..zeroed() };
+        let copied = |event: raw::ibv_event_type, element| {
+            // SAFETY: the object is one of the queue pair above, and named for no other kind.
+            let copied = unsafe { copy(&RawAsyncEvent { element, event_type: event as u32 }) };
+            assert_eq!(copied.event_type, event as u32);
+            copied.affiliate
+        };
+        use raw::ibv_event_type::*;
+        assert_eq!(copied(IBV_EVENT_PORT_ERR, Element { port_num: 2 }), 2);
+        let object = (&raw mut qp).cast();
+        assert_eq!(copied(IBV_EVENT_QP_FATAL, Element { object }), 17);
         // SAFETY: a queue pair.
         assert_eq!(unsafe { Affiliation::Qp.name((&raw mut qp).cast()) }, 17);
         // SAFETY: a completion queue.

@@ -28,7 +28,8 @@ impl State {
         let id = self.id(number)?;
         let (phase, space, agreed, options) = (id.phase, id.space, id.agreed, id.options);
         let (local, remote, peer) = (id.device, id.remote, id.peer);
-        let mut now = Attributes { port: 1, ..Attributes::default() };
+        // What the mask does not name is not told.
+        let mut now = Attributes::default();
         let has_peer = match phase {
             Phase::Asked | Phase::Answered | Phase::Accepted | Phase::Connected => true,
             Phase::Bound | Phase::AddrResolved | Phase::RouteResolved | Phase::Asking => false,
@@ -37,11 +38,12 @@ impl State {
         local.ok_or(libc::EINVAL)?;
         match (to, space) {
             (ibv_qp_state::IBV_QPS_INIT, Space::Udp) => {
-                now.qkey = QKEY_OF_DATAGRAMS;
+                (now.port, now.qkey) = (1, QKEY_OF_DATAGRAMS);
                 Ok((now, STATE | PKEY | PORT | QKEY))
             }
             // What the peer may do depends on what was agreed.
             (ibv_qp_state::IBV_QPS_INIT, Space::Tcp) => {
+                now.port = 1;
                 if has_peer {
                     now.access = match agreed.responder_resources {
                         0 => REMOTE_WRITE,

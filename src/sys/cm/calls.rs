@@ -11,7 +11,7 @@ use std::sync::Arc;
 use libc::sockaddr;
 
 use super::super::control::{Created, created, errno};
-use super::super::events::never_block;
+use super::super::events::that_never_blocks;
 use super::super::handle;
 use super::newer;
 use crate::sys::tuning::ibv_ece;
@@ -77,12 +77,9 @@ pub(super) unsafe fn create_event_channel(
     // SAFETY: the call takes no arguments.
     let channel = created(unsafe { raw::rdma_create_event_channel() })?;
     // SAFETY: the channel was just created.
-    if let Err(errno) = never_block(unsafe { (*channel.as_ptr()).fd }) {
-        // SAFETY: the channel was just created, and nothing else knows it.
-        unsafe { raw::rdma_destroy_event_channel(channel.as_ptr()) };
-        return Err(errno);
-    }
-    Ok(channel)
+    let fd = unsafe { (*channel.as_ptr()).fd };
+    // SAFETY: the channel was just created, and nothing else knows it.
+    that_never_blocks(channel, fd, |channel| unsafe { raw::rdma_destroy_event_channel(channel) })
 }
 
 unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<rdma_cm_event> {
