@@ -394,7 +394,7 @@ mod tests {
     fn an_id_that_is_not_destroyed_is_given_back() {
         let id = noting(7);
         answer(libc::EBUSY);
-        let (id, errno) = id.destroy().err().expect("it was refused");
+        let (id, errno) = id.destroy().expect_err("it was refused");
         assert_eq!((id.key(), errno), (7, libc::EBUSY));
         assert_eq!(seen(), ["destroy_id"], "its channel stays");
         answer(0);
