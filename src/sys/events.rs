@@ -298,6 +298,33 @@ mod tests {
         assert_eq!(wait_readable([fd], 0), Ok(false), "what is gone is not watched");
     }
 
+    /// Each event is acknowledged once, since the destruction of its queue waits for that; and what
+    /// was not taken is not.
+    #[test]
+    fn an_event_that_is_taken_is_acknowledged() {
+        use crate::sys::tests::{ANSWER, answered, saw, seen};
+        unsafe extern "C" fn get(
+            _: *mut ibv_comp_channel,
+            cq: *mut *mut ibv_cq,
+            context: *mut *mut c_void,
+        ) -> c_int {
+            // SAFETY: both are writable (the verb's contract).
+            unsafe { (*cq, *context) = (ptr::null_mut(), ptr::without_provenance_mut(9)) };
+            answered("taken")
+        }
+        unsafe extern "C" fn ack(_: *mut ibv_cq, count: u32) {
+            saw(format!("{count} acknowledged"));
+        }
+        static NOTING: Control = Control { get_cq_event: get, ack_cq_events: ack, ..LIBIBVERBS };
+        // SAFETY: what takes C's place does not look at the channel.
+        let take = || unsafe { try_get_cq_event(&NOTING, ptr::null_mut()) };
+        assert_eq!(take(), Ok(9));
+        assert_eq!(seen(), ["taken", "1 acknowledged"]);
+        ANSWER.set(-1);
+        assert_eq!(take(), Err(libc::EPERM));
+        assert_eq!(seen(), ["taken"]);
+    }
+
     /// What cannot be had as it must be is not left over.
     #[test]
     #[cfg_attr(miri, ignore = "fcntl(2)")]

@@ -521,6 +521,24 @@ fn a_group_has_members_on_every_device() {
     }
 }
 
+/// Within its time, the answer is found behind any number of other events.
+#[test]
+fn a_group_is_joined_behind_many_events() {
+    let fabric = Fabric::new();
+    let device = fabric.open_device();
+    let id = CmId::<Udp, _>::on(&fabric).unwrap().bind_addr(of(&fabric, &device)).unwrap();
+    let mut id = id.on_device().unwrap();
+    let group: SocketAddr = "239.77.0.1:1".parse().unwrap();
+    let say_much = |id: &CmId<Udp, BoundToDevice>| {
+        (0..200).for_each(|number| id.write_cm_event(0, number).unwrap());
+    };
+    say_much(&id);
+    let joined = id.join_multicast(group, LONG).unwrap();
+    id.leave_multicast(joined).unwrap();
+    say_much(&id);
+    id.join_multicast_ex::<FullMember>(group, LONG).unwrap();
+}
+
 /// What is of one fabric stays there.
 #[test]
 fn an_id_does_not_go_to_another_fabric() {
