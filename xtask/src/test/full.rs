@@ -29,7 +29,7 @@ const COMMANDS: [&str; 30] = [
     results::FULL[0],
     results::FULL[1],
     "mutants --seed 20261201 --sample 2000 --record",
-    "mutants --seed 1 --sample 200 --guest --record",
+    "mutants --seed 20261127 --sample 200 --guest --record",
     "rules --mutate",
     "overhead",
     "simulate --steps 10000000 --seed 2",
