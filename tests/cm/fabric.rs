@@ -567,9 +567,11 @@ fn what_is_looked_up() {
         let error = AddrInfo::<Tcp>::look_up_on(&fabric, node, service).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotFound(_)), "{error}");
     }
-    // Of the system, if that has no rdma_cm, an errno says so.
-    if let Err(error) = AddrInfo::<Tcp>::look_up("127.0.0.1", "7471") {
-        assert!(error.errno().is_some(), "{error}");
+    // Of the system, if that has no rdma_cm, an errno says so. (Miri cannot ask it.)
+    if !cfg!(miri) {
+        if let Err(error) = AddrInfo::<Tcp>::look_up("127.0.0.1", "7471") {
+            assert!(error.errno().is_some(), "{error}");
+        }
     }
     let any = PassiveInfo::<Udp>::look_up_on(&fabric, None, "0").unwrap();
     let listening = any[0].listen(1).unwrap();
