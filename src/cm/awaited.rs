@@ -194,11 +194,12 @@ impl AsyncEventChannel {
             let is_request = event.kind() == EventKind::ConnectRequest;
             if !(is_request && event.id() == listening.key()) {
                 at += 1;
-            } else if let Some(Ok(request)) =
-                self.kept.remove(at).map(|event| listening.request(event))
-            {
-                return Ok(request);
-            } // Without a device it cannot be answered.
+            } else if let Some(event) = self.kept.remove(at) {
+                // A request that has no device cannot be answered, and goes.
+                if let Ok(request) = listening.request(event) {
+                    return Ok(request);
+                }
+            }
             self.let_others_turn(at).await;
         }
     }

@@ -57,6 +57,17 @@ impl Ground {
         id.resolve_route(LONG).unwrap()
     }
 
+    /// A request to the device that goes, of a peer that does not confirm; and what keeps the peer.
+    fn asked(&self) -> (Request<Tcp>, impl Sized) {
+        let (listening, at) = self.listener::<Tcp>(&self.goes);
+        let channel = EventChannel::on(&self.fabric).unwrap();
+        let id = self.routed::<Tcp>(&self.stays, at).migrate_to(&channel).unwrap();
+        let (qp, end) = end(&id, 0);
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+        let request = listening.get_request_timeout(LONG).unwrap();
+        (request, (pending, end, listening, channel))
+    }
+
     /// Waits, and the device goes meanwhile.
     fn goes<R>(&self, wait: impl FnOnce() -> R) -> R {
         let both = Barrier::new(2);
@@ -117,13 +128,7 @@ fn every_step_ends() {
             is_told("connect", &refused.error);
         }),
         ("accept", |g| {
-            let (listening, at) = g.listener::<Tcp>(&g.goes);
-            let channel = EventChannel::on(&g.fabric).unwrap();
-            let id = g.routed::<Tcp>(&g.stays, at).migrate_to(&channel).unwrap();
-            let (qp, _end) = end(&id, 0);
-            // It does not confirm.
-            let _pending = id.connect(qp, &ConnParam::default()).unwrap();
-            let request = listening.get_request_timeout(LONG).unwrap();
+            let (request, _peer) = g.asked();
             let (qp, _end) = end(&request.id, 0);
             let refused = g.goes(|| request.accept(qp, &AcceptParam::default(), LONG));
             is_told("accept", &refused.unwrap_err().error);
@@ -160,12 +165,7 @@ fn every_step_ends() {
             is_told("Ep::connect", &refused.error);
         }),
         ("Ep::accept", |g| {
-            let (listening, at) = g.listener::<Tcp>(&g.goes);
-            let channel = EventChannel::on(&g.fabric).unwrap();
-            let id = g.routed::<Tcp>(&g.stays, at).migrate_to(&channel).unwrap();
-            let (qp, _end) = end(&id, 0);
-            let _pending = id.connect(qp, &ConnParam::default()).unwrap();
-            let request = listening.get_request_timeout(LONG).unwrap();
+            let (request, _peer) = g.asked();
             let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
             let refused = g.goes(|| ep.accept(&AcceptParam::default(), LONG)).unwrap_err();
             is_told("Ep::accept", &refused.error);
@@ -240,12 +240,7 @@ fn every_step_to_a_peer_that_says_nothing_ends() {
             is_silent("Ep::connect", &refused.error);
         }),
         ("Ep::accept", |g| {
-            let (listening, at) = g.listener::<Tcp>(&g.goes);
-            let channel = EventChannel::on(&g.fabric).unwrap();
-            let id = g.routed::<Tcp>(&g.stays, at).migrate_to(&channel).unwrap();
-            let (qp, _end) = end(&id, 0);
-            let _pending = id.connect(qp, &ConnParam::default()).unwrap();
-            let request = listening.get_request_timeout(LONG).unwrap();
+            let (request, _peer) = g.asked();
             let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
             let refused = ep.accept(&AcceptParam::default(), SHORT).unwrap_err();
             is_silent("Ep::accept", &refused.error);

@@ -212,6 +212,22 @@ async fn yields(turns: u32) {
     }
 }
 
+/// How often what does not end is polled while another task has its turns.
+async fn polls(wait: impl Future) -> u32 {
+    let mut polls = 0;
+    let mut wait = pin!(wait);
+    let counted = std::future::poll_fn(|task| {
+        polls += 1;
+        wait.as_mut().poll(task)
+    });
+    let others = tokio::spawn(yields(200));
+    tokio::select! {
+        _ = counted => panic!("nothing comes to the quiet queue"),
+        ended = others => ended.unwrap(),
+    }
+    polls
+}
+
 #[test]
 fn a_task_that_only_sleeps_is_woken_by_another_that_only_posts() {
     runtime().block_on(async {
@@ -412,20 +428,7 @@ fn a_task_that_finds_no_event_sleeps() {
         // The runtime sees the event, which then goes with its queue.
         yields(100).await;
         drop(cq);
-        let mut polls = 0;
-        {
-            let mut wait = pin!(channel.wait(&mut quiet));
-            let counted = std::future::poll_fn(|task| {
-                polls += 1;
-                wait.as_mut().poll(task)
-            });
-            // Another task's turns are not this one's.
-            let others = tokio::spawn(yields(200));
-            tokio::select! {
-                _ = counted => panic!("nothing comes to the quiet queue"),
-                ended = others => ended.unwrap(),
-            }
-        }
+        let polls = polls(channel.wait(&mut quiet)).await;
         assert!(polls < 10, "{polls} polls");
     });
 }
@@ -453,24 +456,14 @@ fn events_of_others_do_not_keep_the_task() {
             });
             // The runtime sees that there are events.
             yields(100).await;
-            let mut turns = 0;
-            let wait = async {
+            let turns = polls(async {
                 match way {
                     0 => channel.wait(&mut quiet).await.map(drop),
                     1 => channel.wait_solicited(&mut quiet).await.map(drop),
                     _ => channel.wait_any(&mut [&mut quiet]).await.map(drop),
                 }
-            };
-            let mut wait = pin!(wait);
-            let counted = std::future::poll_fn(|task| {
-                turns += 1;
-                wait.as_mut().poll(task)
-            });
-            let others = tokio::spawn(yields(200));
-            tokio::select! {
-                _ = counted => panic!("nothing comes to the quiet queue"),
-                ended = others => ended.unwrap(),
-            }
+            })
+            .await;
             assert!((5..15).contains(&turns), "{turns} turns for 5 events");
             drop(neighbours);
         }
