@@ -16,7 +16,9 @@ mod cm {
     mod an_id_has_one_queue_pair;
     mod no_accept_without_a_queue_pair;
     mod no_completion_calls_on_shared_queues;
+    mod no_confirmation_of_what_was_not_accepted;
     mod no_connect_before_the_route;
+    mod no_end_of_what_is_not_connected;
     mod no_get_request_on_a_channel;
     mod no_group_without_a_device;
     mod no_lookup_before_the_route;
