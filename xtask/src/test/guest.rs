@@ -53,7 +53,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
         format!("{} --ignored", test("handles")?),
         cm.clone(),
-        format!("{cm} --ignored leaks::"),
+        format!("{cm} --ignored --test-threads=1 leaks::"),
     ];
     let script = rate.join("connections.sh");
     lines.push(format!("sh {} {connections} {connections_c}", script.display()));
