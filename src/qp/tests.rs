@@ -222,25 +222,29 @@ fn a_buffer_of_no_bytes_is_no_element() {
 /// Slices whose sum exceeds 32 bits, and so does one of them: such a sum would pass for a small
 /// number (R2.8).
 #[test]
-#[cfg(all(target_pointer_width = "64", not(miri)))] // whose memory is there when it is allocated
+#[cfg(all(target_pointer_width = "64", not(miri)))] // whose memory is there when it is mapped
 fn inline_slices_do_not_wrap() {
+    use crate::memory::own::map::Map;
     crate::profile! { Lists { max_send_sge: 4 } }
 
     let crate::loopback::Pair { mut a, .. } = crate::loopback::pair_of::<Lists>().unwrap();
-    // Zeroes, which are not touched.
-    let bytes = vec![0; (1 << 32) + 1];
+    // Zeroes that can only be read, which the system promises whatever it has.
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let map = Map::new((1 << 32) + 1, 4096, libc::PROT_READ, flags, None).unwrap();
+    // SAFETY: the mapping is readable, nobody writes to it, and it outlives its bytes.
+    let bytes = unsafe { map.bytes().as_ref() };
     let half = &bytes[..1 << 31];
     let parts: [([&[u8]; 2], u64); 3] = [
         ([half, half], 1 << 32),
         // What exceeds 32 bits is told as the most that an element can say.
         ([&bytes[..1 << 32], b""], u32::MAX.into()),
-        ([&bytes, b"1"], 1 << 32),
+        ([bytes, b"1"], 1 << 32),
     ];
     for (slices, asked) in parts {
         let error = a.post_send(wr::Send::inline_list(slices)).unwrap_err();
         assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked, max: 64 });
     }
-    let error = a.post_send(wr::Send::inline_slice(&bytes)).unwrap_err();
+    let error = a.post_send(wr::Send::inline_slice(bytes)).unwrap_err();
     let asked = u32::MAX.into();
     assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked, max: 64 });
 }
