@@ -30,6 +30,10 @@ pub struct Args {
     /// How many seeds `--weak` tries.
     #[arg(long, value_name = "N", default_value_t = MANY, requires = "weak")]
     seeds: u32,
+    /// With a std whose functions are inlined into each other: half of the time. Building it takes a
+    /// minute or two, once.
+    #[arg(long, conflicts_with = "big_endian")]
+    inlined: bool,
     /// Only tests whose names contain this.
     filter: Option<String>,
 }
@@ -106,32 +110,58 @@ const UNITS: [&str; 7] = [
 const CM: [&str; 3] = ["--test", "cm", "fabric::"];
 /// Tests that take minutes under Miri: lists as long as a queue is deep.
 const LONG: &str = "exact_limits::";
+/// So much of the tests' names is shown.
+const SHOWN: usize = 80;
 /// What makes a suite say which tests it has.
 const LIST: [&str; 4] = ["--", "--list", "--format", "terse"];
 
 pub fn main(args: &Args) -> Result<()> {
     let filter: Vec<&str> = args.filter.as_deref().into_iter().collect();
     if args.weak {
-        return weak(&THREADED, args.seeds, &filter);
+        return weak(&THREADED, args, &filter);
     }
     if args.big_endian {
         return big_endian(&filter);
     }
-    let both = [Model::StackedBorrows, Model::TreeBorrows];
-    for model in both.into_iter().filter(|model| args.model.is_none_or(|one| one == *model)) {
+    whole(args, &filter)
+}
+
+/// What a run is called, Miri's flags, and which tests.
+type Suite<'a> = (String, String, Vec<&'a str>);
+
+/// Everything, or what the filter says, in both borrow models or in one.
+fn whole(args: &Args, filter: &[&str]) -> Result<()> {
+    let models = [Model::StackedBorrows, Model::TreeBorrows].into_iter();
+    let names = if args.leaks || !filter.is_empty() { Vec::new() } else { conformance()? };
+    // What these leave behind is a leak.
+    let skip = FORGETTING.map(|name| ["--skip", name]).concat();
+    let mut runs: Vec<Suite<'_>> = Vec::new();
+    for model in models.filter(|model| args.model.is_none_or(|one| one == *model)) {
+        let mut add = |what, tests| {
+            runs.push((format!("{what}, {model}"), model.flags(args.leaks), tests));
+        };
         if args.leaks {
-            // What these leave behind is a leak.
-            let skip = FORGETTING.map(|name| ["--skip", name]).concat();
-            miri(&model.flags(true), &[&ATTACK, &filter[..], &["--"], &skip].concat())?;
-            continue;
-        }
-        miri(&model.flags(false), &[&SUITES, &filter[..]].concat())?;
-        if filter.is_empty() {
-            miri(&model.flags(false), &UNITS)?;
-            miri(&model.flags(false), &CM)?;
+            add("attacks", [&ATTACK, filter, &["--"], &skip].concat());
+        } else if !filter.is_empty() {
+            add("the suites", [&SUITES, filter].concat());
+        } else {
+            add("long lists", [&CONFORMANCE[..], &[LONG]].concat());
+            for at in 0..SHARES {
+                add("conformance", share_of_conformance(&names, at));
+            }
+            add("attacks", ATTACK.to_vec());
+            add("units", UNITS.to_vec());
+            add("rdma_cm", CM.to_vec());
         }
     }
+    let passed = two_at_a_time(&runs, |_, suite| passed(suite, args.inlined))?;
+    println!("{} passed, 0 failed: no undefined behaviour", passed.iter().sum::<u32>());
     Ok(())
+}
+
+fn share_of_conformance(names: &[String], at: usize) -> Vec<&str> {
+    let share = share::take(names.iter().map(String::as_str).collect(), at, SHARES);
+    [&CONFORMANCE[..], &["--", "--exact"], &share].concat()
 }
 
 /// The suites where numbers have their largest byte first. The borrow models know nothing of the
@@ -142,25 +172,29 @@ fn big_endian(filter: &[&str]) -> Result<()> {
     let list = [&target[..], &CONFORMANCE, filter, &LIST].concat();
     let names = all_of(&command(&flags, &list)?.text()?);
     ensure!(!names.is_empty() || !filter.is_empty(), "conformance lists no tests");
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let share = |at| {
-        let names = share::take(names.clone(), at, SHARES);
-        [&target[..], &CONFORMANCE, &["--", "--exact"], &names].concat()
-    };
     let mut runs: Vec<_> =
-        (0..SHARES.min(names.len())).map(|at| ("conformance", share(at))).collect();
-    runs.push(("attacks", [&target[..], &ATTACK, filter].concat()));
-    let passed = two_at_a_time(&runs, |_, (what, args)| {
-        eprintln!("{BIG_ENDIAN}, {what} ...");
-        let said = command(&flags, args)?.text().next(hint(&flags))?;
-        let result = said.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "));
-        let result = result.context("no test has run")?;
-        println!("{BIG_ENDIAN}, {what}: {result}");
-        let (passed, _) = result.split_once(' ').context("libtest counts")?;
-        Ok(passed.parse::<u32>()?)
+        (0..SHARES.min(names.len())).map(|at| share_of_conformance(&names, at)).collect();
+    runs.push([&ATTACK, filter].concat());
+    let passed = two_at_a_time(&runs, |_, tests| {
+        let tests = [&target[..], tests].concat();
+        passed(&(BIG_ENDIAN.to_owned(), flags.clone(), tests), false)
     })?;
     println!("{BIG_ENDIAN}: {} passed, 0 failed", passed.iter().sum::<u32>());
     Ok(())
+}
+
+/// Runs a suite; how many of its tests passed.
+fn passed((what, flags, tests): &Suite<'_>, inlined: bool) -> Result<u32> {
+    eprintln!("{what}: {} ...", tests.join(" ").chars().take(SHOWN).collect::<String>());
+    let said = std_for(command(flags, tests)?, inlined)?.text().next(hint(flags))?;
+    let results = said.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+    let mut passed = None;
+    for result in results {
+        println!("{what}: {result}");
+        let (some, _) = result.split_once(' ').context("libtest counts")?;
+        passed = Some(passed.unwrap_or(0) + some.parse::<u32>()?);
+    }
+    passed.context("no test has run")
 }
 
 /// What `cargo xtask test` runs: in the stricter model a share of conformance, and the attacks, the
@@ -209,10 +243,12 @@ fn all_of(said: &str) -> Vec<String> {
     names.filter(|name| !name.starts_with(LONG)).map(str::to_owned).collect()
 }
 
-fn weak(targets: &[Threaded], seeds: u32, filter: &[&str]) -> Result<()> {
+fn weak(targets: &[Threaded], args: &Args, filter: &[&str]) -> Result<()> {
+    let flags = &weak_flags(args.seeds);
     targets.iter().try_for_each(|(target, names)| {
         let names = if filter.is_empty() { names } else { filter };
-        miri(&weak_flags(seeds), &[target, &["--"][..], names].concat())
+        let cmd = command(flags, &[target, &["--"][..], names].concat())?;
+        std_for(cmd, args.inlined)?.run().next(hint(flags))
     })
 }
 
@@ -227,8 +263,8 @@ pub fn weak_flags(seeds: u32) -> String {
 const WORST: &str = "worst:1";
 const PERSONALITY: &str = "PROVERBS_PERSONALITY";
 
-fn miri(flags: &str, args: &[&str]) -> Result<()> {
-    command(flags, args)?.run().next(hint(flags))
+fn std_for(cmd: Cmd<'static>, inlined: bool) -> Result<Cmd<'static>> {
+    if inlined { inlined::with(cmd) } else { Ok(cmd) }
 }
 
 fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {

@@ -295,7 +295,7 @@ fn verdict(suites: &Suites, id: u32, quick: bool) -> Result<Verdict> {
 }
 
 /// All sources of the crate.
-fn sources(root: &Path) -> Result<Sources> {
+pub fn sources(root: &Path) -> Result<Sources> {
     let (mut sources, mut folders) = (Sources::new(), vec![root.join("src")]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {

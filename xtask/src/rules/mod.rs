@@ -46,12 +46,14 @@ pub fn main(args: &Args) -> Result<()> {
     }
 }
 
-/// Holds the book against its proofs, or makes what is made from it.
+/// Holds the book against its proofs, or makes what is made from it. The mutants of `--mutate` are
+/// looked up too: a change that no longer applies is an error.
 pub fn run(write: bool) -> Result<()> {
     let root = paths::workspace();
     let (book, tables) = (Book::read(&root)?, Tables::read(&root)?);
     let mut problems = book.problems();
     problems.extend(proof::problems(&root, &book, &tables)?);
+    mutants::all(&root, &tables)?;
     let pairs = pairs::read(&root)?.cases;
     for id in pairs.keys() {
         let program = format!("r{}_{}.c", id.0, id.1);
