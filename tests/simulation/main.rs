@@ -74,7 +74,8 @@ fn main() -> ExitCode {
         println!("{}", total.json(options.seed));
     } else {
         println!("{total}");
-        println!("{:.1} s, seed {}", started.elapsed().as_secs_f64(), options.seed);
+        let (steps, seconds) = (total.tally.steps, started.elapsed().as_secs_f64());
+        println!("{steps} steps, none wrong: {seconds:.1} s, seed {}", options.seed);
     }
     ExitCode::SUCCESS
 }
