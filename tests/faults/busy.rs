@@ -94,3 +94,33 @@ fn a_target_that_is_busy_is_given_back() {
     assert_eq!(target.query().unwrap().state, Some(QpState::Rtr));
     target.destroy().unwrap();
 }
+
+/// A shared receive queue that the device keeps goes on to fill its buffers, and queues that are
+/// made later have nothing to do with them.
+#[test]
+fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
+    let p = proverbs::loopback::xrc_pair().unwrap();
+    let feed = p.pd.create_pool(4, 64).unwrap();
+    let cq = p.context.create_cq(4).unwrap();
+    let mut srq: SharedReceiveQueue<Xrc> = p.pd.create_xrc_srq(&feed, &p.domain, &cq).unwrap();
+    while let Some(buf) = feed.take() {
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
+    }
+    p.fabric.inject(Script::default().with(Fault::Busy.always()));
+    drop((srq, cq));
+    assert!(p.fabric.injected().busy > 0);
+    p.fabric.inject(Script::default());
+    let mut cq = p.context.create_cq(60).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    let made = || p.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let qps = [(); 8].map(|()| made());
+    for qp in qps {
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+        let mut qp = qp.modify(init).unwrap();
+        qp.post_recv(wr::Recv::new(p.pool.take().unwrap())).unwrap();
+        qp.post_recv(wr::Recv::empty()).unwrap();
+        drop(qp);
+    }
+    assert_eq!(poll_empty(&mut cq), 0);
+    assert_eq!((p.pool.available(), feed.available()), (16, 0));
+}
