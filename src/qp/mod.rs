@@ -258,10 +258,13 @@ impl<P: Profile> Core<P> {
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
         self.park();
-        match self.close() {
+        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        match self.close().or_else(|_| self.close()) {
             Ok(entries) => drop(entries),
             Err(_) => {
-                // The device still has it: everything that it may use must stay.
+                // The device still has it: everything that it may use must stay. It is not tried
+                // again, as nobody would learn that it is gone.
+                std::mem::forget(self.handle.take());
                 std::mem::forget(std::mem::take(&mut self.ah));
                 std::mem::forget(self.send_cq.clone());
                 std::mem::forget(self.recv_cq.clone());

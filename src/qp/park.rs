@@ -66,7 +66,8 @@ impl<P: Profile> Core<P> {
 
 impl<P: Profile> Rest for Dropped<P> {
     fn destroy(mut self: Box<Self>, over: &mut Over) {
-        if self.handle.close().is_err() {
+        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        if self.handle.close().or_else(|_| self.handle.close()).is_err() {
             // The device still has it: everything that it may use must stay.
             std::mem::forget(self);
             return;

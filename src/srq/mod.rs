@@ -130,7 +130,8 @@ impl SrqCore {
 
 impl Drop for SrqCore {
     fn drop(&mut self) {
-        if self.close().is_err() {
+        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        if self.close().or_else(|_| self.close()).is_err() {
             // The device still has it, and may fill its buffers. They name these books, in whose
             // place there may be no others: those would take the buffers home.
             std::mem::forget((self.handle.take(), self.books.clone()));

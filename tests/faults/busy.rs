@@ -53,7 +53,7 @@ fn a_parked_queue_pair_that_stays_keeps_what_it_needs() {
     for _ in 0..3 {
         assert_eq!(poll_empty(&mut cq), 0);
     }
-    assert_eq!((fabric.injected().busy, pool.available(), feed.available()), (1, 7, 0));
+    assert_eq!((fabric.injected().busy, pool.available(), feed.available()), (2, 7, 0));
     drop(cq);
     assert_eq!(pool.available(), 7);
     srq.destroy().unwrap_err();
@@ -93,6 +93,76 @@ fn a_target_that_is_busy_is_given_back() {
     let target = refused.into_object();
     assert_eq!(target.query().unwrap().state, Some(QpState::Rtr));
     target.destroy().unwrap();
+}
+
+/// A queue pair that is dropped, and that the device destroys when it is asked once more: what was
+/// stranded with it comes home, and its room.
+#[test]
+fn a_queue_pair_that_goes_when_it_is_asked_again() {
+    let (fabric, p) = pair::<Rc, DefaultProfile>(Script::default(), &Wish::new());
+    let Pair { a, mut b, ca, mut cb, pool, pd, dev } = p;
+    b.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    fabric.inject(Script::default().with(Fault::Busy.nth(0).on_qp(b.qp_num())));
+    drop((a, b));
+    assert_eq!(fabric.injected().busy, 1);
+    assert_eq!(poll_empty(&mut cb), 0);
+    assert_eq!((pool.available(), cb.unbooked()), (40, cb.capacity()));
+    ca.destroy().unwrap();
+    cb.destroy().unwrap();
+    pool.destroy().unwrap();
+    pd.destroy().unwrap();
+    dev.ctx.destroy().unwrap();
+}
+
+/// The same of a shared receive queue.
+#[test]
+fn a_shared_receive_queue_that_goes_when_it_is_asked_again() {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let feed = pd.create_pool(4, 64).unwrap();
+    let mut cq = dev.ctx.create_cq(60).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    while let Some(buf) = feed.take() {
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
+    }
+    pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap().destroy().unwrap();
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    drop(srq);
+    assert_eq!(fabric.injected().busy, 1);
+    assert_eq!(poll_empty(&mut cq), 0);
+    assert_eq!((feed.available(), cq.unbooked()), (4, cq.capacity()));
+    cq.destroy().unwrap();
+    feed.destroy().unwrap();
+    pd.destroy().unwrap();
+    dev.ctx.destroy().unwrap();
+}
+
+/// The same of a queue pair that was dropped, and is destroyed when its completion queue was polled
+/// empty.
+#[test]
+fn a_parked_queue_pair_that_goes_when_it_is_asked_again() {
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let feed = pd.create_pool(4, 64).unwrap();
+    let mut cq = dev.ctx.create_cq(60).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
+    let made = pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap();
+    let qp = Rc::up(made, &dev, 0xfffff0, &Wish::new());
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    drop(qp);
+    assert_eq!(fabric.injected().busy, 0, "it is parked");
+    for _ in 0..3 {
+        assert_eq!(poll_empty(&mut cq), 0);
+    }
+    assert_eq!((fabric.injected().busy, cq.capacity() - cq.unbooked()), (1, 4));
+    srq.destroy().unwrap();
+    cq.destroy().unwrap();
+    feed.destroy().unwrap();
+    pd.destroy().unwrap();
+    dev.ctx.destroy().unwrap();
 }
 
 /// A shared receive queue that the device keeps goes on to fill its buffers, and queues that are
