@@ -219,6 +219,9 @@ impl<P: Profile> Core<P> {
         }
         self.detach_all();
         let _windows = self.end_windows();
+        if !self.windows.is_empty() {
+            return Err(libc::EBUSY);
+        }
         self.handle.close()?;
         let mut quiet = Quiet::default();
         let at_end = self.at_end();
@@ -359,7 +362,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno, and the queue pair is given back:
-    /// EBUSY if something is attached that this crate does not know of.
+    /// EBUSY if something is attached that this crate does not know of, or the device keeps one of
+    /// its memory windows. It has left its multicast groups, and its other windows have no keys.
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
         match self.core.close() {
             Ok(entries) => Ok(entries),

@@ -43,6 +43,9 @@ impl<P: Profile> Core<P> {
         }
         self.detach_all();
         let _windows = self.end_windows();
+        if !self.windows.is_empty() {
+            return;
+        }
         let books = self.books.clone();
         // SAFETY: `self` and the parked queue pair both own the books, and nobody posts any more,
         // so neither ledger looks for room.

@@ -80,8 +80,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
 impl<P: Profile> Core<P> {
     /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. What the
-    /// device refuses to deallocate lives on, with its window. The others are given, to be dropped
-    /// once the queue pair is whole again, or gone: with a region code of the program's may run.
+    /// device refuses to deallocate lives on, with its window, and stays in the list. The others
+    /// are given, to be dropped once the queue pair is whole again, or gone: with a region code of
+    /// the program's may run.
     #[must_use = "dropped at once, it may panic"]
     #[inline]
     pub(super) fn end_windows(&mut self) -> Few<handle::Mw> {
@@ -90,9 +91,15 @@ impl<P: Profile> Core<P> {
 
     #[cold]
     fn end_each_window(&mut self) -> Few<handle::Mw> {
-        let windows = self.windows.drain(..).filter_map(|window| window.upgrade());
         let mut ended = Few::new();
-        ended.extend(windows.filter_map(|window| window.end().ok().flatten()));
+        self.windows.retain(|window| match window.upgrade().map(|window| window.end()) {
+            Some(Err(_)) => true,
+            Some(Ok(mw)) => {
+                ended.extend(mw);
+                false
+            }
+            None => false,
+        });
         ended
     }
 }

@@ -82,6 +82,35 @@ fn a_window_that_stays() {
     region.destroy().unwrap();
 }
 
+/// A queue pair whose window the device keeps stays too (Soft-RoCE would free it under the window),
+/// and both go when they are asked again.
+#[test]
+fn a_queue_pair_stays_with_its_window() {
+    for way in 0..4 {
+        let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
+        let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
+        let bind = wr::BindMw::<RemoteWrite>::new(p.a.alloc_mw().unwrap(), &region, 0..64);
+        p.a.post_send(bind.unwrap()).unwrap();
+        let mut entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
+        fabric.inject(Script::seeded(0).with(Fault::Busy.nth(0)));
+        match way {
+            0 => drop(p.a),
+            1 => drop(p.a.destroy().unwrap_err().into_object().destroy().unwrap()),
+            2 => drop(p.a.reset().unwrap().0.destroy().unwrap()),
+            _ => {
+                entry = None;
+                p.a.destroy().unwrap();
+            }
+        }
+        assert_eq!(fabric.injected().busy, 1);
+        drop(entry);
+        region.destroy().unwrap();
+        drop((p.ca, p.cb, p.b, p.pool));
+        p.pd.destroy().unwrap();
+        p.dev.ctx.destroy().unwrap();
+    }
+}
+
 /// A target of XRC that the device does not destroy is given back, and its completions go on.
 #[test]
 fn a_target_that_is_busy_is_given_back() {
