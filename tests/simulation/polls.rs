@@ -26,8 +26,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             return Ok(false);
         }
         let mut cq = self.cqs.remove(at);
-        let capacity = cq.capacity();
-        let result = self.took(at, cq.poll(), most, then, capacity);
+        let result = self.took(at, cq.poll(), most, then);
         self.cqs.insert(at, cq);
         Ok(result? && !self.over)
     }
@@ -41,9 +40,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         let mut cq = self.cqs.remove(at);
         let mut channel = self.channel.take().expect("a world has a channel");
-        let capacity = cq.capacity();
         let polled = channel.wait_timeout(&mut cq, Duration::ZERO);
-        let result = self.took(at, polled, 16, Then::Drop, capacity);
+        let result = self.took(at, polled, 16, Then::Drop);
         self.cqs.insert(at, cq);
         self.channel = Some(channel);
         result.map(drop)
@@ -56,14 +54,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         polled: Result<Completions<'_, Held>, proverbs::Error>,
         most: usize,
         then: Then,
-        capacity: u32,
     ) -> Check<bool> {
         let count = polled.as_ref().map_or(0, |completions| completions.len());
         let died = polled.is_err();
         // What an earlier poll left comes first, and the device is not asked.
         let is_asked = self.left[at] == 0;
         if is_asked {
-            self.settle_due_of(at, capacity)?;
+            self.settle_due(at)?;
             self.each_stage(at, |stage| match stage {
                 Stage::Ended => Stage::Known { passed: 0, seen_empty: false },
                 other => other,
@@ -102,14 +99,9 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// What a poll said is over with the next that asks the device.
     pub fn settle_due(&mut self, at: usize) -> Check<(usize, usize)> {
-        self.settle_due_of(at, self.cqs[at].capacity())
-    }
-
-    fn settle_due_of(&mut self, at: usize, capacity: u32) -> Check<(usize, usize)> {
+        let largest = self.largest[at] as usize;
         self.each_stage(at, |stage| match stage {
-            Stage::Known { passed, seen_empty } if seen_empty || passed >= capacity as usize => {
-                Stage::Over
-            }
+            Stage::Known { passed, seen_empty } if seen_empty || passed >= largest => Stage::Over,
             other => other,
         });
         self.settle_over()

@@ -4,6 +4,7 @@
 
 use proverbs::completion::WcStatus;
 use proverbs::loopback::{Fault, Personality, Script};
+use proverbs::transport::Transport;
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -65,6 +66,8 @@ pub struct Config {
     /// Queue pairs, two by two.
     pub pairs: usize,
     pub cqs: usize,
+    /// What completion queues have room for at first, beyond what is booked; `None`: for much.
+    pub spare: Option<u32>,
     pub send_depth: u32,
     pub recv_depth: u32,
     pub buffers: usize,
@@ -102,6 +105,7 @@ impl Config {
                     let often = match (rare, common) {
                         (true, _) => often * 20,
                         (_, true) => 1 + often % 3,
+                        _ if fault == Fault::Busy => 2 + often % 3,
                         _ => often,
                     };
                     faults.push(Chance(fault, often));
@@ -119,6 +123,7 @@ impl Config {
             personality,
             pairs,
             cqs: 1 + dice.below(3) as usize,
+            spare: if dice.one_in(2) { Some(dice.below(60)) } else { None },
             send_depth: 1 + dice.below(9),
             recv_depth: 1 + dice.below(9),
             buffers: 4 + dice.below(40) as usize,
@@ -136,9 +141,13 @@ impl Config {
         !matches!(self.personality, Personality::Plain | Personality::Rxe)
     }
 
-    pub fn script(&self) -> Script {
+    pub fn script<T: Transport>(&self) -> Script {
         let script = Script::seeded(self.script_seed);
-        self.faults.iter().fold(script, |script, chance| script.with(chance.0.one_in(chance.1)))
+        self.faults.iter().fold(script, |script, chance| {
+            let rule = chance.0.one_in(chance.1);
+            // Queue pairs alone are refused to be destroyed.
+            script.with(if chance.0 == Fault::Busy { rule.on_transport::<T>() } else { rule })
+        })
     }
 
     pub fn has(&self, fault: impl Fn(Fault) -> bool) -> bool {
@@ -146,7 +155,7 @@ impl Config {
     }
 }
 
-const ALL: [Fault; 19] = [
+const ALL: [Fault; 20] = [
     Fault::Lose,
     Fault::Duplicate,
     Fault::Delay { runs: 1 },
@@ -166,6 +175,7 @@ const ALL: [Fault; 19] = [
     Fault::SpuriousEvent,
     Fault::BreakCq,
     Fault::FailPoll,
+    Fault::Busy,
 ];
 
 /// One thing that a program does.
@@ -224,6 +234,11 @@ pub enum Step {
     },
     Reclaim {
         cq: u8,
+    },
+    /// To more than is booked, or 20 less at most.
+    Resize {
+        cq: u8,
+        by: u8,
     },
     /// It leaks, and goes on.
     Forget {
@@ -359,6 +374,7 @@ pub fn step(dice: &mut Dice) -> Step {
         94..96 => Step::Create { qp },
         96 => Step::Reclaim { cq },
         97 if dice.one_in(3) => Step::Fail { qp },
+        97 if dice.one_in(2) => Step::Resize { cq, by: dice.below(100) as u8 },
         98 => Step::Arm { cq },
         99 if dice.one_in(6) => Step::Forget { qp },
         _ => Step::LetGo,

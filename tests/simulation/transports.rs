@@ -62,12 +62,12 @@ macro_rules! marked {
 macro_rules! create {
     (no, $t:ident, $parents:ident, $srq:ident) => {{
         let _ = $srq;
-        $parents.pd.create_qp($parents.send, $parents.recv, $parents.depth).expect("a queue pair")
+        $parents.pd.create_qp($parents.send, $parents.recv, $parents.depth)
     }};
     (yes, $t:ident, $parents:ident, $srq:ident) => {{
         let AnySrq::$t(srq) = $srq else { unreachable!("the world has one") };
         let Parents { pd, send, recv, depth } = $parents;
-        pd.create_qp_on_srq(send, recv, srq, depth.send).expect("a queue pair")
+        pd.create_qp_on_srq(send, recv, srq, depth.send)
     }};
 }
 
@@ -114,7 +114,7 @@ macro_rules! connected {
                 create_srq!($shared, $t, pd, pool)
             }
 
-            fn create(parents: Parents<'_>, srq: &AnySrq) -> QueuePair<Self, Reset, $profile> {
+            fn create(parents: Parents<'_>, srq: &AnySrq) -> Created<Self, $profile> {
                 create!($shared, $t, parents, srq)
             }
 
@@ -272,7 +272,7 @@ macro_rules! datagram {
                 create_srq!($shared, Ud, pd, pool)
             }
 
-            fn create(parents: Parents<'_>, srq: &AnySrq) -> QueuePair<Self, Reset, $profile> {
+            fn create(parents: Parents<'_>, srq: &AnySrq) -> Created<Self, $profile> {
                 create!($shared, Ud, parents, srq)
             }
 

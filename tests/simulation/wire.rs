@@ -18,6 +18,7 @@ pub type Held = AnyBuf<u32>;
 pub type Numbered = Buf<u32>;
 pub type Cq = CompletionQueue<Held>;
 pub type Posted = Result<(), PostError<Held>>;
+pub type Created<T, P> = Result<QueuePair<T, Reset, P>, proverbs::Error>;
 
 macro_rules! profiles {
     ($($name:ident $receive:ident $signaling:ident;)*) => {$(
@@ -93,6 +94,25 @@ impl<T: Transport, P: Profile> Any<T, P> {
         std::mem::replace(self, Any::Gone)
     }
 
+    /// Destroys it, and gives what its ring held; or it comes back, if the device refused.
+    pub fn destroy(self) -> Result<Vec<Held>, Self>
+    where
+        P: Kind,
+    {
+        macro_rules! each_state {
+            ($($state:ident)*) => {
+                match self {
+                    $(Any::$state(qp) => qp.destroy().map_err(|refused| {
+                        assert_eq!(refused.error.errno(), Some(libc::EBUSY));
+                        Any::$state(refused.into_object())
+                    }),)*
+                    Any::Gone => Ok(Vec::new()),
+                }
+            };
+        }
+        each_state!(Reset Init Rtr Rts Draining Sqd Sqe Error)
+    }
+
     pub fn sends_outstanding(&self) -> usize {
         each!(self, qp => qp.sends_outstanding(), 0)
     }
@@ -159,7 +179,7 @@ pub trait Wire<P: Kind>: Bring<P> {
     const RELIABLE: bool;
 
     fn create_srq(pd: &ProtectionDomain, pool: &Pool<u32>) -> AnySrq;
-    fn create(parents: Parents<'_>, srq: &AnySrq) -> QueuePair<Self, Reset, P>;
+    fn create(parents: Parents<'_>, srq: &AnySrq) -> Created<Self, P>;
     fn push<'d>(
         list: &mut SendList<'d, Self, P, 2>,
         work: Described,

@@ -63,6 +63,8 @@ pub struct World<T: Wire<P>, P: Kind> {
     /// The completion queues that it has booked room on.
     pub srq_books_on: BTreeSet<usize>,
     pub cqs: Vec<Cq>,
+    /// Of each, the most completions that it ever had room for.
+    pub largest: Vec<u32>,
     /// Of each, how many completions an earlier poll left.
     pub left: Vec<usize>,
     pub channel: Option<CompletionChannel>,
@@ -92,7 +94,10 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let count = config.buffers;
         let pool = pd.create_pool_with(count, CAPACITY, |i| i as u32).expect("a pool");
         let channel = dev.ctx.create_comp_channel().expect("a channel");
-        let cq = |_| dev.ctx.create_cq_on(4000, &channel).expect("a queue");
+        let cq = |at| {
+            let spare = config.spare.map(|spare| spare + Self::booked_at_first(config, at).max(1));
+            dev.ctx.create_cq_on(spare.unwrap_or(4000), &channel).expect("a queue")
+        };
         let cqs: Vec<_> = (0..config.cqs).map(cq).collect();
         let rnr_retry = match config.rnr_retry {
             None => RnrRetry::Infinite,
@@ -115,6 +120,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             srq_posted: Vec::new(),
             srq_books_on: BTreeSet::new(),
             left: vec![0; cqs.len()],
+            largest: cqs.iter().map(Cq::capacity).collect(),
             cqs,
             channel: Some(channel),
             regions,
@@ -132,7 +138,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             tally: Tally::default(),
         };
         for slot in 0..config.pairs * 2 {
-            let (send_cq, recv_cq) = (slot % config.cqs, (slot / 2 + 1) % config.cqs);
+            let (send_cq, recv_cq) = Self::cqs_of(config, slot);
             world.qps.push(Qp {
                 any: Any::Gone,
                 life: 0,
@@ -144,13 +150,35 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 poisoned: (false, false),
                 is_drained: false,
             });
-            world.create(slot);
+            world.create(slot).expect("there is room");
         }
         for slot in 0..config.pairs * 2 {
             world.bring_up(slot);
         }
-        world.fabric.inject(config.script());
+        world.fabric.inject(config.script::<T>());
         world
+    }
+
+    /// The completion queues of the sends and the receives of a queue pair.
+    fn cqs_of(config: &Config, slot: usize) -> (usize, usize) {
+        (slot % config.cqs, (slot / 2 + 1) % config.cqs)
+    }
+
+    /// What is booked on a completion queue by all queue pairs.
+    fn booked_at_first(config: &Config, at: usize) -> u32 {
+        let depth = Self::depth(config);
+        let (mut booked, mut receives) = (0, false);
+        for slot in 0..config.pairs * 2 {
+            let (send_cq, recv_cq) = Self::cqs_of(config, slot);
+            booked += if send_cq == at { depth.send + 1 } else { 0 };
+            booked += if recv_cq == at { depth.recv } else { 0 };
+            receives |= recv_cq == at;
+        }
+        if P::SHARED && receives { booked + config.buffers as u32 } else { booked }
+    }
+
+    pub fn depth(config: &Config) -> Depth {
+        Depth { send: config.send_depth, recv: if P::SHARED { 0 } else { config.recv_depth } }
     }
 
     pub fn step(&mut self, step: &Step) -> Check {
@@ -197,11 +225,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             Step::Create { qp: at } => {
                 let at = qp(*at);
                 if matches!(self.qps[at].any, Any::Gone) {
-                    self.create(at);
+                    self.create(at)?;
                 }
             }
             Step::Forget { qp: at } => self.forget(qp(*at)),
             Step::Reclaim { cq: at } => self.reclaim(cq(*at))?,
+            Step::Resize { cq: at, by } => self.resize(cq(*at), *by)?,
             Step::Fail { qp: at } => {
                 let at = qp(*at);
                 if matches!(self.qps[at].any, Any::Rts(_) | Any::Draining(_) | Any::Sqd(_)) {
@@ -270,14 +299,34 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// Who may still complete into a queue has booked room there, and nobody else.
     fn check_bookings(&self, at: usize) -> Check {
-        let lives = self.lives.values().flat_map(|life| life.cqs().into_iter().zip(life.booked));
-        let mut booked: usize = lives.filter(|(cq, _)| *cq == at).map(|(_, room)| room).sum();
-        if self.srq_books_on.contains(&at) {
-            booked += self.config.buffers;
-        }
+        let booked = self.booked(at);
         let cq = &self.cqs[at];
         let is = (cq.capacity() - cq.unbooked()) as usize;
         hold!(is == booked, "CQ {at}: {is} are booked by its count, {booked} by ours");
+        Ok(())
+    }
+
+    /// The room that is booked on a completion queue.
+    pub fn booked(&self, at: usize) -> usize {
+        let lives = self.lives.values().flat_map(|life| life.cqs().into_iter().zip(life.booked));
+        let booked: usize = lives.filter(|(cq, _)| *cq == at).map(|(_, room)| room).sum();
+        let of_srq = self.srq_books_on.contains(&at);
+        booked + if of_srq { self.config.buffers } else { 0 }
+    }
+
+    /// It has room for more or for less, if not for less than is booked.
+    fn resize(&mut self, at: usize, by: u8) -> Check {
+        let booked = self.booked(at) as u32;
+        let asked = (booked + u32::from(by)).saturating_sub(20).max(1);
+        let cq = &mut self.cqs[at];
+        match cq.resize(asked) {
+            Ok(()) => hold!(asked >= booked, "CQ {at}: {booked} are booked, and it has {asked}"),
+            Err(error) => hold!(
+                matches!(error.kind(), ErrorKind::Booked { .. }) && asked < booked,
+                "CQ {at}: {booked} are booked, {asked} were asked for: {error}"
+            ),
+        }
+        self.largest[at] = self.largest[at].max(cq.capacity());
         Ok(())
     }
 
