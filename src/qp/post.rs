@@ -235,7 +235,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Entry: Owned,
-        O: PostOn<T>,
+        O: PostOn<T> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
         G: SignaledOn<P::Signaling>,
