@@ -296,11 +296,14 @@ unsafe fn push_each<
     mut wrs: impl Iterator<Item = W>,
     out: *mut Grown<'d, T, Q, G>,
 ) {
+    // If the iterator panics, this list ends, and then the one that it left behind.
+    list.queue.ledger.begin_list();
     let is_known = !list.has_strange();
     let looked = if is_known { Ok(()) } else { list.look_back(Found::STRANGE, None) };
     // SAFETY: the caller promises what `push` asks for, and that `out` is writable.
     unsafe {
         let result = looked.and_then(|()| wrs.try_for_each(|wr| list.push(wr)));
+        list.queue.ledger.end_list();
         out.write((ManuallyDrop::new(list), result));
     }
 }

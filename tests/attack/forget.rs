@@ -222,3 +222,41 @@ fn a_post_that_waits_for_ever() {
     }
     assert_eq!(p.pool.available(), 40, "home with its queue");
 }
+
+/// An iterator panics amid a list, which lives on, and is dropped or posted: that ends the list
+/// once, and does not speak for one that was forgotten.
+#[test]
+fn a_list_beside_one_whose_iterator_panicked() {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    for is_posted in [false, true] {
+        let mut p = Pair::<Rc>::new();
+        let (mut sends, mut receives) = (SendSlots::<4>::new(), RecvSlots::<4>::new());
+        let bad = || -> Option<Buf> { resume_unwind(Box::new("on purpose")) };
+        let mut list = p.a.send_list(&mut sends);
+        let panics = || drop(list.extend(std::iter::from_fn(bad).map(wr::Send::new)));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        if is_posted {
+            list.post().unwrap()
+        } else {
+            drop(list)
+        }
+        let mut list = p.b.recv_list(&mut receives);
+        let panics = || drop(list.extend(std::iter::from_fn(bad).map(wr::Recv::new)));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        if is_posted {
+            list.post().unwrap()
+        } else {
+            drop(list)
+        }
+
+        let mut list = p.a.send_list(&mut sends);
+        list.push(wr::Send::new(poisoned(&p.pool))).unwrap();
+        forget(list);
+        let mut list = p.b.recv_list(&mut receives);
+        list.push(wr::Recv::new(poisoned(&p.pool))).unwrap();
+        forget(list);
+        drop((p.a, p.b));
+        assert_eq!((poll_empty(&mut p.ca), poll_empty(&mut p.cb)), (0, 0));
+        assert_eq!(p.pool.available(), 40, "home with their queues");
+    }
+}
