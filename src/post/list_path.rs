@@ -167,7 +167,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         }
         // Whatever the iterator gives: there are `n` slots. In this order, so that nothing is taken
         // from it beyond.
-        for (_, wr) in (0..n).zip(wrs) {
+        let mut each = (0..n).zip(wrs);
+        while let Some((_, wr)) = each.next() {
             // SAFETY: a slot is left.
             let (at, next) = unsafe { bump(self.at) };
             let seen = self.seen;
@@ -180,6 +181,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
             }
             let (seen, found) = (post.check.seen, post.check.found(post.strange()));
             if post.check.faults != 0 {
+                // Here, where the entry goes if that panics: rustc forgets what is returned then.
+                drop(each);
                 return self.look_back(found, pending.entry);
             }
             // Before the iterator's code may panic: the list has this one from now on.
@@ -303,6 +306,8 @@ unsafe fn push_each<
     // SAFETY: the caller promises what `push` asks for, and that `out` is writable.
     unsafe {
         let result = looked.and_then(|()| wrs.try_for_each(|wr| list.push(wr)));
+        // Here, where the list goes if that panics.
+        drop(wrs);
         list.queue.ledger.end_list();
         out.write((ManuallyDrop::new(list), result));
     }

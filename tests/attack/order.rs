@@ -188,6 +188,69 @@ fn a_completion_queue_that_goes_while_one_of_its_queue_pairs_lives() {
     }
 }
 
+/// The user's iterator panics when it is dropped: what it gave goes with its list, and what was
+/// refused goes too.
+#[test]
+fn iterators_that_panic_when_they_go() {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    struct Bad<'p> {
+        pool: &'p Pool,
+        left: usize,
+        says_how_many: bool,
+    }
+    impl Iterator for Bad<'_> {
+        type Item = Buf;
+        fn next(&mut self) -> Option<Buf> {
+            self.left = self.left.checked_sub(1)?;
+            Some(poisoned(self.pool))
+        }
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (self.left, self.says_how_many.then_some(self.left))
+        }
+    }
+    impl Drop for Bad<'_> {
+        fn drop(&mut self) {
+            resume_unwind(Box::new("on purpose"))
+        }
+    }
+    profile! { Lists { entry: BufList } }
+    fn one(_: &Pool, buf: Buf) -> Buf {
+        buf
+    }
+    fn two(pool: &Pool, buf: Buf) -> BufList {
+        BufList::from([buf, poisoned(pool)])
+    }
+    macro_rules! all {
+        ($profile:ident: $n:expr, $of:expr) => {
+            for says_how_many in [false, true] {
+                let mut p = Pair::<Rc, $profile>::new();
+                let bad = || Bad { pool: &p.pool, left: $n, says_how_many };
+                let (mut sends, mut receives) = (SendSlots::<4>::new(), RecvSlots::<4>::new());
+                let mut list = p.a.send_list(&mut sends);
+                let panics =
+                    || drop(list.extend(bad().map(|buf| $of(&p.pool, buf)).map(wr::Send::new)));
+                assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+                drop(list);
+                let mut list = p.b.recv_list(&mut receives);
+                let panics =
+                    || drop(list.extend(bad().map(|buf| $of(&p.pool, buf)).map(wr::Recv::new)));
+                assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+                drop(list);
+                assert_eq!(p.pool.available(), 40);
+                drop((p.a, p.b));
+                assert_eq!((poll_empty(&mut p.ca), poll_empty(&mut p.cb)), (0, 0));
+            }
+        };
+    }
+    all!(DefaultProfile: 3, one);
+    all!(Ring: 3, one);
+    // One more than there are slots.
+    all!(DefaultProfile: 5, one);
+    all!(Ring: 5, one);
+    // The first has more elements than the profile allows.
+    all!(Lists: 3, two);
+}
+
 /// The user's iterator panics, or lies about its length, in the midst of a list.
 #[test]
 fn iterators_that_panic_or_lie() {
