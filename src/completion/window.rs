@@ -15,6 +15,6 @@ impl LentWindow {
     /// # Errors
     /// The window, as it was.
     pub fn revoked<E: Entry>(self, by: &Completion<'_, E>) -> Result<MemoryWindow, Self> {
-        self.ended_by(by.qp_num(), by.invalidated_rkey())
+        self.ended_by(by.qp_num(), by.invalidated_rkey(), |names| by.belongs_to(names))
     }
 }

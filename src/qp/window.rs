@@ -40,7 +40,9 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
             windows.retain(|window| window.strong_count() != 0);
         }
         windows.push(Arc::downgrade(&owner));
-        let of = Of::Pair(self.core.books.clone(), self.qp_num());
+        let books = &self.core.books;
+        let receives = self.core.srq.as_ref().map_or(books, |srq| &srq.books);
+        let of = Of::Pair(books.clone(), receives.clone(), self.qp_num());
         Ok(MemoryWindow(Window::new(owner, of)))
     }
 }

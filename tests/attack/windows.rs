@@ -5,6 +5,7 @@ use proverbs::loopback::{Fabric, Personality};
 use proverbs::memory::{BoundWindow, Revocable, WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
+use proverbs::qp::Max;
 
 use crate::support::*;
 
@@ -192,6 +193,76 @@ fn a_completion_of_others_revokes_nothing() {
     drop(window);
     assert_eq!(writes(&mut p, to), Err(WcStatus::RemAccess));
     region.destroy().unwrap();
+}
+
+/// Queue pairs of two devices may have one number, and their windows one key.
+#[test]
+fn a_completion_of_another_device_revokes_nothing() {
+    let lent = |p: &mut Pair<Rc, Any>, region: &Open| {
+        let window = p.a.alloc_mw().unwrap();
+        let (bind, lent) = wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap().lend();
+        p.a.post_send(bind).unwrap();
+        (entry(&p.dev, &mut p.ca).into_lent().unwrap(), lent)
+    };
+    let pair = || Pair::<Rc, Any>::on(Device::loopback(&Fabric::new()), &Wish::new());
+    let (mut one, mut two) = (pair(), pair());
+    let [here, there]: [Open; 2] = [&one, &two].map(|p| p.pd.register(64).unwrap());
+    let (window, still) = lent(&mut one, &here);
+    let (ended, back) = lent(&mut two, &there);
+    assert_eq!((one.a.qp_num(), still.rkey()), (two.a.qp_num(), back.rkey()));
+    two.a.post_recv(wr::Recv::empty()).unwrap();
+    two.b.post_send(wr::SendWithInv::new(wr::Empty, back)).unwrap();
+    let mut windows = Some((window, ended));
+    until(&two.dev, "the message", || {
+        let Some(completion) = two.ca.poll_one().unwrap() else { return false };
+        let (window, ended) = windows.take().unwrap();
+        let window = window.revoked(&completion).unwrap_err();
+        windows = Some((window, ended));
+        true
+    });
+    assert_eq!(writes(&mut one, still.write()), Ok(()));
+    drop(windows);
+}
+
+/// A message to a queue pair with a shared receive queue ends a key of this queue pair, and of no
+/// other with the same receives.
+#[test]
+fn a_message_to_a_shared_receive_queue_ends_a_key() {
+    profile! { AnyOnSrq { entry: AnyBuf, receive: SharedRq } }
+    let p = Pair::<Rc, Any>::on(Device::loopback(&Fabric::new()), &Wish::new());
+    let (dev, pd, mut cq) = (&p.dev, &p.pd, p.dev.ctx.create_cq::<AnyBuf>(100).unwrap());
+    let mut srq = pd.create_srq::<Rc, AnyBuf, Max<1>, ()>(&p.pool).unwrap();
+    let wish = Wish::new();
+    let pair = || {
+        let own = pd.create_qp_on_srq::<Rc, AnyOnSrq, _>(&cq, &cq, &srq, 8).unwrap();
+        let peer = pd.create_qp::<Rc, Any>(&cq, &cq, wish.depth).unwrap();
+        let numbers = (own.qp_num(), peer.qp_num());
+        (Rc::up(own, dev, numbers.1, &wish), Rc::up(peer, dev, numbers.0, &wish))
+    };
+    let [(mut own, mut peer), (mut other, _others_peer)] = [pair(), pair()];
+    let region: Open = pd.register(64).unwrap();
+    let mut lent = Vec::new();
+    for qp in [&mut own, &mut other] {
+        let window = qp.alloc_mw().unwrap();
+        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let (bind, back) = bind.lend();
+        qp.post_send(bind).unwrap();
+        lent.push((entry(dev, &mut cq).into_lent().unwrap(), back));
+    }
+    let [(window, back), (others, _)] = lent.try_into().unwrap();
+    srq.post_srq_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    peer.post_send(wr::SendWithInv::new(wr::Empty, back)).unwrap();
+    let (mut window, mut others) = (Some(window), Some(others));
+    until(dev, "the message", || {
+        let Some(completion) = cq.poll_one().unwrap() else { return false };
+        if completion.direction() == Direction::Send {
+            return false;
+        }
+        others = others.take().unwrap().revoked(&completion).err();
+        window = window.take().unwrap().revoked(&completion).err();
+        true
+    });
+    assert!(others.is_some() && window.is_none());
 }
 
 /// A bind is with the device while its queue pair, and then everything else, is dropped, in any

@@ -134,8 +134,9 @@ pub(crate) struct Opened {
 /// Whose a window is.
 pub(crate) enum Of {
     /// Of type 2: a queue pair's with this number. No other has the address of its books while
-    /// they are kept.
-    Pair(Arc<Books>, u32),
+    /// they are kept. Its receives are of the queue with the second books: its own, or those of a
+    /// shared receive queue.
+    Pair(Arc<Books>, Arc<Books>, u32),
     /// Of type 1: a protection domain's with this number, of a device that is the kernel's
     /// software, or is not.
     Domain(u32, bool),
@@ -182,7 +183,7 @@ pub struct Window(Lent);
 impl Window {
     pub(crate) fn new(owner: Arc<Owner>, of: Of) -> Self {
         let pd = match &of {
-            Of::Pair(books, _) => books.pd,
+            Of::Pair(books, ..) => books.pd,
             Of::Domain(pd, _) => *pd,
         };
         let mw = lock(&owner.0).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
@@ -214,7 +215,7 @@ impl Window {
     /// The number of its protection domain.
     pub(crate) fn pd(&self) -> u32 {
         match &self.core().of {
-            Of::Pair(books, _) => books.pd,
+            Of::Pair(books, ..) => books.pd,
             Of::Domain(pd, _) => *pd,
         }
     }
@@ -242,7 +243,7 @@ impl Window {
     /// by any of its domain, which is seen by its mark.
     pub(crate) fn is_of(&self, counter: *const Counter) -> bool {
         match &self.core().of {
-            Of::Pair(books, _) => {
+            Of::Pair(books, ..) => {
                 // SAFETY: the books are kept.
                 ptr::eq(unsafe { Books::counter(Arc::as_ptr(books), SEND) }, counter)
             }

@@ -20,6 +20,7 @@ pub use rights::{BindsTo, BindsWindows, Windowed};
 pub(crate) use type1::sealed::Sealed as IsType1;
 pub use type1::{BoundType1Window, Type1, Type1Window};
 
+use crate::counters::books::Names;
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
@@ -138,10 +139,19 @@ impl LentWindow {
         self.0.core().rkey
     }
 
-    /// The window, if a message on this queue pair ended this key.
-    pub(crate) fn ended_by(mut self, qp_num: u32, rkey: Option<u32>) -> Result<MemoryWindow, Self> {
+    /// The window, if a message ended this key: one on the queue pair with this number, whose
+    /// receive `is_of` the queue with these names. (Other devices have the same numbers.)
+    pub(crate) fn ended_by(
+        mut self,
+        qp_num: u32,
+        rkey: Option<u32>,
+        is_of: impl FnOnce(Names) -> bool,
+    ) -> Result<MemoryWindow, Self> {
         let core = self.0.core();
-        let is_its = matches!(core.of, Of::Pair(_, number) if number == qp_num);
+        let is_its = match &core.of {
+            Of::Pair(_, receives, number) => *number == qp_num && is_of(receives.names()),
+            Of::Domain(..) => false,
+        };
         if rkey != Some(core.rkey) || !is_its {
             return Err(self);
         }
