@@ -15,12 +15,14 @@ use crate::memory::rights::Access;
 use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
 use crate::qp::QueuePair;
 use crate::qp::attr::{RcRtr, RcRts};
+use crate::rules::IssuedBy;
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
 };
 use crate::terms::error::Refused;
 use crate::terms::state::{Init, Rts};
 use crate::terms::transport::Rc;
+use crate::work::opcode::RdmaRead;
 
 /// An RC queue pair before it is connected.
 ///
@@ -265,7 +267,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
     /// than the peer serves (R4.8).
     pub fn set_initiator_depth(&mut self, depth: ReadDepth)
     where
-        P: Profile<Initiator = crate::profile::Reads>,
+        RdmaRead: IssuedBy<P::Initiator>,
     {
         if let Service::ReliableConnection { initiator, .. } = &mut self.mine.service {
             *initiator = Some(depth);

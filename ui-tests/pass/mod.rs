@@ -14,13 +14,18 @@ mod cm {
     mod a_step_is_made_once;
     mod an_endpoint_on_a_channel_does_not_wait;
     mod an_id_has_one_queue_pair;
+    mod every_way_to_connect_needs_the_route;
     mod no_accept_without_a_queue_pair;
+    mod no_address_for_an_id_that_has_one;
     mod no_completion_calls_on_shared_queues;
     mod no_confirmation_of_what_was_not_accepted;
     mod no_connect_before_the_route;
+    mod no_device_before_the_address;
     mod no_end_of_what_is_not_connected;
     mod no_get_request_on_a_channel;
     mod no_group_without_a_device;
+    mod no_leaving_what_was_not_joined;
+    mod no_listening_without_an_address;
     mod no_lookup_before_the_route;
     mod no_options_of_a_peer_not_heard;
     mod no_post_without_a_queue_pair;
@@ -68,6 +73,7 @@ mod initiator {
     mod every_way_to_post_asks_for_reads;
     mod no_cmp_and_swp_without_reads;
     mod no_fetch_and_add_without_reads;
+    mod no_initiator_depth_without_reads;
     mod no_rdma_read_without_reads;
 }
 
@@ -124,6 +130,7 @@ mod memory {
     mod an_atomic_needs_an_aligned_cell;
     mod an_atomic_returns_into_one_buffer;
     mod an_atomic_write_needs_a_cell_to_write;
+    mod every_way_to_use_memory_asks_what_it_bears;
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
     mod no_bytes_of_a_dma_buf;
@@ -159,10 +166,12 @@ mod memory {
 }
 
 mod opcode {
+    mod a_number_is_of_what_has_no_buffer;
     mod a_prepared_work_request_has_the_same_bounds;
     mod a_prepared_work_request_needs_its_data;
     mod a_queue_pair_is_created_for_flush;
     mod every_way_to_post_asks_for_the_opcode;
+    mod every_way_to_post_asks_what_it_was_created_for;
     mod uc_carries_no_bind_mw;
     mod uc_carries_no_cmp_and_swp;
     mod uc_carries_no_fetch_and_add;
@@ -197,14 +206,17 @@ mod ownership {
     mod no_post_while_released_buffers_are_read;
     mod no_resize_while_a_completion_is_held;
     mod registered_memory_is_given_away;
+    mod what_stays_on_its_thread_keeps_its_queue_pair_there;
 }
 
 mod polling {
+    mod each_field_is_read_if_it_was_asked_for;
     mod fields_are_asked_for_in_order;
     mod no_clock_without_proof;
     mod no_field_across_the_next_poll;
     mod no_moderation_by_a_number_alone;
     mod only_fields_that_were_asked_for_are_read;
+    mod settling_asks_for_what_it_posts;
 }
 
 mod raw {
@@ -213,6 +225,7 @@ mod raw {
     mod an_unchecked_post_asks_for_the_state;
     mod an_unchecked_send_asks_for_all_that_types_hold;
     mod no_extended_posting_on_a_foreign_queue_pair;
+    mod no_foreign_queue_pair_on_a_shared_receive_queue;
     mod no_owned_buffer_on_a_raw_queue_pair;
     mod no_raw_completion_queue_for_a_safe_queue_pair;
     mod no_safe_list_of_receives_on_a_raw_queue_pair;
@@ -284,5 +297,7 @@ mod xrc {
     mod a_target_posts_nothing;
     mod an_initiator_receives_nothing;
     mod every_work_request_names_a_queue;
+    mod no_failure_of_a_target_in_reset;
+    mod no_queue_of_xrc_without_its_domain;
     mod no_shared_receive_queue_is_named_on_rc;
 }

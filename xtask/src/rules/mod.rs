@@ -30,9 +30,9 @@ pub struct Args {
     /// Break the crate's rules one by one, and see that something notices.
     #[arg(long)]
     mutate: bool,
-    /// With --mutate, only mutants whose description contains this.
+    /// With --mutate, only mutants whose description contains this; may be repeated.
     #[arg(long, value_name = "TEXT", requires = "mutate")]
-    only: Option<String>,
+    only: Vec<String>,
     /// Measure what the ui-tests, the crate and a long chain take to compile.
     #[arg(long, conflicts_with = "mutate")]
     cost: bool,
@@ -40,7 +40,7 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<()> {
     match (args.mutate, args.cost) {
-        (true, _) => mutate::run(args.only.as_deref()),
+        (true, _) => mutate::run(&args.only),
         (_, true) => cost::run(),
         _ => run(args.write),
     }

@@ -26,29 +26,16 @@ pub enum Kind {
     Emitted,
 }
 
-/// Changes that change nothing, and why.
-const EQUIVALENT: [(&str, &str); 3] = [
-    ("`inline`: without `O: InlineOp`", "a private function, called for such opcodes only"),
-    ("`inline_slice`: without `O: InlineOp`", "a private function, called for such opcodes only"),
-    ("`inline_list`: without `O: InlineOp`", "a private function, called for such opcodes only"),
-];
-
 /// What the traits of `src/diagnostics.rs` ask for.
 const NEVER: &str = "{ fn never<R>(&self) -> R { unreachable!() } }";
-
-impl Mutant {
-    /// Why nobody can notice, if so.
-    pub fn equivalent(&self) -> Option<&'static str> {
-        let found = EQUIVALENT.iter().find(|(what, _)| self.what.ends_with(what));
-        found.map(|(_, why)| *why)
-    }
-}
 
 pub fn all(root: &Path, tables: &Tables) -> Result<Vec<Mutant>> {
     let mut all = illegal(root, tables)?;
     all.extend(lost_impls(root)?);
     // (The loopback device is for tests.)
-    let is_product = |file: &str| !file.contains("tests") && !file.starts_with("src/loopback");
+    let is_product = |file: &str| {
+        file.ends_with(".rs") && !file.contains("tests") && !file.starts_with("src/loopback")
+    };
     for (file, text) in crate::mutants::sources(root)?.iter().filter(|(file, _)| is_product(file)) {
         all.extend(lost_bounds(file, text));
     }
@@ -160,11 +147,12 @@ fn implemented(line: &str) -> &str {
     of.trim_start_matches(['&', '\'']).split(['<', ' ', '{']).next().unwrap_or(of)
 }
 
-/// Every bound in a where-clause, and the bounds of the constructors' data.
+/// Every bound in a where-clause, and the bounds of the constructors' data; but for those of private
+/// functions, whose callers have them.
 fn lost_bounds(file: &str, text: &str) -> Vec<Mutant> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = Vec::new();
-    let (mut in_where, mut owner, mut function) = (false, "", String::new());
+    let (mut in_where, mut is_public, mut owner, mut function) = (false, true, "", String::new());
     for (at, line) in lines.iter().enumerate() {
         let code = line.trim();
         if code.starts_with("//") {
@@ -173,13 +161,15 @@ fn lost_bounds(file: &str, text: &str) -> Vec<Mutant> {
         // Named by type and function, not by line: what else changes in the file is no news of the
         // mutant.
         if line.starts_with("impl") {
-            owner = implemented(line);
+            (owner, is_public) = (implemented(line), true);
+            function = format!("impl {owner}");
         } else if *line == "}" {
             owner = "";
         }
         if let Some(name) = code.split_once("fn ").map(|(_, name)| name) {
             let name = name.split(['(', '<']).next().unwrap_or(name);
             function = if owner.is_empty() { name.to_owned() } else { format!("{owner}::{name}") };
+            is_public = code.starts_with("pub ");
         }
         let mut push = |new: String, lost: &str| {
             let mut changed: Vec<&str> = lines.clone();
@@ -199,16 +189,17 @@ fn lost_bounds(file: &str, text: &str) -> Vec<Mutant> {
             in_where = false;
         } else if let Some((subject, bounds)) = code.split_once(": ").filter(|_| in_where) {
             let bounds: Vec<&str> = bounds.trim_end_matches(',').split(" + ").collect();
-            for lost in &bounds {
+            // (`?Sized` is no bound.)
+            for lost in bounds.iter().filter(|lost| is_public && !lost.starts_with('?')) {
                 let rest: Vec<_> = bounds.iter().filter(|b| *b != lost).copied().collect();
                 let gap = if rest.is_empty() { "" } else { " " };
                 let new = format!("        {subject}:{gap}{},", rest.join(" + "));
                 push(new, &format!("{subject}: {lost}"));
             }
         }
-        // `pub fn new<D: Source>(`, `fn inline<O: InlineOp, ..>`.
+        // `pub fn new<D: Source>(`.
         for bound in ["D: Source", "D: Sink", "D: AtomicSink", "O: InlineOp"] {
-            if code.contains("fn ") && code.contains(bound) {
+            if is_public && code.contains("fn ") && code.contains(bound) {
                 push(line.replacen(bound, &bound[..1], 1), bound);
             }
         }

@@ -15,6 +15,7 @@ use super::mutants::{self, Kind, Mutant};
 use super::proof::ui_tests;
 use super::table::Tables;
 use crate::sh::{self, Cmd, Run, cmd};
+use crate::test::FEATURES;
 use crate::{paths, setup};
 
 /// How long a test of a mutant may run; unharmed it takes a second.
@@ -28,18 +29,17 @@ enum By {
     Test(&'static str),
     Ui(String),
     Nobody,
-    /// Nothing changed.
-    Equivalent(&'static str),
 }
 
-pub fn run(only: Option<&str>) -> Result<()> {
+pub fn run(only: &[String]) -> Result<()> {
     setup::ensure(&[setup::Group::Build])?;
     let root = paths::workspace();
     let tables = Tables::read(&root)?;
     // From the copy on: the project may be edited meanwhile.
     let copy = Copy::new(&root)?;
     let mut mutants = mutants::all(&copy.dir, &tables)?;
-    mutants.retain(|mutant| only.is_none_or(|text| mutant.what.contains(text)));
+    let is_asked = |what: &str| only.is_empty() || only.iter().any(|text| what.contains(text));
+    mutants.retain(|mutant| is_asked(&mutant.what));
     let fails = copy.first_that_fails()?;
     ensure!(fails.is_none(), "the crate does not compile as it is; mutants would tell nothing");
     eprintln!("{} mutants; counting the errors of the ui-tests as they are", mutants.len());
@@ -49,10 +49,6 @@ pub fn run(only: Option<&str>) -> Result<()> {
     }
     let (start, mut seen) = (Instant::now(), Vec::new());
     for (i, mutant) in mutants.iter().enumerate() {
-        if let Some(why) = mutant.equivalent() {
-            seen.push((mutant, By::Equivalent(why)));
-            continue;
-        }
         let original = fs::read_to_string(copy.dir.join(&mutant.file))?;
         fs::write(copy.dir.join(&mutant.file), &mutant.text)?;
         let by = copy.noticed(mutant, &before);
@@ -120,7 +116,8 @@ impl Copy {
     /// The crate, or the truth table, if it no longer compiles. In one call, which is half the
     /// time.
     fn first_that_fails(&self) -> Result<Option<By>> {
-        let script = "cargo check --quiet --test truth_table 2>&1 || echo failed";
+        let check = format!("cargo check --quiet --features {FEATURES} --test truth_table");
+        let script = format!("{check} 2>&1 || echo failed");
         let text = cmd!(sh::at(&self.dir), "sh -c {script}");
         let text = text.env("CARGO_TARGET_DIR", &self.target).text()?;
         let by = if text.contains("could not compile `proverbs` (lib)")
@@ -137,8 +134,9 @@ impl Copy {
     fn test(&self, name: &str) -> Result<bool> {
         let sh = sh::at(&self.dir);
         let test = |cmd: Cmd<'_>| cmd.env("CARGO_TARGET_DIR", &self.target).succeeds();
-        Ok(test(cmd!(sh, "cargo test --quiet --test {name} --no-run"))
-            && test(cmd!(sh, "timeout {MOST_SECONDS} cargo test --quiet --test {name}")))
+        let args = ["test", "--quiet", "--features", FEATURES, "--test", name];
+        Ok(test(cmd!(sh, "cargo {args...} --no-run"))
+            && test(cmd!(sh, "timeout {MOST_SECONDS} cargo {args...}")))
     }
 
     /// The errors of a ui-test, and where in it they are.
@@ -183,13 +181,12 @@ fn report(seen: &[(&Mutant, By)]) {
         let of = || seen.iter().filter(|(mutant, _)| mutant.kind == kind).map(|(_, by)| by);
         let by = |is: fn(&By) -> bool| of().filter(|by| is(by)).count();
         println!(
-            "{name}: {}, noticed by the crate {}, the truth table {}, another test {}, a ui-test {}; nothing changes {}",
+            "{name}: {}, noticed by the crate {}, the truth table {}, another test {}, a ui-test {}",
             of().count(),
             by(|by| *by == By::Crate),
             by(|by| *by == By::TruthTable),
             by(|by| matches!(by, By::Test(_))),
             by(|by| matches!(by, By::Ui(_))),
-            by(|by| matches!(by, By::Equivalent(_))),
         );
     }
 }

@@ -1,0 +1,20 @@
+// R23.3, R23.4, rdma_leave_multicast(3): an id leaves a group as it joined it.
+// Enforced by `JoinsGroups` and `ReceivesFromGroup`.
+use proverbs::{cm::*, prelude::*};
+use std::{net::SocketAddr, time::Duration};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn joined(id: &mut CmId<Udp, Bound>, group: SocketAddr) {
+    let _ = id.join_multicast_ex::<FullMember>(group, SECOND);
+}
+
+fn left(id: &mut CmId<Udp, Bound>, group: Group) {
+    let _ = id.leave_multicast(group);
+}
+
+fn detached(group: &Group<SendOnlyFullMember>, qp: &mut QueuePair<Ud, Rts>) {
+    let _ = group.detach(qp);
+}
+
+fn main() {}

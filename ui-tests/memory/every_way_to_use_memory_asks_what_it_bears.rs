@@ -1,0 +1,34 @@
+// R6.3, R18.2, ibv_reg_mr(3): memory is written, and is a slice, if it bears that, whichever way.
+// Enforced by `CanBeWritten`, `CanBeSlices` and `Allows`.
+use proverbs::device::Can;
+use proverbs::memory::{OnDemand, SharedMapping};
+use proverbs::prelude::*;
+use proverbs::raw::ibv_mr;
+use std::ptr::NonNull;
+
+fn pool(pd: &ProtectionDomain, memory: &'static [u8]) {
+    let _ = pd.create_pool_in_with(memory, 64, |i| i);
+}
+
+fn arena(pd: &ProtectionDomain, memory: &'static [u8]) {
+    let _ = pd.create_arena_in_with(memory, 8, |i| i);
+}
+
+fn shared_arena(pd: &ProtectionDomain, memory: SharedMapping) {
+    let _ = pd.create_arena_in_with(memory, 8, |i| i);
+}
+
+fn moved(region: MemoryRegion<RemoteWrite>, memory: &'static [u8]) {
+    let _ = region.rereg_memory(memory);
+}
+
+fn on_demand(pd: &ProtectionDomain, can: &Can<OnDemand<Rc, RemoteWrite>>, memory: &'static [u8]) {
+    let _ = pd.register_on_demand(can, memory);
+}
+
+unsafe fn foreign(pd: &ProtectionDomain, mr: NonNull<ibv_mr>, memory: &'static [u8]) {
+    // SAFETY: never called.
+    let _ = unsafe { pd.region_from_raw::<RemoteWrite, _>(mr, memory) };
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+// R14.4, ibv_create_cq_ex(3): the legal twin of the test of this name.
+use proverbs::completion::{CompletionQueueEx, CompletionTs, DlidPathBits};
+
+fn read(cq: &mut CompletionQueueEx<(CompletionTs, DlidPathBits)>) {
+    for (completion, fields) in cq.poll().unwrap() {
+        println!("{completion:?} {:?}", fields.completion_ts());
+        println!("{:?}", fields.dlid_path_bits());
+    }
+}

@@ -1,0 +1,12 @@
+// R14.4, ibv_create_cq_ex(3): each field is read if it was asked for.
+// Enforced by `HasField`.
+use proverbs::completion::{CompletionQueueEx, CompletionWallclock};
+
+fn read(cq: &mut CompletionQueueEx<CompletionWallclock>) {
+    for (completion, fields) in cq.poll().unwrap() {
+        println!("{completion:?} {:?}", fields.completion_ts());
+        println!("{:?}", fields.dlid_path_bits());
+    }
+}
+
+fn main() {}

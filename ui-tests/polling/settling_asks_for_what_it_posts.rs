@@ -1,0 +1,19 @@
+// R1.1, R4.2, ibv_post_send(3): `settle` posts a WRITE of nothing, and has its bounds.
+// Enforced by `CanPostSend`, `LeavesUnsignaled` and `PostOn<T>`.
+use proverbs::prelude::*;
+
+profile! { Quiet { signaling: Selective } }
+
+fn early(qp: &mut QueuePair<Rc, Rtr, Quiet>) {
+    qp.settle().unwrap();
+}
+
+fn signaled(qp: &mut QueuePair<Rc, Rts, DefaultProfile>) {
+    qp.settle().unwrap();
+}
+
+fn datagrams(qp: &mut QueuePair<Ud, Rts, Quiet>) {
+    qp.settle().unwrap();
+}
+
+fn main() {}
