@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 
 use super::{Core, QueuePair};
 use crate::cold::Few;
-use crate::memory::entry::Owned;
 use crate::memory::window::{MemoryWindow, Of, Owner, Window, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
@@ -63,7 +62,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        P::Entry: Owned,
         BindMw: PostOn<T>,
         Told: SignaledOn<P::Signaling>,
         WindowEntry: Data<P::Entry>,

@@ -164,7 +164,6 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         PS::Transport: SharesReceives,
         E: Owned,
         L: Limit,
-        C: 'static,
         Buf<C>: Data<E>,
     {
         self.pd()?.create_srq(pool)
