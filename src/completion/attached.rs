@@ -68,9 +68,17 @@ struct Attachment {
     entries: [u32; 2],
     share: Share,
     stage: Stage,
+    /// The tag of its ring; 0 if it has none. (Here, so that who looks for one does not come by the
+    /// books of all: a cache miss each.)
+    tag: u32,
 }
 
 impl Attachment {
+    fn new(books: &Arc<Books>, entries: [u32; 2], share: Share) -> Self {
+        let (books, tag) = (books.clone(), books.ring_tag());
+        Attachment { books, entries, share, stage: Stage::Alive, tag }
+    }
+
     fn booked(&self) -> u32 {
         self.entries[0] + self.entries[1]
     }
@@ -177,8 +185,7 @@ impl Inbox {
         }
         state.booked += entries[0] + entries[1];
         books.attached();
-        let books = books.clone();
-        state.attached.push(Attachment { books, entries, share, stage: Stage::Alive });
+        state.attached.push(Attachment::new(books, entries, share));
         Ok(())
     }
 
@@ -201,8 +208,7 @@ impl Inbox {
         for a in state.attached.iter_mut().filter(|a| Arc::ptr_eq(&a.books, old)) {
             new.attached();
             let entries = std::mem::take(&mut a.entries);
-            let books = new.clone();
-            moved.push(Attachment { books, entries, share: a.share, stage: Stage::Alive });
+            moved.push(Attachment::new(new, entries, a.share));
         }
         state.attached.append(&mut moved);
     }
@@ -361,7 +367,7 @@ impl Inbox {
     /// the queue pair is gone.)
     pub(crate) fn note_dropped(&self, wr_id: u64) {
         let state = self.state();
-        let has_tag = |a: &&Attachment| word::of_ring(a.books.ring_tag()) == wr_id as u32;
+        let has_tag = |a: &&Attachment| word::of_ring(a.tag) == wr_id as u32;
         if let Some(a) = state.attached.iter().find(has_tag) {
             a.books.note_dropped((wr_id >> 32) as u32);
         }
