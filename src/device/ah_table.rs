@@ -98,6 +98,8 @@ struct Handles {
     /// The keys, behind their mask.
     own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
+    /// The slots without a handle.
+    free: Vec<u32>,
     retired: Vec<(handle::Ah, u32)>,
 }
 
@@ -107,9 +109,8 @@ impl AhTable {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
         let key = key as u32;
-        let Handles { own, ahs, .. } = &mut **self.0.get_or_insert_default();
-        let free = ahs.iter().position(Option::is_none);
-        let index = free.unwrap_or(ahs.len());
+        let Handles { own, ahs, free, .. } = &mut **self.0.get_or_insert_default();
+        let index = free.pop().map_or(ahs.len(), |index| index as usize);
         if index == ahs.len() {
             ahs.push(None);
         }
@@ -141,6 +142,7 @@ impl AhTable {
         self.set_key(keys, slot, 0);
         if let Some(all) = &mut *self.0 {
             all.retired.extend(all.ahs[slot].take().map(|ah| (ah, posted)));
+            all.free.push(slot as u32);
         }
         true
     }
@@ -224,6 +226,8 @@ mod tests {
                 (table.reap(2), table.0.as_ref().unwrap().ahs.len(), own(&table).len()),
                 (0, 5, 8)
             );
+            // The free ones are known: nobody looks through the others for them.
+            assert_eq!(table.0.as_ref().unwrap().free, [2]);
         }
     }
 }
