@@ -27,6 +27,12 @@ struct Open {
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
+    /// The context that the id's provider shares, if it does.
+    fn shared(&self) -> Result<Option<Arc<handle::Context>>, Error> {
+        let shared = self.core.id.context();
+        shared.map_err(|errno| Error::os("ibv_open_device", errno, "the id went with its device"))
+    }
+
     /// The context of the device, which its provider may share, and its index in the list.
     fn open(
         &self,
@@ -61,7 +67,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let shared = self.core.id.context();
+        let shared = self.shared()?;
         Ok(self.open(shared, &mut lock(&OPEN))?.0)
     }
 
@@ -73,7 +79,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let shared = self.core.id.context();
+        let shared = self.shared()?;
         let mut open = lock(&OPEN);
         let (context, i) = self.open(shared, &mut open)?;
         if let Some(pd) = open[i].pd.as_ref().and_then(ProtectionDomain::upgrade) {
@@ -88,7 +94,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     pub(super) fn check_device<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
         let context = pd.context();
         let mine = self.device().unwrap_or_default();
-        let is_mine = match self.core.id.context() {
+        let is_mine = match self.shared()? {
             Some(shared) => Arc::ptr_eq(&shared, &context.handle),
             None => {
                 let is_real = std::ptr::eq(pd.handle().control(), &LIBIBVERBS);

@@ -164,7 +164,8 @@ impl<S: CmState, M: Mode> CmId<Udp, S, M> {
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined the group, or the errno of
-    /// `rdma_leave_multicast`.
+    /// `rdma_leave_multicast`, ENXIO after the device was removed. What could not be left ends the
+    /// id: its waiting events are gone, and its other calls fail with ENXIO.
     pub fn leave_multicast<J: Membership>(&mut self, group: Group<J>) -> Result<(), Error>
     where
         S: JoinsGroups,

@@ -539,6 +539,32 @@ fn a_group_is_joined_behind_many_events() {
     id.join_multicast_ex::<FullMember>(group, LONG).unwrap();
 }
 
+/// librdmacm frees a group whether or not the kernel leaves it, and would look up events of it in
+/// what it freed. So once leaving is refused, no event of the id is taken any more.
+#[test]
+fn an_id_that_cannot_leave_a_group_goes_with_its_events() {
+    let fabric = Fabric::new();
+    let device = fabric.open_device();
+    let channel = EventChannel::on(&fabric).unwrap();
+    let id = channel.create_id::<Udp>().unwrap().bind_addr(of(&fabric, &device)).unwrap();
+    let mut id = id.on_device().unwrap();
+    let [one, two] = ["239.77.0.1:1", "239.77.0.2:1"].map(|at| at.parse().unwrap());
+    let joining: Joining = id.join_multicast(one).unwrap();
+    let group = done(joining.advance(&next(&channel, EventKind::MulticastJoin)));
+    let waits = id.join_multicast(two).unwrap();
+    assert!(fabric.remove_device(&device));
+
+    assert_eq!(id.leave_multicast(group).unwrap_err().errno(), Some(libc::ENXIO));
+    assert!(channel.try_event().unwrap().is_none());
+    let errno = |error: proverbs::Error| error.errno();
+    assert_eq!(id.join_multicast(two).map_err(errno).err(), Some(Some(libc::ENXIO)));
+    assert_eq!(id.context().map_err(errno).err(), Some(Some(libc::ENXIO)));
+    assert_eq!(id.write_cm_event(0, 1).map_err(errno), Err(Some(libc::ENXIO)));
+    let id = id.migrate_to(&EventChannel::on(&fabric).unwrap()).unwrap_err().into_object();
+    id.destroy().unwrap();
+    drop(waits);
+}
+
 /// What is of one fabric stays there.
 #[test]
 fn an_id_does_not_go_to_another_fabric() {

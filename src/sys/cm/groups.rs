@@ -66,8 +66,9 @@ impl Groups {
         self.0.capacity()
     }
 
-    pub(super) fn last(&self) -> Option<u64> {
-        self.0.last().map(|group| group.key)
+    /// Forgets any group, and returns its address.
+    pub(super) fn pop(&mut self) -> Option<SocketAddr> {
+        self.0.pop().map(|group| group.address)
     }
 }
 
@@ -91,7 +92,9 @@ mod tests {
         assert!(!groups.has(at("239.77.0.1:7471")));
         assert_eq!(groups.failed(at("239.77.0.1:7471")), Some(1));
         assert_eq!(groups.remove(1), Some(at("239.77.0.1:7471")));
-        assert_eq!((groups.remove(1), groups.last()), (None, Some(2)));
+        assert_eq!(groups.remove(1), None);
         assert!(!groups.has(at("239.77.0.1:7471")));
+        let last = Some(at("239.77.0.2:7471"));
+        assert_eq!((groups.pop(), groups.pop()), (last, None));
     }
 }

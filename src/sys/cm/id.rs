@@ -20,8 +20,8 @@ use crate::sys::types::*;
 /// The owner of an id.
 ///
 /// # Invariants
-/// - `ptr` is live until dropped, and on `channel`. Its `context` points to `seen`, and was set
-///   with the lock of its channel held, or before the id could have an event.
+/// - Unless it `is_gone`, `ptr` is live until dropped, and on `channel`. Its `context` points to
+///   `seen`, and was set with the lock of its channel held, or before the id could have an event.
 /// - Its `qp` is null: librdmacm never touches a queue pair.
 /// - `channel` and `seen` are given up only after the id was destroyed. If that is refused, they
 ///   leak with it.
@@ -30,6 +30,8 @@ pub(crate) struct Id {
     seen: ManuallyDrop<Arc<Seen>>,
     channel: ManuallyDrop<Arc<Channel>>,
     groups: Groups,
+    /// Whether C's id was destroyed: because a group could not be left, or at the end.
+    is_gone: bool,
 }
 
 // SAFETY: every call on the id is made under its channel's lock.
@@ -87,7 +89,7 @@ impl Id {
         channel: Arc<Channel>,
     ) -> Self {
         let (seen, channel) = (ManuallyDrop::new(seen), ManuallyDrop::new(channel));
-        Id { ptr, seen, channel, groups: Groups::default() }
+        Id { ptr, seen, channel, groups: Groups::default(), is_gone: false }
     }
 
     pub(crate) fn key(&self) -> u64 {
@@ -103,15 +105,20 @@ impl Id {
         &self.channel
     }
 
-    /// Makes a call of the id's provider on it, under the channel's lock.
+    /// Makes a call of the id's provider on it, under the channel's lock; ENXIO if it is gone.
     fn call(&self, f: impl FnOnce(&Calls, *mut raw::rdma_cm_id) -> c_int) -> Result<(), c_int> {
+        status(self.with(f).unwrap_or(libc::ENXIO))
+    }
+
+    /// Does something with the id under the channel's lock, if it is not gone.
+    fn with<R>(&self, f: impl FnOnce(&Calls, *mut raw::rdma_cm_id) -> R) -> Option<R> {
         let _guard = self.channel.lock();
-        status(f(self.channel.calls, self.ptr.as_ptr()))
+        (!self.is_gone).then(|| f(self.channel.calls, self.ptr.as_ptr()))
     }
 
     /// `address` is that of `to_c`, or of `ib_to_c`.
     pub(crate) fn bind(&mut self, mut address: sockaddr_storage) -> Result<(), c_int> {
-        // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
+        // SAFETY: the id is live. The address is a local.
         self.call(|cm, id| unsafe { (cm.bind_addr)(id, (&raw mut address).cast()) })
     }
 
@@ -122,7 +129,7 @@ impl Id {
         ms: c_int,
     ) -> Result<(), c_int> {
         let to = (&raw mut to).cast();
-        // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
+        // SAFETY: the id is live. The address is a local.
         self.call(|cm, id| unsafe { (cm.resolve_addr)(id, to, ms) })
     }
 
@@ -134,7 +141,7 @@ impl Id {
     }
 
     pub(crate) fn listen(&mut self, backlog: c_int) -> Result<(), c_int> {
-        // SAFETY: the id is destroyed by `Drop` alone.
+        // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.listen)(id, backlog) })
     }
 
@@ -157,14 +164,14 @@ impl Id {
 
     /// Tells the peer, with the next request or answer, which options the connection may have.
     pub(crate) fn set_local_ece(&mut self, mut ece: ibv_ece) -> Result<(), c_int> {
-        // SAFETY: the id is destroyed by `Drop` alone.
+        // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.set_local_ece)(id, &mut ece) })
     }
 
     /// What the peer told of options with its request or answer, if anything.
     pub(crate) fn remote_ece(&self) -> Result<Option<ibv_ece>, c_int> {
         let mut ece = ibv_ece::default();
-        // SAFETY: the id is destroyed by `Drop` alone.
+        // SAFETY: the id is live.
         match self.call(|cm, id| unsafe { (cm.get_remote_ece)(id, &mut ece) }) {
             Ok(()) => Ok(Some(ece).filter(|ece| ece.vendor_id != 0)),
             // A library that knows no options hears of none.
@@ -176,19 +183,19 @@ impl Id {
     /// Like [`reject`](Self::reject), because of the options.
     pub(crate) fn reject_ece(&mut self, data: &[u8]) -> Result<(), c_int> {
         let (at, len) = rejection(data);
-        // SAFETY: the id is destroyed by `Drop` alone. librdmacm copies `len` bytes from `at`.
+        // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.reject_ece)(id, at, len) })
     }
 
     /// Rejects the request, with `data` of at most 148 bytes.
     pub(crate) fn reject(&mut self, data: &[u8]) -> Result<(), c_int> {
         let (at, len) = rejection(data);
-        // SAFETY: the id is destroyed by `Drop` alone. librdmacm copies `len` bytes from `at`.
+        // SAFETY: the id is live. librdmacm copies `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.reject)(id, at, len) })
     }
 
     pub(crate) fn establish(&mut self) -> Result<(), c_int> {
-        // SAFETY: the id is destroyed by `Drop` alone. It has no queue pair, as the call requires.
+        // SAFETY: the id is live. It has no queue pair, as the call requires.
         self.call(|cm, id| unsafe { (cm.establish)(id) })
     }
 
@@ -205,7 +212,7 @@ impl Id {
 
     /// `rdma_notify` with COMM_EST: the peer's first message came before its acknowledgement.
     pub(crate) fn notify_comm_est(&self) -> Result<(), c_int> {
-        // SAFETY: the id is destroyed by `Drop` alone.
+        // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.notify_comm_est)(id) })
     }
 
@@ -213,7 +220,7 @@ impl Id {
         /// `RDMA_OPTION_ID`, the only level that ids of this crate have.
         const LEVEL: c_int = 0;
         let (at, len) = (value.as_ptr().cast_mut().cast(), value.len());
-        // SAFETY: the id is destroyed by `Drop` alone. The kernel reads `len` bytes from `at`.
+        // SAFETY: the id is live. The kernel reads `len` bytes from `at`.
         self.call(|cm, id| unsafe { (cm.set_option)(id, LEVEL, option, at, len) })
     }
 
@@ -224,6 +231,9 @@ impl Id {
         }
         if !ptr::eq(self.channel.calls, to.calls) {
             return Err(libc::EINVAL);
+        }
+        if self.is_gone {
+            return Err(libc::ENXIO);
         }
         {
             let _both = self.channel.lock.with(&to.lock);
@@ -239,7 +249,7 @@ impl Id {
     pub(crate) fn qp_attr(&self, state: u32) -> Result<(ibv_qp_attr, u32), c_int> {
         let mut attr = ibv_qp_attr { qp_state: state, ..zeroed() };
         let mut mask = 0;
-        // SAFETY: the id is destroyed by `Drop` alone. Both out-pointers are locals.
+        // SAFETY: the id is live. Both out-pointers are locals.
         self.call(|cm, id| unsafe { (cm.init_qp_attr)(id, &mut attr, &mut mask) })?;
         // Some kernels set bits that are not for programs.
         Ok((attr, mask as u32 & USER_QP_ATTR))
@@ -275,75 +285,113 @@ impl Id {
         Ok((key, self.groups.add(key, address)))
     }
 
-    /// Leaves a group; `false` if it was not joined.
+    /// Leaves a group; `false` if it was not joined. If that is refused, as it is once the device
+    /// was removed, the id is destroyed.
+    ///
+    /// librdmacm frees a group whether or not the kernel leaves it. If the kernel does not, events
+    /// of the group may wait at the channel, which librdmacm would look up in what it freed. Only
+    /// the id's destruction takes them away, so it follows before anybody takes an event.
     pub(crate) fn leave(&mut self, key: u64) -> Result<bool, c_int> {
-        // librdmacm forgets the group even if the kernel refuses, and so does this.
+        if self.is_gone {
+            return Err(libc::ENXIO);
+        }
         let Some(address) = self.groups.remove(key) else { return Ok(false) };
+        let channel = Arc::clone(&self.channel);
+        let _guard = channel.lock();
+        // SAFETY: the id is not gone, and its lock is held. If it is refused, the id goes below.
+        let left = unsafe { self.leave_group(address) };
+        if left.is_err() {
+            // SAFETY: the id is not gone, and its lock is held since before the group was freed. It
+            // is refused for an id alone that the kernel does not know, which has no events.
+            let _ = unsafe { self.end() };
+        }
+        left.map(|()| true)
+    }
+
+    /// # Safety
+    /// The id is not gone, and its channel's lock is held. If it is refused, the id is destroyed
+    /// before that is released.
+    unsafe fn leave_group(&mut self, address: SocketAddr) -> Result<(), c_int> {
         let mut c = to_c(address);
-        let address = (&raw mut c).cast();
-        // SAFETY: the id is destroyed by `Drop` alone. The address is a local.
-        self.call(|cm, id| unsafe { (cm.leave_multicast)(id, address) })?;
-        Ok(true)
+        let leave = self.channel.calls.leave_multicast;
+        // SAFETY: the id is live, and its lock is held (this function's contract). The address is a
+        // local.
+        status(unsafe { leave(self.ptr.as_ptr(), (&raw mut c).cast()) })
+    }
+
+    /// Leaves all groups and destroys C's id.
+    ///
+    /// # Safety
+    /// The id is not gone, and its channel's lock is held.
+    unsafe fn end(&mut self) -> Result<(), c_int> {
+        // librdmacm frees a group only when it is left.
+        while let Some(address) = self.groups.pop() {
+            // SAFETY: the id is not gone, its lock is held (this function's contract), and it is
+            // destroyed below.
+            let _ = unsafe { self.leave_group(address) };
+        }
+        // SAFETY: the id is live, its lock is held (this function's contract), and it is destroyed
+        // once. Its events were acknowledged under the lock, so the call does not wait.
+        status(unsafe { (self.channel.calls.destroy_id)(self.ptr.as_ptr()) })?;
+        self.is_gone = true;
+        Ok(())
     }
 
     /// Brings an event of the program's own to the id's channel.
     pub(crate) fn write_event(&self, status: c_int, arg: u64) -> Result<(), c_int> {
-        // SAFETY: the id is destroyed by `Drop` alone.
+        // SAFETY: the id is live.
         self.call(|cm, id| unsafe { (cm.write_cm_event)(id, status, arg) })
     }
 
     /// The id's address and the peer's, as far as they are known.
     pub(crate) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
-        let _guard = self.channel.lock();
-        let id = self.ptr.as_ptr();
         // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
         // which is a `sockaddr_storage`, zeroed while nothing is known.
-        unsafe {
+        let known = self.with(|_, id| unsafe {
             let addr = &raw const (*id).route.addr;
             let source = from_c((&raw const (*addr).src_addr_union).cast());
             (source, from_c((&raw const (*addr).dst_addr_union).cast()))
-        }
+        });
+        known.unwrap_or_default()
     }
 
     /// The addresses of both ends, as far as they are InfiniBand's own.
     pub(crate) fn ib_addresses(&self) -> (Option<IbSocket>, Option<IbSocket>) {
-        let _guard = self.channel.lock();
-        let id = self.ptr.as_ptr();
         // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
         // which is a `sockaddr_storage`, zeroed while nothing is known.
-        unsafe {
+        let known = self.with(|_, id| unsafe {
             let addr = &raw const (*id).route.addr;
             let source = ib_from_c((&raw const (*addr).src_addr_union).cast());
             (source, ib_from_c((&raw const (*addr).dst_addr_union).cast()))
-        }
+        });
+        known.unwrap_or_default()
     }
 
     /// The device's name and the port, once the id has them.
     pub(crate) fn device(&self) -> Option<(String, u8)> {
-        let _guard = self.channel.lock();
-        let id = self.ptr.as_ptr();
-        // SAFETY: the id is live, and its lock is held.
-        let (verbs, port) = unsafe { ((*id).verbs, (*id).port_num) };
-        let verbs = NonNull::new(verbs)?;
-        // SAFETY: librdmacm keeps the context open while an id refers to it, and the device is live
-        // as long as its context.
-        Some((unsafe { crate::sys::device::name((*verbs.as_ptr()).device) }, port))
+        let known = self.with(|_, id| {
+            // SAFETY: the id is live, and its lock is held.
+            let (verbs, port) = unsafe { ((*id).verbs, (*id).port_num) };
+            let verbs = NonNull::new(verbs)?;
+            // SAFETY: librdmacm keeps the context open while an id refers to it, and the device is
+            // live as long as its context.
+            Some((unsafe { crate::sys::device::name((*verbs.as_ptr()).device) }, port))
+        });
+        known.flatten()
     }
 
     /// Whether the id's device speaks iWARP; `false` before it has one.
     pub(crate) fn is_iwarp(&self) -> bool {
-        let _guard = self.channel.lock();
-        // SAFETY: the id is live, and its lock is held.
-        let verbs = unsafe { (*self.ptr.as_ptr()).verbs };
-        // SAFETY: librdmacm keeps the context open while an id refers to it.
-        unsafe { crate::sys::device::is_iwarp(verbs) }
+        // SAFETY: the id is live, and its lock is held. librdmacm keeps the context open while an
+        // id refers to it.
+        self.with(|_, id| unsafe { crate::sys::device::is_iwarp((*id).verbs) }).unwrap_or_default()
     }
 
     /// The open context of the id's device, if its provider shares its own. (librdmacm does not.)
-    pub(crate) fn context(&self) -> Option<Arc<handle::Context>> {
-        let _guard = self.channel.lock();
+    /// ENXIO if the id is gone.
+    pub(crate) fn context(&self) -> Result<Option<Arc<handle::Context>>, c_int> {
         // SAFETY: the id is live and of this provider, and its lock is held.
-        unsafe { (self.channel.calls.context)(self.ptr.as_ptr()) }
+        self.with(|cm, id| unsafe { (cm.context)(id) }).ok_or(libc::ENXIO)
     }
 
     /// Destroys the id now. If librdmacm refuses, gives it back.
@@ -357,13 +405,12 @@ impl Id {
 
     /// Destroys the id. After `Ok` it must not be used again, not even by its Drop.
     fn close(&mut self) -> Result<(), c_int> {
-        while let Some(key) = self.groups.last() {
-            // librdmacm frees a group only when it is left.
-            let _ = self.leave(key);
+        if !self.is_gone {
+            let channel = Arc::clone(&self.channel);
+            let _guard = channel.lock();
+            // SAFETY: the id is not gone, and its lock is held.
+            unsafe { self.end() }?;
         }
-        // SAFETY: the id is live, and destroyed once. Its events were acknowledged under the lock,
-        // so the call does not wait.
-        self.call(|cm, id| unsafe { (cm.destroy_id)(id) })?;
         self.groups = Groups::default();
         // SAFETY: the id is gone, so nothing needs the two, and this runs once.
         unsafe {
@@ -429,10 +476,8 @@ mod tests {
         let (first, _) = join(&mut id, "239.77.0.1:2");
         let (second, _) = join(&mut id, "239.77.0.2:1");
         assert_eq!(seen(), ["leave 239.77.0.1:1", "join 239.77.0.1:2", "join 239.77.0.2:1"]);
-        answer(libc::EPERM);
-        assert_eq!(id.leave(first), Err(libc::EPERM));
-        answer(0);
-        assert_eq!((id.leave(first), id.leave(second)), (Ok(false), Ok(true)));
+        assert_eq!((id.leave(first), id.leave(second)), (Ok(true), Ok(true)));
+        assert_eq!(id.leave(first), Ok(false));
         assert_eq!(seen(), ["leave 239.77.0.1:2", "leave 239.77.0.2:1"]);
         // Nothing is left of those that the id leaves when it goes.
         join(&mut id, "239.77.0.3:1");
@@ -441,6 +486,32 @@ mod tests {
         let all = ["join 239.77.0.3:1", "leave 239.77.0.3:1", "destroy_id"];
         assert_eq!(seen(), [&all[..], &["destroy_event_channel"]].concat());
         assert_eq!(id.groups.room(), 0);
+    }
+
+    /// librdmacm has freed the group, and would look events of it up there.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn an_id_that_cannot_leave_a_group_goes_before_its_events_are_taken() {
+        let mut id = noting(7);
+        let other = noting(8);
+        let at = |last| SocketAddr::from(([239, 77, 0, last], 1));
+        // SAFETY: what takes C's place needs no device.
+        let join = |id: &mut Id, last| unsafe { id.join(at(last), None) }.map(|(key, _)| key);
+        let (first, second) = (join(&mut id, 1).unwrap(), join(&mut id, 2).unwrap());
+        assert_eq!(seen().len(), 2);
+        stub::answer_leaving(libc::ENXIO);
+        assert_eq!(id.leave(first), Err(libc::ENXIO));
+        assert_eq!(seen(), ["leave 239.77.0.1:1", "leave 239.77.0.2:1", "destroy_id"]);
+
+        // Nothing is asked of what is gone.
+        let gone = Err(libc::ENXIO);
+        assert_eq!((id.leave(second), join(&mut id, 3)), (Err(libc::ENXIO), Err(libc::ENXIO)));
+        assert_eq!([id.listen(1), id.migrate(other.channel().clone())], [gone; 2]);
+        assert_eq!((id.addresses(), id.ib_addresses()), ((None, None), (None, None)));
+        assert_eq!((id.device(), id.is_iwarp(), id.context().err()), (None, false, gone.err()));
+        assert!(id.destroy().is_ok());
+        assert_eq!(seen(), ["destroy_event_channel"]);
+        stub::answer_leaving(0);
     }
 
     /// If a program made the descriptor blocking, librdmacm would sleep with the lock held.

@@ -1,5 +1,6 @@
 //! Ids and events that librdmacm does not know, for tests of what is made of them.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,6 +27,15 @@ pub(crate) fn seen() -> Vec<String> {
 /// From now on calls on ids that note them fail with this errno; 0: they do what they are for.
 pub(crate) fn answer(errno: c_int) {
     ANSWER.set(errno);
+}
+
+thread_local! {
+    static ANSWER_OF_LEAVING: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// From now on groups are left with this errno.
+pub(crate) fn answer_leaving(errno: c_int) {
+    ANSWER_OF_LEAVING.set(errno);
 }
 
 fn noted(call: impl Into<String>) -> c_int {
@@ -63,7 +73,8 @@ static NOTING: Calls = Calls {
     },
     leave_multicast: |_, at| {
         // SAFETY: the address is readable (the call's contract).
-        noted(format!("leave {}", unsafe { from_c(at) }.unwrap()))
+        let answer = noted(format!("leave {}", unsafe { from_c(at) }.unwrap()));
+        if answer == 0 { ANSWER_OF_LEAVING.get() } else { answer }
     },
     ..LIBRDMACM
 };
