@@ -19,7 +19,7 @@ use crate::sys::types::*;
 use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
 /// One function for each call, each with the contract of its C namesake, and called with the lock
-/// of the channel held: pointers to objects are live and of this table's provider; structs and
+/// of the channel held unless it says otherwise: pointers to objects are live and of this table's provider; structs and
 /// private data are readable, and writable where C writes; a destroyed object is not used again.
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
@@ -40,6 +40,7 @@ pub(crate) struct Calls {
     pub resolve_addr: unsafe fn(*mut rdma_cm_id, *mut sockaddr, c_int) -> c_int,
     pub resolve_route: unsafe fn(*mut rdma_cm_id, c_int) -> c_int,
     pub listen: unsafe fn(*mut rdma_cm_id, c_int) -> c_int,
+    /// Which needs no lock, since it may wait.
     pub connect: unsafe fn(*mut rdma_cm_id, *mut rdma_conn_param) -> c_int,
     pub accept: unsafe fn(*mut rdma_cm_id, *mut rdma_conn_param) -> c_int,
     pub reject: unsafe fn(*mut rdma_cm_id, *const c_void, u8) -> c_int,

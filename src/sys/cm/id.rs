@@ -34,7 +34,7 @@ pub(crate) struct Id {
     is_gone: bool,
 }
 
-// SAFETY: every call on the id is made under its channel's lock.
+// SAFETY: every call on the id is made under its channel's lock, or needs none (`connect`).
 unsafe impl Send for Id {}
 // SAFETY: shared references give only the descriptor, which does not change, and what was seen,
 // which is atomic.
@@ -145,12 +145,25 @@ impl Id {
         self.call(|cm, id| unsafe { (cm.listen)(id, backlog) })
     }
 
+    /// Not under the channel's lock: siw waits within the call for TCP (R24.5), and other ids and
+    /// whoever takes events shall not wait with it.
+    ///
+    /// Meanwhile another thread may take an event of this id. librdmacm then writes what the call
+    /// does not look at: the peer's options (CONNECT_RESPONSE), and how many events are done. What
+    /// else it writes comes with the address and the route, whose events were taken before.
+    ///
     /// # Safety
-    /// The id has a device (R16.3), and the private data of `param` is readable.
+    /// The route is resolved, so the id has a device (R16.3), and the private data of `param` is
+    /// readable.
     pub(crate) unsafe fn connect(&mut self, param: &mut raw::rdma_conn_param) -> Result<(), c_int> {
+        if self.is_gone {
+            return Err(libc::ENXIO);
+        }
+        let connect = self.channel.calls.connect;
         // SAFETY: the id is live and has a device, and the private data is readable (this
-        // function's contract).
-        self.call(|cm, id| unsafe { (cm.connect)(id, param) })
+        // function's contract). No other call is made on it, since this one has it by `&mut`, and
+        // an event that is taken meanwhile does not matter (see above).
+        status(unsafe { connect(self.ptr.as_ptr(), param) })
     }
 
     /// # Safety
@@ -433,6 +446,8 @@ const USER_QP_ATTR: u32 = 0x001f_ffff;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::super::stub::{self, answer, noting, seen};
     use super::*;
 
@@ -512,6 +527,27 @@ mod tests {
         assert!(id.destroy().is_ok());
         assert_eq!(seen(), ["destroy_event_channel"]);
         stub::answer_leaving(0);
+    }
+
+    /// siw waits for TCP, which may take minutes; what else is on the channel goes on.
+    #[test]
+    #[cfg_attr(miri, ignore = "poll(2)")]
+    fn nobody_waits_for_an_id_that_connects() {
+        let mut id = stub::connecting(7);
+        let channel = Arc::clone(id.channel());
+        std::thread::scope(|scope| {
+            let connecting = scope.spawn(move || {
+                // SAFETY: what takes C's place needs no device.
+                let connected = unsafe { id.connect(&mut zeroed()) };
+                connected.map(|()| id)
+            });
+            while stub::CONNECTING.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            assert!(matches!(channel.take_event(), Ok(None)));
+            stub::CONNECTING.store(2, Ordering::SeqCst);
+            assert!(connecting.join().unwrap().is_ok(), "it waited for the event");
+        });
     }
 
     /// If a program made the descriptor blocking, librdmacm would sleep with the lock held.

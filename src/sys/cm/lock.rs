@@ -2,8 +2,9 @@
 //!
 //! librdmacm writes to an id without a lock while it takes an event of it, on whatever thread that
 //! happens. So every call on an id is made under the lock of the id's channel, and every event is
-//! taken from a channel under its lock. An event is copied and acknowledged before the lock is
-//! released, so no call on an id waits with the lock held for another thread's event.
+//! taken from a channel under its lock. (`Id::connect` alone does without, and says why.) An event
+//! is copied and acknowledged before the lock is released, so no call on an id waits with the lock
+//! held for another thread's event.
 //!
 //! # Why an id may change its channel
 //!

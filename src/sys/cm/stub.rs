@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{Arm, Calls, Channel, Copied, Id, LIBRDMACM, Lock, Seen, from_c};
 use crate::sys::tests::{self, ANSWER, saw};
@@ -37,6 +39,29 @@ thread_local! {
 pub(crate) fn answer_leaving(errno: c_int) {
     ANSWER_OF_LEAVING.set(errno);
 }
+
+/// An id of the same kind, whose `connect` waits, for 2 seconds at most, until [`CONNECTING`] is 2.
+pub(crate) fn connecting(key: u64) -> Id {
+    id_by(&WAITING, key, None)
+}
+
+/// 1 since the id of [`connecting`] connects.
+pub(crate) static CONNECTING: AtomicU8 = AtomicU8::new(0);
+
+static WAITING: Calls = Calls {
+    connect: |_, _| {
+        CONNECTING.store(1, Ordering::SeqCst);
+        let began = Instant::now();
+        while CONNECTING.load(Ordering::SeqCst) != 2 {
+            if began.elapsed() > Duration::from_secs(2) {
+                return libc::ETIMEDOUT;
+            }
+            std::thread::yield_now();
+        }
+        0
+    },
+    ..NOTING
+};
 
 fn noted(call: impl Into<String>) -> c_int {
     saw(call);
