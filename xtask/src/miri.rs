@@ -30,8 +30,8 @@ pub struct Args {
     /// How many seeds `--weak` tries.
     #[arg(long, value_name = "N", default_value_t = MANY, requires = "weak")]
     seeds: u32,
-    /// With a std whose functions are inlined into each other: half of the time. Building it takes a
-    /// minute or two, once.
+    /// With a std whose functions are inlined into each other: half of the time. Building it takes
+    /// a minute or two, once.
     #[arg(long, conflicts_with = "big_endian")]
     inlined: bool,
     /// Only tests whose names contain this.

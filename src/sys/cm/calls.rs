@@ -19,8 +19,9 @@ use crate::sys::types::*;
 use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 
 /// One function for each call, each with the contract of its C namesake, and called with the lock
-/// of the channel held unless it says otherwise: pointers to objects are live and of this table's provider; structs and
-/// private data are readable, and writable where C writes; a destroyed object is not used again.
+/// of the channel held unless it says otherwise: pointers to objects are live and of this table's
+/// provider; structs and private data are readable, and writable where C writes; a destroyed object
+/// is not used again.
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub(crate) struct Calls {

@@ -147,8 +147,8 @@ fn implemented(line: &str) -> &str {
     of.trim_start_matches(['&', '\'']).split(['<', ' ', '{']).next().unwrap_or(of)
 }
 
-/// Every bound in a where-clause, and the bounds of the constructors' data; but for those of private
-/// functions, whose callers have them.
+/// Every bound in a where-clause, and the bounds of the constructors' data; but for those of
+/// private functions, whose callers have them.
 fn lost_bounds(file: &str, text: &str) -> Vec<Mutant> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = Vec::new();
