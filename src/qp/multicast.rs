@@ -26,9 +26,11 @@ impl<P: Profile> Core<P> {
 
     /// Leaves every group: a queue pair that is attached to one cannot be destroyed (R5.12).
     pub(super) fn detach_all(&mut self) {
-        while let Some(group) = self.groups.pop() {
-            // If this is refused, destroying the queue pair reports it.
-            let _ = self.detach(group);
+        for group in std::mem::take(&mut self.groups) {
+            // If this is refused, destroying the queue pair reports it, and may be tried again.
+            if self.detach(group).is_err() {
+                self.groups.push(group);
+            }
         }
     }
 }

@@ -99,3 +99,24 @@ fn a_device_that_refuses() {
     assert!(qp.detach_mcast(GROUP, 1).unwrap(), "it is attached still");
     CALLS.take();
 }
+
+/// A group that a queue pair could not leave is left when it is destroyed once more: else it could
+/// never be.
+#[test]
+fn a_group_that_is_left_at_the_second_try() {
+    use crate::loopback::{Fault, Script};
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq::<Buf>(64).unwrap();
+    let depth = Depth { send: 2, recv: 2 };
+    let mut qp = noted(pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap());
+    qp.attach_mcast(GROUP, 1).unwrap();
+    ANSWER.replace(libc::EIO);
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    let qp = qp.destroy().unwrap_err().into_object();
+    ANSWER.replace(0);
+    qp.destroy().unwrap();
+    let twice = [("detach", 1), ("destroy", 0), ("detach", 1), ("destroy", 0)];
+    assert_eq!(CALLS.take()[1..], twice);
+}
