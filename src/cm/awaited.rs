@@ -80,8 +80,8 @@ use crate::wait::{registration, step_aside};
 /// # }
 /// ```
 ///
-/// Events that are not of what is awaited are kept, and found by the next call that looks for them;
-/// [`next`](Self::next) takes all.
+/// Events that are not of what is awaited are kept, and found by the next call that looks for them,
+/// as long as their id is there; [`next`](Self::next) takes all.
 #[derive(Debug)]
 pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,
@@ -117,7 +117,7 @@ impl AsyncEventChannel {
     }
 
     /// Waits for the next event, **for ever** if none comes: put a time-out around it. What was
-    /// kept comes first.
+    /// kept comes first, unless its id is gone.
     ///
     /// Safe to cancel at any point: an event is taken only to be returned.
     ///
@@ -125,10 +125,12 @@ impl AsyncEventChannel {
     /// As for [`EventChannel::try_event`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
     /// runtime is shutting down.
     pub async fn next(&mut self) -> Result<Event, Error> {
-        match self.kept.pop_front() {
-            Some(event) => Ok(event),
-            None => self.take().await,
+        while let Some(event) = self.kept.pop_front() {
+            if !event.is_of_none() {
+                return Ok(event);
+            }
         }
+        self.take().await
     }
 
     /// Waits until what was begun is done: an address or a route that is resolved, a connection
@@ -152,7 +154,7 @@ impl AsyncEventChannel {
                     Step::Waiting(still) => waiting = still,
                 }
                 match self.take().await {
-                    Ok(event) => self.kept.push_back(event),
+                    Ok(event) => at = self.keep(event),
                     Err(error) => return Err(Refused::new(waiting.give_up(), error)),
                 }
             }
@@ -188,7 +190,7 @@ impl AsyncEventChannel {
             if at == self.kept.len() {
                 listening.core.removal("rdma_get_cm_event")?;
                 let event = self.take().await?;
-                self.kept.push_back(event);
+                at = self.keep(event);
             }
             let event = &self.kept[at];
             let is_request = event.kind() == EventKind::ConnectRequest;
@@ -221,10 +223,21 @@ impl AsyncEventChannel {
         while !id.core.id.seen().is_disconnected() {
             id.core.removal("rdma_get_cm_event")?;
             let event = self.take().await?;
-            self.kept.push_back(event);
+            self.keep(event);
             step_aside().await;
         }
         Ok(())
+    }
+
+    /// Keeps an event for who looks for it later, and returns its place. Nobody looks for those of
+    /// ids that are gone, so these make room before there is more.
+    fn keep(&mut self, event: Event) -> usize {
+        if self.kept.len() == self.kept.capacity() {
+            self.kept.retain(|event| !event.is_of_none());
+            self.kept.reserve(self.kept.len() + 1);
+        }
+        self.kept.push_back(event);
+        self.kept.len() - 1
     }
 
     /// Steps aside before the next event of the descriptor, when those that are kept were looked
@@ -247,5 +260,37 @@ impl AsyncEventChannel {
                 None => guard.clear_ready(),
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::loopback::Fabric;
+
+    /// A channel on which ids come and go keeps the events of those that are there.
+    #[test]
+    #[cfg_attr(miri, ignore = "epoll(7)")]
+    fn what_nobody_can_ask_for_is_not_kept() {
+        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let fabric = Fabric::new();
+            let device = fabric.open_device();
+            let at = std::net::SocketAddr::new(fabric.ip_of(&device).unwrap(), 7471);
+            let mut channel = EventChannel::on(&fabric).unwrap().into_async().unwrap();
+            let create = |channel: &AsyncEventChannel| channel.get_ref().create_id::<Tcp>();
+            let stays = create(&channel).unwrap();
+            stays.write_cm_event(0, 7).unwrap();
+            for _ in 0..500 {
+                let goes = create(&channel).unwrap();
+                goes.write_cm_event(0, 1).unwrap();
+                let id = create(&channel).unwrap().resolve_addr(at, std::time::Duration::ZERO);
+                drop(channel.finish(id.unwrap()).await.unwrap());
+            }
+            assert!(channel.kept.len() < 10, "{} are kept", channel.kept.len());
+            assert_eq!(channel.next().await.unwrap().user_arg(), Some(7));
+            stays.write_cm_event(0, 8).unwrap();
+            assert_eq!(channel.next().await.unwrap().user_arg(), Some(8), "others are of none");
+        });
     }
 }

@@ -160,6 +160,12 @@ impl Event {
         }
     }
 
+    /// Whether the id that the event is about is gone.
+    #[cfg(feature = "tokio")]
+    pub(super) fn is_of_none(&self) -> bool {
+        self.copied.life.is_over()
+    }
+
     pub(super) fn ud_peer(&self) -> Option<UdPeer> {
         match &self.copied.arm {
             Arm::Ud { ah_attr, qp_num, qkey, .. } => UdPeer::from_c(ah_attr, *qp_num, *qkey),

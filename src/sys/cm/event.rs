@@ -5,13 +5,15 @@ use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Channel, Id, RDMA_CM_EVENT_USER, Seen};
+use super::{Channel, Id, Life, RDMA_CM_EVENT_USER, Seen};
 use crate::sys::types::*;
 
 /// An owned copy of an event (R16.12: the C event's pointers end with its acknowledgement).
 pub(crate) struct Copied {
     /// The key of the id that it is for; for a connection request, of the listening id.
     pub key: u64,
+    /// That id's.
+    pub life: Life,
     /// `RDMA_CM_EVENT_*`.
     pub event: u32,
     pub status: c_int,
@@ -58,7 +60,7 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
     // invariant of `Id`), which stays at least as long.
     let (seen, ps) = unsafe { (&*(*of).context.cast::<Seen>(), (*event.id).ps) };
     seen.see(event.event, event.status);
-    let key = seen.key;
+    let (key, life) = (seen.key, seen.life());
     let is_group = matches!(
         event.event,
         Type::RDMA_CM_EVENT_MULTICAST_JOIN | Type::RDMA_CM_EVENT_MULTICAST_ERROR
@@ -98,7 +100,7 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
         // channel, whose lock is held (this function's contract).
         unsafe { Id::adopt(id, channel.clone()) }
     });
-    Copied { key, event: event.event, status: event.status, arm, data, request }
+    Copied { key, life, event: event.event, status: event.status, arm, data, request }
 }
 
 #[cfg(test)]
@@ -140,8 +142,11 @@ mod tests {
         };
         assert_eq!(take(RDMA_CM_EVENT_DISCONNECTED, 0).key, 8);
         assert_eq!((seen.is_disconnected(), seen.removal()), (true, None));
-        drop(take(RDMA_CM_EVENT_DEVICE_REMOVAL, -19));
+        let last = take(RDMA_CM_EVENT_DEVICE_REMOVAL, -19);
         assert_eq!((seen.removal(), other.is_disconnected()), (Some(-19), false));
+        assert!(!last.life.is_over());
+        drop(seen);
+        assert!(last.life.is_over());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) use groups::Failed;
 pub(crate) use id::Id;
 use lock::Lock;
 pub(crate) use newer::{FULLMEMBER, RDMA_CM_EVENT_USER, SENDONLY_FULLMEMBER};
-pub(crate) use seen::Seen;
+pub(crate) use seen::{Life, Seen};
 
 use super::events::wait_readable;
 use super::types::*;

@@ -1,8 +1,8 @@
 //! What events said of an id's end, noted where they are taken.
 
 use std::ffi::c_int;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::sys::types::raw::rdma_cm_event_type as Type;
 
@@ -15,11 +15,24 @@ pub(crate) struct Seen {
     disconnected: AtomicBool,
     /// The status of DEVICE_REMOVAL, the last event.
     removed: OnceLock<c_int>,
+    /// Goes with the id.
+    life: Arc<()>,
+}
+
+/// Whether the id of an event is still there.
+pub(crate) struct Life(Weak<()>);
+
+impl Life {
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))] // who keeps events is awaited on
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
 }
 
 impl Seen {
     pub(super) fn of(key: u64) -> Self {
-        Seen { key, disconnected: AtomicBool::new(false), removed: OnceLock::new() }
+        let disconnected = AtomicBool::new(false);
+        Seen { key, disconnected, removed: OnceLock::new(), life: Arc::default() }
     }
 
     /// Notes the event (`RDMA_CM_EVENT_*`).
@@ -31,6 +44,10 @@ impl Seen {
             Type::RDMA_CM_EVENT_DEVICE_REMOVAL => drop(self.removed.set(status)),
             _ => {}
         }
+    }
+
+    pub(super) fn life(&self) -> Life {
+        Life(Arc::downgrade(&self.life))
     }
 
     pub(crate) fn is_disconnected(&self) -> bool {

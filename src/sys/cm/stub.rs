@@ -125,5 +125,6 @@ pub(crate) fn set_port(id: &Id, port: u8) {
 /// An event of the id with this key, about the group with that one.
 pub(crate) fn event(key: u64, group: u64, event: u32, status: c_int) -> Copied {
     let arm = Arm::Ud { ah_attr: zeroed(), qp_num: 0xff_ffff, qkey: 0x0123_4567, group };
-    Copied { key, event, status, arm, data: Vec::new(), request: None }
+    let life = Seen::of(key).life();
+    Copied { key, life, event, status, arm, data: Vec::new(), request: None }
 }
