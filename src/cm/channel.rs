@@ -1,5 +1,6 @@
 //! Event channels.
 
+use std::ffi::c_int;
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -74,7 +75,11 @@ impl EventChannel {
     /// [`Os`](crate::ErrorKind::Os): the system has no rdma_cm (the kernel module is `rdma_ucm`),
     /// or too many files are open.
     pub fn new() -> Result<Self, Error> {
-        open().map(|channel| EventChannel { channel })
+        Channel::open().and_then(Channel::watched).map(EventChannel::of).map_err(unopened)
+    }
+
+    pub(super) fn of(channel: Channel) -> Self {
+        EventChannel { channel: Arc::new(channel) }
     }
 
     /// Creates an id whose events come by this channel (`rdma_create_id`).
@@ -174,8 +179,11 @@ impl EventChannel {
 const OPEN: &str = "rdma_create_event_channel";
 
 pub(super) fn open() -> Result<Arc<Channel>, Error> {
-    let opened = Channel::open().map(Arc::new);
-    opened.map_err(|errno| Error::os(OPEN, errno, "is the kernel module rdma_ucm loaded?"))
+    Channel::open().map(Arc::new).map_err(unopened)
+}
+
+fn unopened(errno: c_int) -> Error {
+    Error::os(OPEN, errno, "is the kernel module rdma_ucm loaded?")
 }
 
 /// Another channel of the same provider.
@@ -230,11 +238,11 @@ impl Events<'_> {
 
 impl AsRawFd for EventChannel {
     /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
-    /// never blocks.
+    /// never blocks. It is one that watches rdma_cm's own (epoll(7)), since an id that
+    /// [comes](CmId::migrate_to) with events does not wake who sleeps on that.
     ///
-    /// The descriptor is a plain number (there is no `AsFd`), so that writing to it takes `unsafe`:
-    /// bytes written to it are commands to the kernel, and librdmacm would take the kernel's
-    /// answers for those to its own. Take events by [`try_event`](EventChannel::try_event).
+    /// The descriptor is a plain number (there is no `AsFd`), so that changing what it watches takes
+    /// `unsafe`. Take events by [`try_event`](EventChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         self.channel.fd()
     }

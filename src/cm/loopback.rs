@@ -1,5 +1,6 @@
 //! rdma_cm on a loopback fabric: where ids, channels and addresses of one come from.
 
+use std::ffi::c_int;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -26,8 +27,11 @@ use crate::terms::error::{Error, ErrorKind};
 const EVENT: &str = "rdma_get_cm_event";
 
 fn open(fabric: &Fabric) -> Result<Arc<Channel>, Error> {
-    let opened = loopback::cm::open_channel(fabric).map(Arc::new);
-    opened.map_err(|errno| Error::os("rdma_create_event_channel", errno, "on a loopback fabric"))
+    loopback::cm::open_channel(fabric).map(Arc::new).map_err(unopened)
+}
+
+fn unopened(errno: c_int) -> Error {
+    Error::os("rdma_create_event_channel", errno, "on a loopback fabric")
 }
 
 impl EventChannel {
@@ -37,7 +41,8 @@ impl EventChannel {
     /// # Errors
     /// [`Os`](ErrorKind::Os): too many files are open.
     pub fn on(fabric: &Fabric) -> Result<Self, Error> {
-        open(fabric).map(|channel| EventChannel { channel })
+        let opened = loopback::cm::open_channel(fabric).and_then(Channel::watched);
+        opened.map(EventChannel::of).map_err(unopened)
     }
 }
 

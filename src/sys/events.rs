@@ -194,7 +194,7 @@ impl Affiliation {
 }
 
 /// Sets O_NONBLOCK: reading the descriptor when nothing is there returns EAGAIN.
-fn never_block(fd: c_int) -> Result<(), c_int> {
+pub(super) fn never_block(fd: c_int) -> Result<(), c_int> {
     // SAFETY: a system call on a descriptor, without pointers.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {
@@ -229,6 +229,15 @@ pub(crate) fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
     // SAFETY: the event is a local, which the call copies.
     let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut events) };
     if code < 0 { Err(errno()) } else { Ok(epoll) }
+}
+
+/// Has a descriptor that is [`watching`] this one look whether it is readable, and wake who sleeps
+/// on it.
+pub(crate) fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
+    let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    // SAFETY: the event is a local, which the call copies.
+    let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_MOD, fd, &mut events) };
+    if code < 0 { Err(errno()) } else { Ok(()) }
 }
 
 /// Waits until one of these descriptors is readable, for at most this many milliseconds (for ever

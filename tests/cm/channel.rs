@@ -182,6 +182,25 @@ fn an_id_migrates_with_its_events() {
     active.drain(qp);
 }
 
+/// Who sleeps on a channel is woken by what an id brings along. (Linux wakes nobody for that.)
+#[test]
+#[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
+fn an_id_that_comes_with_events_wakes_who_sleeps() {
+    let (_listening, at) = listener::<Tcp>();
+    let (first, second) = (event_channel(), event_channel());
+    let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let key = id.key();
+    is_readable(&first);
+    let sleeper = std::thread::spawn({
+        let second = second.clone();
+        move || second.wait_timeout(LONG).unwrap()
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    let _id = id.migrate_to(&second).unwrap();
+    let event = sleeper.join().unwrap().expect("it slept on");
+    assert_eq!((event.id(), event.kind()), (key, EventKind::AddrResolved));
+}
+
 /// A request that waits moves with its listener. Linux moves the event, and leaves the id that
 /// would answer it at the old channel: librdmacm cannot ask about that id, and drops the event; and
 /// the peer is refused when the old channel goes, or the listener (R16.21).

@@ -107,7 +107,7 @@ pub(super) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
 mod tests {
     use super::*;
 
-    use super::super::{LIBRDMACM, Lock};
+    use super::super::LIBRDMACM;
 
     /// Copies an event of an id of port space `ps` with key 7, filled in as librdmacm does.
     fn copied(ps: u32, fill: impl FnOnce(&mut raw::rdma_cm_event)) -> Copied {
@@ -122,7 +122,8 @@ mod tests {
         event.id = &raw mut id;
         fill(&mut event);
         // Not a channel of librdmacm's, so it must not be destroyed as one.
-        let channel = Channel { ptr: NonNull::dangling(), calls: &LIBRDMACM, lock: Lock::new() };
+        // SAFETY: it is forgotten below.
+        let channel = unsafe { Channel::of(NonNull::dangling(), &LIBRDMACM) };
         let channel = Arc::new(channel);
         // SAFETY: the event and its id are locals. It is not a request, so the channel is not used.
         let copied = unsafe { copy(&raw mut event, &channel) };

@@ -254,6 +254,7 @@ impl Id {
             // the locks, which are held, so none is open.
             status(unsafe { (to.calls.migrate_id)(self.ptr.as_ptr(), to.as_ptr()) })?;
         }
+        to.wake();
         *self.channel = to;
         Ok(())
     }

@@ -21,7 +21,7 @@ mod seen;
 pub(crate) mod stub;
 
 use std::ffi::c_int;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use lock::Lock;
 pub(crate) use newer::{FULLMEMBER, RDMA_CM_EVENT_USER, SENDONLY_FULLMEMBER};
 pub(crate) use seen::{Life, Seen};
 
-use super::events::wait_readable;
+use super::events::{look_again, never_block, wait_readable, watching};
 use super::types::*;
 use crate::sync::MutexGuard;
 
@@ -50,6 +50,8 @@ pub(crate) struct Channel {
     ptr: NonNull<raw::rdma_event_channel>,
     calls: &'static Calls,
     lock: Lock,
+    /// What programs sleep on: it watches the channel's descriptor ([`watched`](Self::watched)).
+    watch: Option<OwnedFd>,
 }
 
 // SAFETY: librdmacm's channel is a descriptor, and every call that uses it is made under the lock.
@@ -77,10 +79,41 @@ impl Channel {
     /// # Safety
     /// `ptr` is a live channel of the provider behind `calls`, and nothing else destroys it.
     pub(crate) unsafe fn of(ptr: NonNull<raw::rdma_event_channel>, calls: &'static Calls) -> Self {
-        Channel { ptr, calls, lock: Lock::new() }
+        Channel { ptr, calls, lock: Lock::new(), watch: None }
     }
 
+    /// The channel, for ids that migrate to it.
+    ///
+    /// An id brings its waiting events along, and Linux wakes nobody for these (its
+    /// `ucma_migrate_id` moves them and no more). So who sleeps does it on a descriptor that watches
+    /// the channel's, and that one is told to look again when an id came.
+    ///
+    /// epoll(7) wakes only for what it does not take for readable already. Whoever takes an event
+    /// looks at the watching descriptor before, so it knows that there is none when he sleeps.
+    pub(crate) fn watched(mut self) -> Result<Self, c_int> {
+        // Miri's sleepers poll.
+        if !cfg!(miri) {
+            let watch = watching(self.own_fd())?;
+            never_block(watch.as_raw_fd())?;
+            self.watch = Some(watch);
+        }
+        Ok(self)
+    }
+
+    /// An id came, perhaps with events.
+    fn wake(&self) {
+        if let Some(watch) = &self.watch {
+            // It watches this descriptor, so it is not refused.
+            let _ = look_again(watch, self.own_fd());
+        }
+    }
+
+    /// The descriptor to sleep on.
     pub(crate) fn fd(&self) -> RawFd {
+        self.watch.as_ref().map_or_else(|| self.own_fd(), AsRawFd::as_raw_fd)
+    }
+
+    fn own_fd(&self) -> RawFd {
         // SAFETY: the channel is live, and its descriptor never changes.
         unsafe { (*self.ptr.as_ptr()).fd }
     }
@@ -137,7 +170,26 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::Lock;
+    use super::*;
+
+    /// As Linux does it: the events that an id brings along are there, and nobody is woken.
+    #[test]
+    #[cfg_attr(miri, ignore = "epoll(7)")]
+    fn who_sleeps_is_woken_by_an_id_that_comes() {
+        let channel = Arc::new(stub::silent_channel().watched().unwrap());
+        assert!(matches!(channel.take_event(), Ok(None)));
+        let sleeper = thread::spawn({
+            let channel = Arc::clone(&channel);
+            move || wait_readable([channel.fd()], 5000)
+        });
+        thread::sleep(Duration::from_millis(20));
+        stub::be_readable_in_silence(&channel);
+        assert_eq!(wait_readable([channel.fd()], 0), Ok(false), "nobody is woken");
+        let mut id = stub::noting(7);
+        id.migrate(Arc::clone(&channel)).unwrap();
+        assert_eq!(sleeper.join().unwrap(), Ok(true));
+        drop(id);
+    }
 
     /// Whichever way an id moves, the lock at the lower address is taken first.
     #[test]

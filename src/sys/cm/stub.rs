@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Arm, Calls, Channel, Copied, Id, LIBRDMACM, Lock, Seen, from_c};
+use super::{Arm, Calls, Channel, Copied, Id, LIBRDMACM, Seen, from_c};
 use crate::sys::tests::{self, ANSWER, saw};
 use crate::sys::types::*;
 
@@ -87,6 +88,7 @@ static NOTING: Calls = Calls {
         }
         answer
     },
+    migrate_id: |_, _| noted("migrate"),
     set_option: |_, level, option, value, len| {
         // SAFETY: the option is readable (the call's contract).
         let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
@@ -109,11 +111,33 @@ fn id_by(calls: &'static Calls, key: u64, saw: Option<(u32, c_int)>) -> Id {
     if let Some((event, status)) = saw {
         seen.see(event, status);
     }
+    let channel = Arc::new(channel_by(calls));
+    Id::new(NonNull::from(Box::leak(Box::new(zeroed()))), seen, channel)
+}
+
+fn channel_by(calls: &'static Calls) -> Channel {
     // SAFETY: the call has no conditions. What it counts is 0, so the descriptor is never readable.
     let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) };
     let ptr = NonNull::from(Box::leak(Box::new(raw::rdma_event_channel { fd })));
-    let channel = Arc::new(Channel { ptr, calls, lock: Lock::new() });
-    Id::new(NonNull::from(Box::leak(Box::new(zeroed()))), seen, channel)
+    // SAFETY: the calls know that the channel is this, and nothing else destroys it.
+    unsafe { Channel::of(ptr, calls) }
+}
+
+/// A channel of ids that note their calls.
+pub(crate) fn silent_channel() -> Channel {
+    channel_by(&NOTING)
+}
+
+/// The channel's own descriptor is readable, and what watches it is not told.
+pub(crate) fn be_readable_in_silence(channel: &Channel) {
+    let watch = channel.watch.as_ref().unwrap().as_raw_fd();
+    let mut nothing = libc::epoll_event { events: 0, u64: 0 };
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: both are open, and the event and the number are locals.
+    unsafe {
+        libc::epoll_ctl(watch, libc::EPOLL_CTL_MOD, channel.own_fd(), &mut nothing);
+        libc::write(channel.own_fd(), one.as_ptr().cast(), one.len());
+    }
 }
 
 /// What tells this id from others where C's place is taken.
