@@ -241,8 +241,8 @@ impl AsRawFd for EventChannel {
     /// never blocks. It is one that watches rdma_cm's own (epoll(7)), since an id that
     /// [comes](CmId::migrate_to) with events does not wake who sleeps on that.
     ///
-    /// The descriptor is a plain number (there is no `AsFd`), so that changing what it watches takes
-    /// `unsafe`. Take events by [`try_event`](EventChannel::try_event).
+    /// The descriptor is a plain number (there is no `AsFd`), so that changing what it watches
+    /// takes `unsafe`. Take events by [`try_event`](EventChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         self.channel.fd()
     }

@@ -134,7 +134,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
         P::Entry: Owned,
-        RdmaWrite: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+        RdmaWrite: PostOn<T> + CreatedFor<P::Posting>,
         Connected: Addressed<T>,
     {
         let ledger = &mut self.core.send.ledger;

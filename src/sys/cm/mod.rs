@@ -85,8 +85,8 @@ impl Channel {
     /// The channel, for ids that migrate to it.
     ///
     /// An id brings its waiting events along, and Linux wakes nobody for these (its
-    /// `ucma_migrate_id` moves them and no more). So who sleeps does it on a descriptor that watches
-    /// the channel's, and that one is told to look again when an id came.
+    /// `ucma_migrate_id` moves them and no more). So who sleeps does it on a descriptor that
+    /// watches the channel's, and that one is told to look again when an id came.
     ///
     /// epoll(7) wakes only for what it does not take for readable already. Whoever takes an event
     /// looks at the watching descriptor before, so it knows that there is none when he sleeps.

@@ -2,6 +2,7 @@
 use proverbs::prelude::*;
 
 profile! { Quiet { signaling: Selective } }
+profile! { Direct { signaling: Selective, posting: ExtendedPosting } }
 
 fn early(qp: &mut QueuePair<Rc, Rts, Quiet>) {
     qp.settle().unwrap();
@@ -12,5 +13,9 @@ fn signaled(qp: &mut QueuePair<Rc, Rts, Quiet>) {
 }
 
 fn datagrams(qp: &mut QueuePair<Uc, Rts, Quiet>) {
+    qp.settle().unwrap();
+}
+
+fn without_writes(qp: &mut QueuePair<Rc, Rts, Direct>) {
     qp.settle().unwrap();
 }
