@@ -81,7 +81,8 @@ use crate::wait::{registration, step_aside};
 /// ```
 ///
 /// Events that are not of what is awaited are kept, and found by the next call that looks for them,
-/// as long as their id is there; [`next`](Self::next) takes all.
+/// as long as their id is there; [`next`](Self::next) takes all. They stay here if their id moves
+/// to another channel.
 #[derive(Debug)]
 pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,

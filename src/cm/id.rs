@@ -348,6 +348,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// gets them, and their peers are refused. A program that moves a listening id takes its
     /// requests before, or moves it before it listens (R16.21).
     ///
+    /// What an `AsyncEventChannel` took and keeps stays there, and who awaits it elsewhere waits
+    /// **for ever**. So a step that was begun on one is finished there before the id moves. (The
+    /// end of a connection is known everywhere.)
+    ///
     /// # Errors
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also
     /// if one is of a loopback fabric and the other is not.

@@ -317,6 +317,25 @@ fn who_awaits_on_a_device_that_goes_is_told() {
     }
 }
 
+/// What was taken from a channel and is kept does not go with its id: a step that was begun is to
+/// be finished before.
+#[test]
+fn what_is_kept_stays_when_its_id_moves() {
+    if fabric().is_none() {
+        return; // the kernel answers in any order
+    }
+    run(async {
+        let (mut first, mut second) = (channel(), channel());
+        let (_listening, at) = crate::support::listener::<Tcp>();
+        let create = |channel: &AsyncEventChannel| channel.get_ref().create_id::<Tcp>().unwrap();
+        let moves = create(&first).resolve_addr(at, LONG).unwrap();
+        let other = create(&first).resolve_addr(at, LONG).unwrap();
+        drop(first.finish(other).await.unwrap()); // its event is behind
+        let moves = moves.migrate_to(second.get_ref()).unwrap();
+        assert!(timeout(Duration::from_millis(10), second.finish(moves)).await.is_err());
+    });
+}
+
 /// A time around what is awaited ends it, with a peer that says nothing; and once more.
 #[test]
 fn an_awaited_wait_ends_with_its_time() {
