@@ -224,6 +224,7 @@ mod raw {
     mod an_unchecked_post_asks_for_room_and_a_queue;
     mod an_unchecked_post_asks_for_the_state;
     mod an_unchecked_send_asks_for_all_that_types_hold;
+    mod an_unchecked_write_is_asked_for;
     mod no_extended_posting_on_a_foreign_queue_pair;
     mod no_foreign_queue_pair_on_a_shared_receive_queue;
     mod no_owned_buffer_on_a_raw_queue_pair;
@@ -248,6 +249,7 @@ mod receive {
 }
 
 mod srd {
+    mod a_prepared_write_is_asked_for;
     mod a_program_for_rc_shows_where_it_relies_on_order;
     mod a_send_has_one_element;
     mod a_write_is_asked_for;

@@ -1,17 +1,11 @@
 // R25.2, ibv_wr_post(3): the legal twin of the test of this name.
-
-use proverbs::memory::{Raw, RemoteFlush, ToWrite};
+use proverbs::memory::RemoteFlush;
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 
 profile! { Mine { posting: ExtendedPosting<wr::Flush> } }
 profile! { Quiet { posting: ExtendedPosting<wr::Flush>, signaling: Selective } }
-profile! { Bare { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, entry: Raw } }
 profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, signaling: Selective } }
-
-type Data<'a> = wr::Sge<'a, 1>;
-type To = wr::Destination;
-type At = RemoteSpan<ToWrite>;
 
 fn pushed(list: &mut SendList<'_, Rc, Mine, 1>, what: RemoteFlush) {
     list.push(wr::Flush::new(what)).unwrap();
@@ -31,21 +25,4 @@ fn prepared(
     data: Buf,
 ) {
     let _ = qp.post_prepared_unsignaled(write, data);
-}
-
-unsafe fn unchecked(qp: &mut QueuePair<Srd, Rts, Bare>, sge: Data<'_>, to: To, at: At) {
-    // SAFETY: never called.
-    let _ = unsafe { qp.post_send_unchecked(wr::RdmaWrite::new(sge, at).to(to)) };
-}
-
-unsafe fn unchecked_list(
-    qp: &mut QueuePair<Srd, Rts, Bare>,
-    slots: &mut SendSlots<2>,
-    sge: Data<'_>,
-    to: To,
-    at: At,
-) {
-    let write = |_| wr::RdmaWrite::new(sge, at).to(to);
-    // SAFETY: never called.
-    let _ = unsafe { qp.post_send_list_unchecked(slots, 2, write) };
 }

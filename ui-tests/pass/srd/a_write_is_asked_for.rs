@@ -22,21 +22,6 @@ fn told(
     qp.post_send(wr::RdmaWriteWithImm::new(data, at.write(), 7).to(to)).unwrap();
 }
 
-fn prepared(
-    qp: &mut QueuePair<Srd, Rts, Writing>,
-    write: &mut wr::Prepared<wr::RdmaWrite, wr::Later, wr::Datagram>,
-    data: Buf,
-) {
-    qp.post_prepared(write, data).unwrap();
-}
-
-fn prepared_inline(
-    qp: &mut QueuePair<Srd, Rts, Writing>,
-    write: &mut wr::Prepared<wr::RdmaWrite, [u8; 8], wr::Datagram>,
-) {
-    qp.post_prepared_inline(write).unwrap();
-}
-
 fn read(
     qp: &mut QueuePair<Srd, Rts, Reading>,
     to: wr::Destination,

@@ -1,0 +1,22 @@
+// R27.7, efadv_create_qp_ex(3): a queue pair is created for RDMA WRITE by name.
+// Enforced by `Writes`.
+use proverbs::prelude::*;
+
+profile! { Reading { posting: ExtendedPosting<Srd> } }
+
+fn prepared(
+    qp: &mut QueuePair<Srd, Rts, Reading>,
+    write: &mut wr::Prepared<wr::RdmaWrite, wr::Later, wr::Datagram>,
+    data: Buf,
+) {
+    qp.post_prepared(write, data).unwrap();
+}
+
+fn prepared_inline(
+    qp: &mut QueuePair<Srd, Rts, Reading>,
+    write: &mut wr::Prepared<wr::RdmaWrite, [u8; 8], wr::Datagram>,
+) {
+    qp.post_prepared_inline(write).unwrap();
+}
+
+fn main() {}
