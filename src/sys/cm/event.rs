@@ -13,6 +13,7 @@ pub(crate) struct Copied {
     /// The key of the id that it is for; for a connection request, of the listening id.
     pub key: u64,
     /// That id's.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))] // who keeps events is awaited on
     pub life: Life,
     /// `RDMA_CM_EVENT_*`.
     pub event: u32,

@@ -23,7 +23,7 @@ pub(crate) struct Seen {
 pub(crate) struct Life(Weak<()>);
 
 impl Life {
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))] // who keeps events is awaited on
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))] // as `Copied::life`
     pub(crate) fn is_over(&self) -> bool {
         self.0.strong_count() == 0
     }
