@@ -233,6 +233,7 @@ pub(crate) fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
 
 /// Has a descriptor that is [`watching`] this one look whether it is readable, and wake who sleeps
 /// on it.
+#[cfg(feature = "cm")]
 pub(crate) fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
     let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
     // SAFETY: the event is a local, which the call copies.
