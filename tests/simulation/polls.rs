@@ -38,8 +38,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         if self.poll(at, 16, Then::Drop)? || self.over {
             return Ok(());
         }
+        let Some(mut channel) = self.channel.take() else { return Ok(()) };
         let mut cq = self.cqs.remove(at);
-        let mut channel = self.channel.take().expect("a world has a channel");
         let polled = channel.wait_timeout(&mut cq, Duration::ZERO);
         let result = self.took(at, polled, 16, Then::Drop);
         self.cqs.insert(at, cq);
