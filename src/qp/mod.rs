@@ -63,7 +63,7 @@ use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
 use crate::completion::wc::Completion;
-use crate::counters::books::{Books, Quiet};
+use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
 use crate::device::ah::AddressHandle;
 use crate::device::ah_table::{AhIndex, AhTable};
 use crate::device::context::Context;
@@ -224,7 +224,7 @@ impl<P: Profile> Core<P> {
         }
         self.handle.close()?;
         let mut quiet = Quiet::default();
-        let at_end = self.at_end();
+        let at_end = self.at_last();
         self.note_lists(&self.books);
         self.books.end(self.posted_as_wr_ids());
         let entries = self.send.release_all();
@@ -250,6 +250,21 @@ impl<P: Profile> Core<P> {
         if self.send.ledger.has_lists() || self.recv.ledger.has_lists() {
             books.note_lists();
         }
+    }
+
+    /// The outstanding work of a queue pair that was destroyed. What completed before a reset is
+    /// such: it may lie in a completion queue still, whose room it takes.
+    fn at_last(&mut self) -> AtEnd {
+        let mut at_end = self.at_end();
+        for (left, direction) in at_end.left.iter_mut().zip([SEND, RECEIVE]) {
+            // SAFETY: the core owns the books, and has the ledgers, which alone ask what is
+            // withheld.
+            let withheld =
+                unsafe { Counter::withheld(Books::counter(Arc::as_ptr(&self.books), direction)) };
+            withheld.recover();
+            *left = left.saturating_add(withheld.total());
+        }
+        at_end
     }
 
     /// The outstanding work of a queue pair that was destroyed or reset.

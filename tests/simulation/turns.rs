@@ -95,7 +95,15 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     fn end_life(&mut self, slot: usize, ring: Vec<Held>, dropped: usize, is_reset: bool) -> Check {
         let id = self.qps[slot].life;
         let mut sends = std::mem::take(&mut self.life(slot).sends);
-        let left = [sends.len().max(dropped), self.life(slot).recvs.len()];
+        let mut left = [sends.len().max(dropped), self.life(slot).recvs.len()];
+        if !is_reset {
+            // What completed before a reset may take room still.
+            let qpn = self.qps[slot].qpn;
+            for life in self.lives.values().filter(|life| life.qpn == qpn) {
+                left[0] += life.withheld.0;
+                left[1] += life.withheld.1;
+            }
+        }
         // Messages that did not complete may never come; nobody will tell.
         for wr in &sends {
             self.doubt(wr.to, wr.number);
