@@ -64,6 +64,7 @@ use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
 use crate::completion::wc::Completion;
 use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
+use crate::counters::withheld::Withheld;
 use crate::device::ah::AddressHandle;
 use crate::device::ah_table::{AhIndex, AhTable};
 use crate::device::context::Context;
@@ -254,17 +255,27 @@ impl<P: Profile> Core<P> {
 
     /// The outstanding work of a queue pair that was destroyed. What completed before a reset is
     /// such: it may lie in a completion queue still, whose room it takes.
+    #[inline]
     fn at_last(&mut self) -> AtEnd {
-        let mut at_end = self.at_end();
+        let at_end = self.at_end();
+        let [sends, receives] = [SEND, RECEIVE].map(|direction| self.withheld(direction).is_some());
+        if sends || receives { self.with_withheld(at_end) } else { at_end }
+    }
+
+    #[cold]
+    fn with_withheld(&mut self, mut at_end: AtEnd) -> AtEnd {
         for (left, direction) in at_end.left.iter_mut().zip([SEND, RECEIVE]) {
-            // SAFETY: the core owns the books, and has the ledgers, which alone ask what is
-            // withheld.
-            let withheld =
-                unsafe { Counter::withheld(Books::counter(Arc::as_ptr(&self.books), direction)) };
+            let withheld = self.withheld(direction);
             withheld.recover();
             *left = left.saturating_add(withheld.total());
         }
         at_end
+    }
+
+    #[inline(always)]
+    fn withheld(&mut self, direction: usize) -> &mut Withheld {
+        // SAFETY: the core owns the books, and has the ledgers, which alone ask what is withheld.
+        unsafe { Counter::withheld(Books::counter(Arc::as_ptr(&self.books), direction)) }
     }
 
     /// The outstanding work of a queue pair that was destroyed or reset.
