@@ -225,7 +225,8 @@ impl<P: Profile> Core<P> {
         }
         self.handle.close()?;
         let mut quiet = Quiet::default();
-        let at_end = self.at_last();
+        // SAFETY: the core has the ledgers of its books.
+        let at_end = unsafe { at_last(self.at_end(), &self.books) };
         self.note_lists(&self.books);
         self.books.end(self.posted_as_wr_ids());
         let entries = self.send.release_all();
@@ -253,35 +254,33 @@ impl<P: Profile> Core<P> {
         }
     }
 
-    /// The outstanding work of a queue pair that was destroyed. What completed before a reset is
-    /// such: it may lie in a completion queue still, whose room it takes.
-    #[inline]
-    fn at_last(&mut self) -> AtEnd {
-        let at_end = self.at_end();
-        let [sends, receives] = [SEND, RECEIVE].map(|direction| self.withheld(direction).is_some());
-        if sends || receives { self.with_withheld(at_end) } else { at_end }
-    }
-
-    #[cold]
-    fn with_withheld(&mut self, mut at_end: AtEnd) -> AtEnd {
-        for (left, direction) in at_end.left.iter_mut().zip([SEND, RECEIVE]) {
-            let withheld = self.withheld(direction);
-            withheld.recover();
-            *left = left.saturating_add(withheld.total());
-        }
-        at_end
-    }
-
-    #[inline(always)]
-    fn withheld(&mut self, direction: usize) -> &mut Withheld {
-        // SAFETY: the core owns the books, and has the ledgers, which alone ask what is withheld.
-        unsafe { Counter::withheld(Books::counter(Arc::as_ptr(&self.books), direction)) }
-    }
-
     /// The outstanding work of a queue pair that was destroyed or reset.
     fn at_end(&self) -> AtEnd {
         self.send.at_end(self.recv.ledger.outstanding())
     }
+}
+
+/// What a queue pair leaves that was destroyed with `at_end` outstanding: what completed before a
+/// reset, too, may lie in a completion queue still, whose room it takes.
+///
+/// # Safety
+/// The caller has the ledgers of these books, which alone ask what is withheld.
+#[inline]
+unsafe fn at_last(at_end: AtEnd, books: &Books) -> AtEnd {
+    // SAFETY: the books are borrowed, and nobody else asks (this function's contract).
+    let withheld =
+        [SEND, RECEIVE].map(|at| unsafe { Counter::withheld(Books::counter(books, at)) });
+    let is_some = withheld.iter().any(|withheld| withheld.is_some());
+    if is_some { with_withheld(at_end, withheld) } else { at_end }
+}
+
+#[cold]
+fn with_withheld(mut at_end: AtEnd, withheld: [&mut Withheld; 2]) -> AtEnd {
+    for (left, withheld) in at_end.left.iter_mut().zip(withheld) {
+        withheld.recover();
+        *left = left.saturating_add(withheld.total());
+    }
+    at_end
 }
 
 impl<P: Profile> Drop for Core<P> {

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use super::Core;
 use super::filled::Attr;
+use super::{Core, at_last};
 use crate::completion::booking::CqShared;
 use crate::completion::parked::{Over, Parked, Rest};
 use crate::counters::books::{Books, SEND};
@@ -76,7 +76,8 @@ impl<P: Profile> Rest for Dropped<P> {
             return;
         }
         let Dropped { handle, mut send, ah, books, send_cq, recv_cq, srq } = *self;
-        let at_end = send.at_end(0);
+        // SAFETY: these are the ledgers of the books (`park`).
+        let at_end = unsafe { at_last(send.at_end(0), &books) };
         if send.ledger.has_lists() {
             books.note_lists();
         }

@@ -340,3 +340,30 @@ fn a_reset_and_a_destroy_while_completions_wait() {
     while cq.poll().unwrap().count() != 0 {}
     assert_eq!(cq.unbooked(), booked + receives + sends);
 }
+
+/// The same of a queue pair that is dropped, and destroyed when its receives' completion queue was
+/// seen empty: its sends complete into another one.
+#[test]
+fn a_reset_and_a_drop_while_completions_wait() {
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let feed = pd.create_pool(4, 64).unwrap();
+    let (mut sends, mut receives) =
+        (dev.ctx.create_cq(60).unwrap(), dev.ctx.create_cq(60).unwrap());
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
+    let made = pd.create_qp_on_srq::<Rc, OnSrq, _>(&sends, &receives, &srq, 4).unwrap();
+    let booked = sends.unbooked();
+    // A peer that is not there: the sends are flushed.
+    let mut qp = Rc::up(made, &dev, 0xfffff0, &Wish::new());
+    while qp.send_room() > 0 {
+        qp.post_send(wr::Send::inline(b"flushed")).unwrap();
+    }
+    let (qp, _) = qp.to_error().unwrap().reset().unwrap();
+    drop(Rc::up(qp, &dev, 0xfffff0, &Wish::new()));
+    while receives.poll().unwrap().count() != 0 {}
+    srq.destroy().unwrap();
+    assert_eq!(sends.unbooked(), booked, "completions of before wait there");
+    while sends.poll().unwrap().count() != 0 {}
+    assert_eq!(sends.unbooked(), sends.capacity());
+}
