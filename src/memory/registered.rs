@@ -409,9 +409,10 @@ fn mark_of(pd: &ProtectionDomain) -> u64 {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.close().is_err() {
-            // The device still has it.
-            std::mem::forget(self.memory.take());
+        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        if self.close().or_else(|_| self.close()).is_err() {
+            // The device still has it. It is not tried again: nobody would learn that it is gone.
+            std::mem::forget((self.mr.take(), self.memory.take()));
         }
         // Else the field is dropped, by code that may be the user's and may panic.
     }

@@ -110,7 +110,8 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
 
 impl<M, N> Drop for UnusableRegion<M, N> {
     fn drop(&mut self) {
-        if self.region.close().is_err() {
+        // (As often as the region itself tries.)
+        if self.region.close().or_else(|_| self.region.close()).is_err() {
             // The device may have them.
             std::mem::forget((self.memory.take(), self.pd.take()));
         }

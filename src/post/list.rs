@@ -119,7 +119,8 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
 /// A list of sends being put together; [`post`](SendList::post) posts it (`wr.next` of
 /// ibv_post_send(3)).
 ///
-/// Dropped instead, it drops what was pushed and posts nothing.
+/// Dropped instead, it drops what was pushed and posts nothing. Forgotten (`mem::forget`), its
+/// buffers come home when the queue pair ends; those of a queue pair with selective signaling leak.
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -316,6 +316,18 @@ fn memory_that_the_device_does_not_give_up_is_not_freed() {
 }
 
 #[test]
+fn memory_that_the_device_gives_up_when_it_is_asked_again_is_freed() {
+    let fabric = Fabric::new();
+    let pd = fabric.open_device().alloc_pd().unwrap();
+    let (keeper, fate) = Keeper::new(64);
+    let region = pd.register_in::<RemoteRead, _>(keeper.memory::<Private, Writable>(0)).unwrap();
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    drop(region);
+    assert_eq!((fabric.injected().busy, fate.drops.load(SeqCst)), (1, 1));
+    pd.destroy().unwrap();
+}
+
+#[test]
 fn a_keeper_may_panic_when_it_is_dropped() {
     let pair = loopback::pair().unwrap();
     let panicking = || {

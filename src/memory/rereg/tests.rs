@@ -121,6 +121,10 @@ fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     drop(region);
     assert_eq!(std::sync::Arc::strong_count(&kept), 1);
     let region = unusable();
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    drop(region);
+    assert_eq!(std::sync::Arc::strong_count(&kept), 1, "it lets go when it is asked again");
+    let region = unusable();
     fabric.inject(Script::default().with(Fault::Busy.always()));
     drop(region);
     assert_eq!(std::sync::Arc::strong_count(&kept), 3);

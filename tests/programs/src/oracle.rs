@@ -83,6 +83,20 @@ impl World {
         }
     }
 
+    /// What waits in a completion queue has room there, until it is taken.
+    pub fn has_room<E: Owned>(&self, cq: &mut CompletionQueue<E>) {
+        let (booked, mut waiting) = (cq.capacity() - cq.unbooked(), 0);
+        self.each(cq, self.empty(), |completion| {
+            waiting += 1;
+            drop(completion);
+        });
+        if waiting > booked && !self.is_broken() {
+            self.complain(format!(
+                "{waiting} completions waited, and room for {booked} was booked"
+            ));
+        }
+    }
+
     /// Not more is outstanding than was asked for; a drain has one work request of its own.
     pub fn bounded<T: Transport, S: State, P: Profile>(&self, qp: &mut QueuePair<T, S, P>) {
         let drains = std::any::type_name::<S>() == std::any::type_name::<state::Err>();

@@ -1,4 +1,4 @@
-//! Profiles that DefaultProfile is not, contexts that panic, and slow peers.
+//! Profiles that DefaultProfile is not, contexts and iterators that panic, and slow peers.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -32,6 +32,25 @@ pub struct Loud(bool);
 impl Drop for Loud {
     fn drop(&mut self) {
         if self.0 && !thread::panicking() {
+            planned();
+        }
+    }
+}
+
+/// An iterator that panics when it is dropped.
+pub struct EndsLoudly<I>(pub I);
+
+impl<I: Iterator> Iterator for EndsLoudly<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.0.next()
+    }
+}
+
+impl<I> Drop for EndsLoudly<I> {
+    fn drop(&mut self) {
+        if !thread::panicking() {
             planned();
         }
     }
