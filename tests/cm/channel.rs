@@ -1,6 +1,7 @@
 //! Ids on an event channel: both ends of a connection in one thread, by its descriptor.
 
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use proverbs::cm::*;
@@ -191,11 +192,15 @@ fn an_id_that_comes_with_events_wakes_who_sleeps() {
     let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
     let key = id.key();
     is_readable(&first);
+    let (says, who) = std::sync::mpsc::channel();
     let sleeper = std::thread::spawn({
         let second = second.clone();
-        move || second.wait_timeout(LONG).unwrap()
+        move || {
+            says.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            second.wait_timeout(LONG).unwrap()
+        }
     });
-    std::thread::sleep(Duration::from_millis(50));
+    until_asleep(&who.recv().unwrap());
     let _id = id.migrate_to(&second).unwrap();
     let event = sleeper.join().unwrap().expect("it slept on");
     assert_eq!((event.id(), event.kind()), (key, EventKind::AddrResolved));
@@ -231,6 +236,15 @@ fn a_request_that_waits_while_its_listener_migrates() {
     assert!(matches!(refused.error.kind(), proverbs::ErrorKind::Rejected { .. }), "{refused}");
     let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
+}
+
+/// Waits until the thread sleeps, by its name under `/proc`.
+fn until_asleep(thread: &Path) {
+    let (stat, began) = (Path::new("/proc").join(thread).join("stat"), Instant::now());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
+        assert!(began.elapsed() < LONG, "it does not sleep");
+        std::thread::yield_now();
+    }
 }
 
 /// Waits until the channel has an event, and leaves that there.

@@ -167,8 +167,10 @@ fn status(code: c_int) -> Result<(), c_int> {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::path::Path;
+    use std::sync::mpsc;
     use std::time::{Duration, Instant};
+    use std::{fs, thread};
 
     use super::*;
 
@@ -178,11 +180,18 @@ mod tests {
     fn who_sleeps_is_woken_by_an_id_that_comes() {
         let channel = Arc::new(stub::silent_channel().watched().unwrap());
         assert!(matches!(channel.take_event(), Ok(None)));
+        let (says, who) = mpsc::channel();
         let sleeper = thread::spawn({
             let channel = Arc::clone(&channel);
-            move || wait_readable([channel.fd()], 5000)
+            move || {
+                says.send(fs::read_link("/proc/thread-self").unwrap()).unwrap();
+                wait_readable([channel.fd()], 5000)
+            }
         });
-        thread::sleep(Duration::from_millis(20));
+        let stat = Path::new("/proc").join(who.recv().unwrap()).join("stat");
+        while !fs::read_to_string(&stat).unwrap().contains(") S ") {
+            thread::yield_now();
+        }
         stub::be_readable_in_silence(&channel);
         assert_eq!(wait_readable([channel.fd()], 0), Ok(false), "nobody is woken");
         let mut id = stub::noting(7);
