@@ -180,19 +180,8 @@ pub fn keep_until_exit<T: 'static>(value: T) {
 impl World {
     /// A pool is destroyed as soon as all of it is home, and gives its memory back.
     pub fn gives_back<M: Own>(&self, pool: PoolIn<M>) -> (Option<PoolIn<M>>, Option<M>) {
-        let is_home = pool.available() == pool.count();
-        match pool.destroy() {
-            Ok(mut memory) => {
-                memory.wipe();
-                (None, Some(memory))
-            }
-            Err(refused) => {
-                if is_home && !self.has_clones() && !self.is_broken() {
-                    self.complain(format!("a pool that has all its buffers: {}", refused.error));
-                }
-                (Some(refused.into_object()), None)
-            }
-        }
+        let is_home = pool.available() == pool.count() && !self.has_clones();
+        self.back(is_home.then_some("a pool that has all its buffers"), pool, Pool::destroy)
     }
 
     /// As `gives_back`: all of an arena is home when it is one block again. (What `loud_arena`
@@ -202,19 +191,34 @@ impl World {
         arena: Arena<C, M>,
     ) -> (Option<Arena<C, M>>, Option<M>) {
         let is_kept = TypeId::of::<(C, M)>() == TypeId::of::<(Loud, Pages)>();
-        let is_home = arena.spare() == arena.count() && arena.longest() == arena.len();
-        match arena.destroy() {
-            Ok(mut memory) => {
-                memory.wipe();
-                (None, Some(memory))
-            }
-            Err(refused) => {
-                if is_home && !is_kept && !self.is_broken() {
-                    self.complain(format!("an arena that has all its bytes: {}", refused.error));
+        let is_whole = arena.spare() == arena.count() && arena.longest() == arena.len();
+        let is_home = is_whole && !is_kept;
+        self.back(is_home.then_some("an arena that has all its bytes"), arena, Arena::destroy)
+    }
+
+    /// Destroys it, which must be done if it is `home`: at once, or if the device was told to
+    /// refuse that, when it is asked again.
+    fn back<T, M: Own>(
+        &self,
+        home: Option<&str>,
+        mut object: T,
+        destroy: impl Fn(T) -> Result<M, Refused<T>>,
+    ) -> (Option<T>, Option<M>) {
+        for is_last in [self.is_calm(), true] {
+            match destroy(object) {
+                Ok(mut memory) => {
+                    memory.wipe();
+                    return (None, Some(memory));
                 }
-                (Some(refused.into_object()), None)
+                Err(refused) => {
+                    if let Some(what) = home.filter(|_| is_last && !self.is_broken()) {
+                        self.complain(format!("{what}: {}", refused.error));
+                    }
+                    object = refused.into_object();
+                }
             }
         }
+        (Some(object), None)
     }
 
     /// Registers what only peers may read.

@@ -59,7 +59,8 @@ pub struct World {
     lenient: AtomicBool,
     /// A completion queue may break.
     broken: AtomicBool,
-    /// Queue pairs may live where nobody counts them.
+    /// More may be booked than is counted: queue pairs live where nobody looks, or a shared receive
+    /// queue has a pool of another size.
     hides: AtomicBool,
     /// A pool has other handles.
     clones: AtomicBool,
@@ -206,7 +207,7 @@ impl World {
         self.forgot.store(true, Ordering::Relaxed);
     }
 
-    /// From here on queue pairs may live where nobody counts them.
+    /// From here on more may be booked than is counted.
     pub fn hides(&self) {
         self.hides.store(true, Ordering::Relaxed);
     }
