@@ -342,6 +342,8 @@ impl World {
             true => qp.drain(cq, found),
             false => self.within(self.patience(), || qp.drain_within(cq, self.patience(), found)),
         };
+        // What completed before a reset has its room until the completion queue was seen empty.
+        self.dry(cq);
         let (depth, before) = (qp.depth(), cq.unbooked());
         match drained {
             Ok(()) => {
