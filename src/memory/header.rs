@@ -24,7 +24,7 @@
 //! - what was posted and not counted is stranded, and the last part of `Pending` sends it home,
 //!   which clears `at_queue` too, before it gives up the books (`stranded`);
 //! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
-//!   dropped (`Header::come_home`).
+//!   dropped (`Header::come_home`; `Slots::put_later`, if its pool is gone; `Lent::apart`).
 //!
 //! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has
 //! their handles, and no device knows them. A queue knows of such a list (`Commit::has_lists`),

@@ -377,9 +377,13 @@ impl<C> Slots<C> {
     #[inline(never)]
     pub(super) unsafe fn put_later(slot: NonNull<Slot<C>>, this: NonNull<Self>) {
         // SAFETY: the handle is given up to `free`, after which neither it nor the slots are
-        // touched; or, if that is closed, as a part of what is left.
+        // touched; or, if that is closed, the header is ours until it is given up as a part of what
+        // is left.
         unsafe {
             if !(*this.as_ptr()).free.put_later(slot.cast()) {
+                // It names a queue if it was part of a list that was dropped before it was posted.
+                // (Elsewhere the list that it is entered in takes that place.)
+                slot.cast::<Header>().as_ref().forget_queue();
                 Slots::release(this, 1);
             }
         }

@@ -1,6 +1,7 @@
 //! The posting macros, called where everything around them is hostile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use proverbs::prelude::*;
 
@@ -85,4 +86,49 @@ fn a_panic_between_work_requests_posts_nothing() {
     });
     assert!(catch_unwind(attempt).is_err());
     assert_eq!((p.a.sends_outstanding(), p.a.send_room(), p.pool.available()), (0, 8, 40));
+}
+
+/// What comes home from a list that is not finished names no queue any more, though its pool is
+/// gone already: a later queue may have its books where those of this one were, and would take a
+/// buffer home as its own that is home. (A debug build sees that as the queue ends.)
+#[test]
+fn a_list_that_is_left_early_with_buffers_whose_pool_is_gone() {
+    profile! { Counted { entry: Buf<Arc<()>> } }
+    let none = || -> Option<Buf<Arc<()>>> { None };
+    for is_send in [true, false] {
+        let mut p = Pair::<Rc, Counted>::new();
+        let (held, other) = (Arc::new(()), Arc::new(()));
+        let pool = p.pd.create_pool_with(4, 64, |_| held.clone()).unwrap();
+        let arena = p.pd.create_arena_with(256, 4, |_| held.clone()).unwrap();
+        let others = p.pd.create_pool_with(4, 64, |_| other.clone()).unwrap();
+        let rest = (pool.take().unwrap(), arena.take(8).unwrap());
+        let bufs = [pool.take().unwrap(), arena.take(8).unwrap()];
+        drop((pool, arena));
+        for buf in bufs {
+            let left_early = || -> Option<()> {
+                let _ = match is_send {
+                    true => post_send!(p.a, [wr::Send::new(buf), wr::Send::new(none()?)]),
+                    false => post_recv!(p.a, [wr::Recv::new(buf), wr::Recv::new(none()?)]),
+                };
+                Some(())
+            };
+            assert_eq!({ left_early }(), None);
+        }
+        drop(p.a);
+        // Others, perhaps with books at that address, that leave something behind.
+        let depth = Depth { send: 4, recv: 4 };
+        let made = || p.pd.create_qp::<Rc, Counted>(&p.ca, &p.ca, depth).unwrap();
+        for qp in [(); 4].map(|()| made()) {
+            let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+            let mut qp = qp.modify(init).unwrap();
+            qp.post_recv(wr::Recv::new(others.take().unwrap())).unwrap();
+            qp.post_recv(wr::Recv::empty()).unwrap();
+        }
+        poll_empty(&mut p.ca);
+        assert_eq!(others.available(), 4);
+        // As many as before: those of `rest` are there, and keep the others.
+        assert_eq!(Arc::strong_count(&held), 9);
+        drop(rest);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
 }
