@@ -8,7 +8,7 @@
 
 #[cfg(feature = "cm")]
 pub(crate) use std::sync::Condvar;
-pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Defines a static. (loom's are made anew in each order, and not by a constant.)

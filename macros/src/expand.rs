@@ -76,6 +76,9 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     if may_wait {
         body = quote_spanned! {site=> match (&mut #post).may_be_forgotten() { () => #body } };
     }
+    // Whatever way the program leaves the list, its queue is borrowed until its entries are gone.
+    let unfinished = Ident::new("list", site);
+    body = quote_spanned! {site=> match (&#post).unfinished() { #unfinished => #body } };
     let queue = &list.queue;
     let at_queue = site.located_at(queue.span());
     let begin = Ident::new(kind.begin(), at_queue);

@@ -63,6 +63,20 @@ impl<L> Begun<L> {
     }
 }
 
+/// A list that is being put together: while it is there, its queue is borrowed.
+///
+/// The entries of the list name the queue, and are not part of [`Post`], which rustc takes for
+/// unused where the program leaves a macro early. This it takes for used, as it has a `Drop`: so
+/// the queue cannot end before the entries are dropped.
+#[doc(hidden)]
+#[must_use]
+pub struct Unfinished<'q>(PhantomData<&'q mut ()>);
+
+impl Drop for Unfinished<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {}
+}
+
 /// A list of work requests on its way to a queue. The posting macros use it.
 #[doc(hidden)]
 pub struct Post<'q, T: Transport, Q: Kind> {
@@ -100,6 +114,12 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             self.check.give(&pending.entry);
         }
         pending
+    }
+
+    /// To be dropped after all entries.
+    #[inline(always)]
+    pub fn unfinished(&self) -> Unfinished<'q> {
+        Unfinished(PhantomData)
     }
 
     /// The program's code may leave the chain unfinished without dropping it: with a future that is

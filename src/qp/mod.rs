@@ -285,6 +285,8 @@ fn with_withheld(mut at_end: AtEnd, withheld: [&mut Withheld; 2]) -> AtEnd {
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
+        // Dropped last: with a region code of the program's may run, and panic.
+        let _windows = self.end_windows();
         self.park();
         // (Twice, as any handle that was refused once is tried again when it is dropped.)
         match self.close().or_else(|_| self.close()) {
@@ -388,7 +390,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// [`ErrorKind::Os`] with the errno, and the queue pair is given back:
     /// EBUSY if something is attached that this crate does not know of, or the device keeps one of
-    /// its memory windows. It has left its multicast groups, and its other windows have no keys.
+    /// its memory windows. It has left its multicast groups, and its other windows are gone: they
+    /// have no keys, and are not posted any more.
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
         match self.core.close() {
             Ok(entries) => Ok(entries),

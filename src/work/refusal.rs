@@ -101,7 +101,8 @@ pub enum PostErrorKind {
     NoBuffer,
     /// The address handle was removed, or belongs to another queue pair (R5.3).
     UnknownAddressHandle,
-    /// The window was allocated for another queue pair, or its queue pair was reset since (R19.4).
+    /// The window was allocated for another queue pair, or ended with a reset of its own or with a
+    /// `destroy` that the device refused (R19.4).
     ForeignWindow,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
     /// connection was given up and the device did not take the error state: reset or destroy the
@@ -188,8 +189,8 @@ impl fmt::Display for PostErrorKind {
                  queue pair by `add_address_handle`)",
             ),
             PostErrorKind::ForeignWindow => f.write_str(
-                "the memory window was allocated for another queue pair, or this one was reset \
-                 since (allocate one by `alloc_mw` of this queue pair)",
+                "the memory window was allocated for another queue pair, or ended with a reset or \
+                 an attempt to destroy this one (allocate one by `alloc_mw` of this queue pair)",
             ),
             PostErrorKind::Poisoned => f.write_str(
                 "an earlier post had no known outcome, or the device did not take the error state: \

@@ -223,3 +223,35 @@ fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
     assert_eq!(poll_empty(&mut cq), 0);
     assert_eq!((p.pool.available(), feed.available()), (16, 0));
 }
+
+/// A queue pair that is given back has lost the windows that it ended, and posts none of them.
+#[test]
+fn a_window_of_a_queue_pair_that_was_given_back() {
+    // The device keeps the queue pair, or another of its windows.
+    for is_window in [false, true] {
+        let (fabric, mut p) = pair::<Rc, AnyEntry>(Script::default(), &Wish::new());
+        let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
+        let (bound, fresh) = (p.a.alloc_mw().unwrap(), p.a.alloc_mw().unwrap());
+        let bind = |window| wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        p.a.post_send(bind(bound)).unwrap();
+        let entry = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry;
+        let Some(AnyBuf::Window(window)) = entry else { panic!("{entry:?}") };
+        let bound = window.into_bound::<RemoteWrite>().unwrap();
+        let _kept = p.a.alloc_mw().unwrap();
+        let busy = match is_window {
+            true => Fault::Busy.nth(2),
+            false => Fault::Busy.nth(0).on_qp(p.a.qp_num()),
+        };
+        fabric.inject(Script::seeded(0).with(busy));
+        let mut a = p.a.destroy().unwrap_err().into_object();
+        assert_eq!(fabric.injected().busy, 1);
+        fabric.inject(Script::default());
+        let refused = a.post_send(bind(fresh)).unwrap_err();
+        assert_eq!(refused.kind(), PostErrorKind::ForeignWindow);
+        let refused = a.post_send(wr::LocalInv::new(bound)).unwrap_err();
+        assert_eq!(refused.kind(), PostErrorKind::ForeignWindow);
+        let another = a.alloc_mw().unwrap();
+        a.post_send(bind(another)).unwrap();
+        a.destroy().unwrap();
+    }
+}

@@ -204,6 +204,7 @@ mod ownership {
     mod no_post_inside_a_list;
     mod no_post_while_a_list_is_open;
     mod no_post_while_released_buffers_are_read;
+    mod no_queue_ends_inside_its_list;
     mod no_resize_while_a_completion_is_held;
     mod registered_memory_is_given_away;
     mod what_stays_on_its_thread_keeps_its_queue_pair_there;

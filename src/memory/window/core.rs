@@ -10,7 +10,7 @@ use crate::counters::mark;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::registered::Registered;
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::sys::handle;
 use crate::sys::types::{ibv_mr, ibv_mw};
 use crate::sys::window::{MwParents, alloc_mw, kind};
@@ -23,7 +23,14 @@ type Held = std::sync::Arc<dyn Send + Sync>;
 /// The owner of C's object: the window's, and its queue pair's, which ends it first. (The key of a
 /// type 2 window is the queue pair's. Soft-RoCE waits for such windows when a queue pair is
 /// destroyed, in vain, and frees it under them.)
-pub(crate) struct Owner(Mutex<Option<handle::Mw>>);
+///
+/// # Invariants
+/// - `is_over` says that there is no object any more; who may post its queue pair's windows sees
+///   it: the one who ended them did so with the queue pair.
+pub(crate) struct Owner {
+    mw: Mutex<Option<handle::Mw>>,
+    is_over: AtomicBool,
+}
 
 impl Owner {
     /// The owner of a new window of this domain (`ibv_alloc_mw`), of a type that has this name.
@@ -40,7 +47,7 @@ impl Owner {
         let parents = MwParents { pd: pd.clone(), region: None, next: None };
         // SAFETY: the object was just created, and has no other owner.
         let mw = unsafe { handle::Mw::new(mw, pd.control(), parents) };
-        Ok(Arc::new(Owner(Mutex::new(Some(mw)))))
+        Ok(Arc::new(Owner { mw: Mutex::new(Some(mw)), is_over: AtomicBool::new(false) }))
     }
 
     /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses,
@@ -49,11 +56,19 @@ impl Owner {
     /// With what is given the region may go, and with that code of the program's run, which may
     /// panic: the caller drops it where that does no harm.
     pub(crate) fn end(&self) -> Result<Option<handle::Mw>, c_int> {
-        let mut mw = lock(&self.0);
+        let mut mw = lock(&self.mw);
         if let Some(mw) = mw.as_mut() {
             mw.close()?;
         }
+        self.is_over.store(true, Ordering::Relaxed);
         Ok(mw.take())
+    }
+
+    /// Whether the object is gone, for who may post the windows of its queue pair. (Without the
+    /// lock: posts take none.)
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// Holds a region, or none, in the place of those that it held.
@@ -64,7 +79,7 @@ impl Owner {
     /// Holds other regions: `to` is given those that it holds, for what is bound and for a bind.
     fn change(&self, to: impl FnOnce(&MwParents) -> (Option<Held>, Option<Held>)) {
         let mut before = None;
-        if let Some(mw) = lock(&self.0).as_mut() {
+        if let Some(mw) = lock(&self.mw).as_mut() {
             let pd = mw.parents().pd.clone();
             let (region, next) = to(mw.parents());
             before = Some(mw.set_parents(MwParents { pd, region, next }));
@@ -77,7 +92,7 @@ impl Owner {
     /// nobody deallocates the window, or asks for its key, though its completion may have been
     /// polled.
     pub(crate) fn while_bound<R>(&self, bind: impl FnOnce() -> R) -> R {
-        let _mw = lock(&self.0);
+        let _mw = lock(&self.mw);
         bind()
     }
 
@@ -85,7 +100,7 @@ impl Owner {
     fn key(&self) -> u32 {
         // SAFETY: the object is live while its owner has it. The verb that writes the key does so
         // under the lock, which is held.
-        lock(&self.0).as_ref().map_or(0, |mw| unsafe { (*mw.as_ptr()).rkey })
+        lock(&self.mw).as_ref().map_or(0, |mw| unsafe { (*mw.as_ptr()).rkey })
     }
 }
 
@@ -145,8 +160,8 @@ pub(crate) enum Of {
 /// What a window's handle keeps.
 ///
 /// # Invariants
-/// - `mw` is `owner`'s object. It is live as long as the queue pair of its books has these books,
-///   or, of type 1, for ever; unless the handle is gone.
+/// - `mw` is `owner`'s object. It is live as long as the queue pair of its books has these books
+///   and did not end it, or, of type 1, for ever; unless the handle is gone.
 /// - `known` is `Not` from the making of a work request until its completion.
 /// - `owner` holds the regions of `at` and `next`.
 pub(crate) struct Core {
@@ -186,7 +201,7 @@ impl Window {
             Of::Pair(books, ..) => books.pd,
             Of::Domain(pd, _) => *pd,
         };
-        let mw = lock(&owner.0).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
+        let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
         let (range, last, known) = (Range::default(), Last::Bind, Known::Not);
@@ -239,13 +254,14 @@ impl Window {
         self.core_mut().range = Range::default();
     }
 
-    /// Whether it may be bound by the queue pair whose sends have this counter: a window of type 1
-    /// by any of its domain, which is seen by its mark.
+    /// Whether it may be bound by the queue pair whose sends have this counter, which did not end
+    /// it: a window of type 1 by any of its domain, which is seen by its mark.
     pub(crate) fn is_of(&self, counter: *const Counter) -> bool {
         match &self.core().of {
             Of::Pair(books, ..) => {
                 // SAFETY: the books are kept.
-                ptr::eq(unsafe { Books::counter(Arc::as_ptr(books), SEND) }, counter)
+                let its = unsafe { Books::counter(Arc::as_ptr(books), SEND) };
+                ptr::eq(its, counter) && !self.core().owner.is_over()
             }
             Of::Domain(..) => true,
         }
@@ -329,7 +345,7 @@ impl Core {
 impl Owner {
     /// The window has this key now: C leaves it to the program to note it (ibv_post_send(3)).
     fn update(&self, mw: *mut ibv_mw, rkey: u32) {
-        if lock(&self.0).is_some() {
+        if lock(&self.mw).is_some() {
             // SAFETY: the object is live while its owner has it, and the lock is held. Providers
             // write the field in `ibv_bind_mw` alone, which is for windows of type 1.
             unsafe { (*mw).rkey = rkey };

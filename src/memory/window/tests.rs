@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use crate::loopback::{self, Pair};
+use crate::loopback::{self, Fault, Pair, Script};
 use crate::memory::own::{Foreign, Private, Writable};
 use crate::memory::{BoundWindow, Windowed};
 use crate::prelude::*;
@@ -78,4 +78,20 @@ fn a_queue_pair_that_goes_and_lets_a_region_go() {
     assert_eq!(pool.available(), free);
     drop(pool);
     pd.destroy().unwrap();
+}
+
+#[test]
+fn a_queue_pair_that_stays_and_lets_a_region_go() {
+    let (pair, window, drops) = pair_with_window();
+    let Pair { mut a, mut cq, pool, b, fabric, .. } = pair;
+    let free = pool.available();
+    a.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    let (number, books) = (a.qp_num(), Arc::downgrade(&a.core.books));
+    fabric.inject(Script::seeded(0).with(Fault::Busy.always().on_qp(number)));
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(a))).is_err());
+    assert_eq!(drops.load(SeqCst), 1);
+    while cq.poll_one().unwrap().is_some() {}
+    drop((b, cq, window));
+    // The device may fill the buffer, which names the books.
+    assert_eq!((pool.available(), books.strong_count() != 0), (free - 1, true));
 }
