@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::{Aside, Core, QueuePair, books, srd};
+use crate::cold::Few;
 use crate::completion::attached::Share;
 use crate::completion::booking::CqShared;
 use crate::completion::queue::CompletionQueue;
@@ -499,6 +500,7 @@ impl<P: Profile> Core<P> {
             ah: AhTable::default(),
             groups: Vec::new(),
             windows: Vec::new(),
+            ended: Few::default(),
             handle,
         });
         // SAFETY: written just now, in its place (on the way it would be copied).

@@ -59,6 +59,7 @@ pub use xrc::{
     XrcTargetRts,
 };
 
+use crate::cold::Few;
 use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
@@ -175,6 +176,9 @@ pub(crate) struct Aside {
     pub groups: Vec<multicast::Attachment>,
     /// Its memory windows.
     pub windows: window::Windows,
+    /// Those that ended. With their regions code of the program's may run, and panic: they go where
+    /// the queue pair is whole, or gone.
+    pub ended: Few<handle::Mw>,
     pub handle: handle::Qp,
 }
 
@@ -219,7 +223,7 @@ impl<P: Profile> Core<P> {
             return Ok(Vec::new());
         }
         self.detach_all();
-        let _windows = self.end_windows();
+        self.end_windows();
         if !self.windows.is_empty() {
             return Err(libc::EBUSY);
         }
@@ -285,8 +289,6 @@ fn with_withheld(mut at_end: AtEnd, withheld: [&mut Withheld; 2]) -> AtEnd {
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
-        // Dropped last: with a region code of the program's may run, and panic.
-        let _windows = self.end_windows();
         self.park();
         // (Twice, as any handle that was refused once is tried again when it is dropped.)
         match self.close().or_else(|_| self.close()) {
@@ -393,10 +395,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// its memory windows. It has left its multicast groups, and its other windows are gone: they
     /// have no keys, and are not posted any more.
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
-        match self.core.close() {
-            Ok(entries) => Ok(entries),
-            Err(errno) => Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, ""))),
-        }
+        let closed = self.core.close();
+        let ended = std::mem::take(&mut self.core.ended);
+        let result =
+            closed.map_err(|errno| Refused::new(self, Error::os("ibv_destroy_qp", errno, "")));
+        // Here, where the result goes if that panics.
+        drop(ended);
+        result
     }
 }
 

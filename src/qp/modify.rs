@@ -474,7 +474,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         if let Err(error) = refused.and_then(|()| reset(&mut self.core)) {
             return Err(Refused::new(self, error));
         }
-        let windows = self.core.end_windows();
+        self.core.end_windows();
+        let windows = std::mem::take(&mut self.core.ended);
         let (entries, quiet) = self.core.renew(books);
         Ok((QueuePair::from_core(self.core), entries, Rest { _windows: windows, quiet }))
     }

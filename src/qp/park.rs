@@ -42,7 +42,7 @@ impl<P: Profile> Core<P> {
             return;
         }
         self.detach_all();
-        let _windows = self.end_windows();
+        self.end_windows();
         if !self.windows.is_empty() {
             return;
         }

@@ -5,14 +5,12 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Core, QueuePair};
-use crate::cold::Few;
+use super::{Aside, Core, QueuePair};
 use crate::memory::window::{MemoryWindow, Of, Owner, Window, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
 use crate::profile::Profile;
 use crate::rules::{CanPostSend, PostOn, SignaledOn};
-use crate::sys::handle;
 use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::Error;
 use crate::terms::state::State;
@@ -81,18 +79,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 impl<P: Profile> Core<P> {
     /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. What the
     /// device refuses to deallocate lives on, with its window, and stays in the list. The others
-    /// are given, to be dropped once the queue pair is whole again, or gone: with a region code of
-    /// the program's may run.
-    #[must_use = "dropped at once, it may panic"]
+    /// are in `ended`.
     #[inline]
-    pub(super) fn end_windows(&mut self) -> Few<handle::Mw> {
-        if self.windows.is_empty() { Few::new() } else { self.end_each_window() }
+    pub(super) fn end_windows(&mut self) {
+        if !self.windows.is_empty() {
+            self.end_each_window();
+        }
     }
 
     #[cold]
-    fn end_each_window(&mut self) -> Few<handle::Mw> {
-        let mut ended = Few::new();
-        self.windows.retain(|window| match window.upgrade().map(|window| window.end()) {
+    fn end_each_window(&mut self) {
+        let Aside { windows, ended, .. } = &mut *self.aside;
+        windows.retain(|window| match window.upgrade().map(|window| window.end()) {
             Some(Err(_)) => true,
             Some(Ok(mw)) => {
                 ended.extend(mw);
@@ -100,6 +98,5 @@ impl<P: Profile> Core<P> {
             }
             None => false,
         });
-        ended
     }
 }
