@@ -21,7 +21,8 @@ use list::List;
 ///
 /// The result is `Ok`, or a `PostError` with the index of C's `bad_wr` and the entries of all work
 /// requests that the device did not take. If an expression panics or leaves with `?`, nothing is
-/// posted and what was evaluated is dropped.
+/// posted and what was evaluated is dropped. Until then the queue pair is borrowed: an expression
+/// that leaves cannot end it, or move it (R11.1).
 #[proc_macro]
 pub fn post_send(input: TokenStream) -> TokenStream {
     expand(input, Kind::Send)
