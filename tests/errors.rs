@@ -231,8 +231,8 @@ fn a_refused_post_says_what_to_do() {
     );
     said(
         ForeignWindow,
-        "the memory window was allocated for another queue pair, or this one was reset since \
-         (allocate one by `alloc_mw` of this queue pair)",
+        "the memory window was allocated for another queue pair, or ended with a reset or an \
+         attempt to destroy this one (allocate one by `alloc_mw` of this queue pair)",
     );
     said(
         Poisoned,
