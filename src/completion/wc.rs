@@ -223,7 +223,8 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         let opcode = WcOpcode::of_receive(success.opcode());
         let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
         if let Some(entry) = &entry {
-            entry.received(if opcode == WcOpcode::Recv { byte_len } else { 0 });
+            // SAFETY: the entry was just taken, and nobody has seen it.
+            unsafe { entry.received(if opcode == WcOpcode::Recv { byte_len } else { 0 }) };
         }
         if word & word::DATAGRAM != 0 {
             // SAFETY: the tag says that the receive was of a UD queue pair.
@@ -254,7 +255,8 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         }
         // SAFETY: the entry in the wr_id is ours (invariant), and callers take it once.
         let mut entry = unsafe { E::from_word(self.word) };
-        entry.completed(|| self.wc.success().is_some());
+        // SAFETY: this is the completion of its work request.
+        unsafe { entry.completed(|| self.wc.success().is_some()) };
         Some(entry)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::bounded::{Psn, Qkey, Qpn};
-use crate::completion::CompletionQueue;
+use crate::completion::{CompletionQueue, Outcome};
 use crate::device::{AddressVector, Context, ProtectionDomain};
 use crate::loopback::Fabric;
 use crate::memory::{Buf, Entry, Owned, Pool};
@@ -15,7 +15,6 @@ use crate::rules::{HasBothQueues, UsesOwnQueue};
 use crate::state::{Init, Reset, Rts};
 use crate::terms::error::Error;
 use crate::transport::{Rc, Transport, Uc, Ud};
-use crate::work::wc_opcode::WcOpcode;
 use crate::wr::Destination;
 
 /// Two connected queue pairs on a fabric of their own, with all that a test needs around them: see
@@ -227,15 +226,13 @@ pub fn poll<E: Owned>(cq: &mut CompletionQueue<E>, count: usize) -> Result<Vec<O
             if let Err(error) = completion.status() {
                 return Err(Error::os("ibv_poll_cq", libc::EIO, error.to_string()));
             }
-            let arrived = completion.byte_len().map(|len| match completion.opcode() {
-                Some(WcOpcode::Recv) => len,
-                _ => 0, // in the region that the peer wrote to
+            entries.push(match completion.outcome() {
+                Outcome::Sent(sent) => sent.entry,
+                Outcome::Received(received) => received.entry,
+                Outcome::Datagram(received) => received.entry,
+                Outcome::Failed(failed) => failed.entry,
+                Outcome::Selective(_) => None,
             });
-            let entry = completion.into_entry();
-            if let (Some(len), Some(entry)) = (arrived, &entry) {
-                entry.received(len);
-            }
-            entries.push(entry);
             idle = 0;
         }
         if idle == IDLE {

@@ -45,9 +45,12 @@ pub trait Entry: sealed::Sealed + Word + 'static {
     const OWNED: bool = true;
 
     /// Its work request has completed, and `is_success` tells how: memory windows remember it.
+    ///
+    /// # Safety
+    /// It has.
     #[doc(hidden)]
     #[inline(always)]
-    fn completed(&mut self, _is_success: impl FnOnce() -> bool) {}
+    unsafe fn completed(&mut self, _is_success: impl FnOnce() -> bool) {}
 
     /// The bytes of the `i`th buffer, up to its length.
     #[doc(hidden)]
@@ -244,10 +247,13 @@ impl<C: 'static> Word for AnyBuf<C> {
         }
     }
 
-    fn received(&self, len: u32) {
+    unsafe fn received(&self, len: u32) {
         match self {
-            AnyBuf::Buf(buf) => buf.received(len),
-            AnyBuf::List(list) => list.received(len),
+            // SAFETY: nobody else has a reference to the entry (this function's contract), which
+            // the buffer or the list is.
+            AnyBuf::Buf(buf) => unsafe { buf.received(len) },
+            // SAFETY: the same.
+            AnyBuf::List(list) => unsafe { list.received(len) },
             AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => {}
         }
     }
@@ -263,7 +269,7 @@ impl<C: 'static> Entry for AnyBuf<C> {
     }
 
     #[inline(always)]
-    fn completed(&mut self, is_success: impl FnOnce() -> bool) {
+    unsafe fn completed(&mut self, is_success: impl FnOnce() -> bool) {
         if let AnyBuf::Window(window) = self {
             window.completed(is_success());
         }
@@ -291,7 +297,7 @@ impl Word for Raw {
         match *self {}
     }
 
-    fn received(&self, _: u32) {
+    unsafe fn received(&self, _: u32) {
         match *self {}
     }
 }

@@ -372,7 +372,10 @@ pub trait Word: Sized {
     unsafe fn first(&self) -> &Header;
 
     /// Sets the lengths of the buffers to the `len` bytes that arrived, in order.
-    fn received(&self, len: u32);
+    ///
+    /// # Safety
+    /// Nobody else has a reference to the entry.
+    unsafe fn received(&self, len: u32);
 }
 
 /// A handle to one header.
@@ -422,7 +425,7 @@ impl<H: Handle> Word for H {
     #[inline(always)]
     unsafe fn from_kept(word: usize) -> Self {
         // The only tag is the kind: without one the word is the header's address.
-        let kind = if H::KIND == 0 { 0 } else { word::KIND };
+        let kind = if H::KIND == 0 { 0 } else { word::KIND | H::KIND };
         // SAFETY: the word is that of a handle of this type, given up by the caller. It has no tag
         // but the kind (this function's contract), so without that it is the header's address.
         unsafe { H::from_header(ptr::with_exposed_provenance_mut(word & !kind)) }
@@ -434,7 +437,7 @@ impl<H: Handle> Word for H {
     }
 
     #[inline(always)]
-    fn received(&self, len: u32) {
+    unsafe fn received(&self, len: u32) {
         // Others are no receives.
         if H::KIND == word::EXCLUSIVE {
             self.header().set_len(len.min(self.header().capacity()));

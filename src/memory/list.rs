@@ -128,7 +128,7 @@ impl<C: 'static> Word for BufList<C> {
         unsafe { &*word::address::<Header>(self.first) }
     }
 
-    fn received(&self, mut len: u32) {
+    unsafe fn received(&self, mut len: u32) {
         for header in self.headers() {
             let here = len.min(header.capacity());
             header.set_len(here);

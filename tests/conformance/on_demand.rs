@@ -306,6 +306,35 @@ fn memory_is_written_without_a_region_of_its_own() {
     assert_eq!(&there, b"\x0012 bytes\x00");
 }
 
+/// The ring of a selectively signaled queue pair gives it back as it was, one by one and at the end.
+#[test]
+fn memory_of_a_ring_without_a_region_of_its_own() {
+    profile! { RingOfPages { entry: ImplicitBuf<Rc, wr::RdmaWrite>, signaling: Selective } }
+    let mut p = Pair::<Rc, RingOfPages>::new();
+    let Some(can) = implicit::<wr::RdmaWrite>(&p.dev, OdpOps::WRITE) else { return };
+    let all = p.pd.register_implicit(&can).unwrap();
+    let region = p.pd.register::<RemoteWrite>(64).unwrap();
+    let to = region.remote().slice(0, 8).unwrap().write();
+    let bufs = || all.adopt(b"ring".to_vec()).unwrap();
+    p.a.post_send(wr::RdmaWrite::paged(bufs(), to)).unwrap();
+    let Outcome::Selective(one) = p.ca.poll_one().unwrap().unwrap().outcome() else {
+        panic!("of a ring")
+    };
+    let mut released = p.a.complete(one).unwrap().released;
+    let buf = released.next().unwrap();
+    assert_eq!((buf.len(), released.count()), (4, 0));
+    assert_eq!(buf.into_memory::<Vec<u8>>().unwrap(), b"ring");
+    for i in 0..3 {
+        let buf = bufs().part(i..).unwrap();
+        p.a.post_send(wr::RdmaWrite::paged(buf, to)).unwrap();
+    }
+    let entries = p.a.destroy().unwrap();
+    let lens: Vec<_> = entries.iter().map(|buf| buf.len()).collect();
+    assert_eq!(lens, [4, 3, 2]);
+    drop(entries);
+    all.destroy().unwrap();
+}
+
 /// What is with the device keeps memory and region until it is home, also from a queue pair that is
 /// gone (R20.7).
 #[test]

@@ -67,6 +67,7 @@ mod forging {
     mod no_descriptor_is_a_file;
     mod no_roce_v2_source_from_any_entry;
     mod no_state_by_exchange;
+    mod no_step_of_a_completion_by_hand;
 }
 
 mod initiator {
@@ -144,6 +145,7 @@ mod memory {
     mod no_peer_in_an_implicit_region;
     mod no_piece_of_memory_on_demand;
     mod no_pool_in_shared_memory;
+    mod no_promise_that_memory_never_changes;
     mod no_rdma_read_from_a_write_address;
     mod no_rdma_read_without_remote_read;
     mod no_rdma_write_to_a_read_address;

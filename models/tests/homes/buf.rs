@@ -146,7 +146,7 @@ impl<C> Word for BufList<C> {
         unreachable!("it is only made and dropped")
     }
 
-    fn received(&self, _: u32) {
+    unsafe fn received(&self, _: u32) {
         unreachable!("it is only made and dropped")
     }
 }

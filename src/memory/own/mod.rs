@@ -235,7 +235,7 @@ impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
     label = "a region in `{Self}`",
     note = "`share` is for private read-only memory, like an `Arc<[u8]>`; a part of a region that can be written is posted as a `piece` (R18.2)"
 )]
-pub trait NeverChanges: 'static {}
+pub trait NeverChanges: sealed::NeverChanges + 'static {}
 
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
@@ -344,4 +344,8 @@ mod sealed {
     impl Sealed for super::Shared {}
     impl Sealed for super::Writable {}
     impl Sealed for super::ReadOnly {}
+
+    /// A program that could say so of its own memory would share bytes that change.
+    pub trait NeverChanges {}
+    impl<M: super::Memory<Sharing = super::Private, Protection = super::ReadOnly>> NeverChanges for M {}
 }

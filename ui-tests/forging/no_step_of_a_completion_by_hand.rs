@@ -1,0 +1,13 @@
+// R11.1, ibv_post_send(3): only a completion says what became of an entry, and how long it is.
+// Enforced by `unsafe` methods of `Entry`, which the crate calls where it has the completion.
+use proverbs::memory::Entry;
+
+fn shorter(entry: &impl Entry) {
+    entry.received(1);
+}
+
+fn done(entry: &mut impl Entry) {
+    entry.completed(|| true);
+}
+
+fn main() {}

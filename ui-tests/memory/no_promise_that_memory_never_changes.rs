@@ -1,0 +1,20 @@
+// R18.2, ibv_reg_mr(3): a program does not say of memory that it never changes.
+// Enforced by `NeverChanges`, which is sealed.
+use std::ptr::NonNull;
+
+use proverbs::memory::{Memory, NeverChanges, Private, Writable};
+
+struct Mine(Box<[u8]>);
+
+unsafe impl Memory for Mine {
+    type Sharing = Private;
+    type Protection = Writable;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        self.0.bytes()
+    }
+}
+
+impl NeverChanges for Mine {}
+
+fn main() {}

@@ -1,0 +1,20 @@
+// R18.2, ibv_reg_mr(3): the legal twin of the test of this name.
+use std::ptr::NonNull;
+
+use proverbs::memory::{Memory, Private, ReadOnly};
+use proverbs::prelude::*;
+
+struct Mine(Box<[u8]>);
+
+unsafe impl Memory for Mine {
+    type Sharing = Private;
+    type Protection = ReadOnly;
+
+    fn bytes(&mut self) -> NonNull<[u8]> {
+        self.0.bytes()
+    }
+}
+
+fn share(region: &MemoryRegion<RemoteRead, Mine>) {
+    let _ = region.share(0, 8);
+}
