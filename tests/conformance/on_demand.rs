@@ -306,7 +306,8 @@ fn memory_is_written_without_a_region_of_its_own() {
     assert_eq!(&there, b"\x0012 bytes\x00");
 }
 
-/// The ring of a selectively signaled queue pair gives it back as it was, one by one and at the end.
+/// The ring of a selectively signaled queue pair gives it back as it was, one by one and at the
+/// end.
 #[test]
 fn memory_of_a_ring_without_a_region_of_its_own() {
     profile! { RingOfPages { entry: ImplicitBuf<Rc, wr::RdmaWrite>, signaling: Selective } }

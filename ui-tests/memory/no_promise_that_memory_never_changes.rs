@@ -6,6 +6,7 @@ use proverbs::memory::{Memory, NeverChanges, Private, Writable};
 
 struct Mine(Box<[u8]>);
 
+// SAFETY: the bytes are the box's.
 unsafe impl Memory for Mine {
     type Sharing = Private;
     type Protection = Writable;
