@@ -310,7 +310,11 @@ fn memory_is_written_without_a_region_of_its_own() {
 /// end.
 #[test]
 fn memory_of_a_ring_without_a_region_of_its_own() {
-    profile! { RingOfPages { entry: ImplicitBuf<Rc, wr::RdmaWrite>, signaling: Selective } }
+    profile! {
+        RingOfPages {
+            entry: ImplicitBuf<Rc, wr::RdmaWrite>, signaling: Selective, initiator: NoReads
+        }
+    }
     let mut p = Pair::<Rc, RingOfPages>::new();
     let Some(can) = implicit::<wr::RdmaWrite>(&p.dev, OdpOps::WRITE) else { return };
     let all = p.pd.register_implicit(&can).unwrap();
