@@ -47,7 +47,7 @@ pub trait Entry: sealed::Sealed + Word + 'static {
     /// Its work request has completed, and `is_success` tells how: memory windows remember it.
     ///
     /// # Safety
-    /// It has.
+    /// The work request has completed so.
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn completed(&mut self, _is_success: impl FnOnce() -> bool) {}
@@ -248,13 +248,14 @@ impl<C: 'static> Word for AnyBuf<C> {
     }
 
     unsafe fn received(&self, len: u32) {
-        match self {
-            // SAFETY: nobody else has a reference to the entry (this function's contract), which
-            // the buffer or the list is.
-            AnyBuf::Buf(buf) => unsafe { buf.received(len) },
-            // SAFETY: the same.
-            AnyBuf::List(list) => unsafe { list.received(len) },
-            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => {}
+        // SAFETY: nobody else has a reference to the entry (this function's contract), and so none
+        // to the buffer or the list in it.
+        unsafe {
+            match self {
+                AnyBuf::Buf(buf) => buf.received(len),
+                AnyBuf::List(list) => list.received(len),
+                AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => {}
+            }
         }
     }
 }
