@@ -13,6 +13,7 @@ use super::memory::{Backing, Base, LOCAL_WRITE, Mr, REMOTE};
 use super::{Verb, limits};
 use crate::memory::open::Open;
 use crate::memory::own::map::{Map, errno};
+use crate::sys::control::Holds;
 use crate::sys::memory::*;
 use crate::sys::types::OPTIONAL_ACCESS;
 
@@ -196,7 +197,7 @@ impl State {
     fn changed_region(&self, mr: u32, pd: u32, to: Rereg) -> Verb<Mr> {
         let has = |flag| to.flags & flag != 0;
         let old = self.mrs.get(&mr).ok_or(libc::EINVAL)?;
-        if self.habits.is_rxe() || !matches!(old.backing, Backing::Program) {
+        if self.habits.is_rxe() || !matches!(old.backing, Backing::Program(_)) {
             return Err(libc::EOPNOTSUPP);
         }
         if self.has_windows(mr) {
@@ -213,7 +214,7 @@ impl State {
             false => (old.base, old.length),
         };
         self.check_region(pd, length, access)?;
-        Ok(Mr::of_program(pd, base, length, access))
+        Ok(Mr::of_program(pd, base, length, access, Holds::Open))
     }
 
     /// The region has a new key or the old one: the manual page leaves it open.

@@ -15,6 +15,7 @@ use super::strict::broken;
 use super::wr::Sge;
 use crate::memory::open::Open;
 use crate::memory::own::map::Map;
+use crate::sys::control::Holds;
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
 
@@ -47,7 +48,7 @@ pub(super) struct Mr {
 
 /// Whose memory a region is in.
 pub(super) enum Backing {
-    Program,
+    Program(Holds),
     /// A file's, mapped while it is registered.
     Map(#[allow(dead_code)] Map), // held, not read
     /// A device's, by the number of its `Dm`.
@@ -60,9 +61,9 @@ pub(super) enum Backing {
 
 impl Mr {
     /// A region of the program's memory, whose addresses are the program's.
-    pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32) -> Mr {
+    pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32, holds: Holds) -> Mr {
         let iova = base.0.addr().get() as u64;
-        Mr { pd, base, length, iova, access, backing: Backing::Program }
+        Mr { pd, base, length, iova, access, backing: Backing::Program(holds) }
     }
 }
 
@@ -135,6 +136,7 @@ impl State {
         base: *mut u8,
         length: usize,
         access: u32,
+        holds: Holds,
     ) -> Verb<(u32, u32, u32)> {
         self.check_on_demand(access)?;
         if base.is_null() && length == usize::MAX && access & ON_DEMAND != 0 {
@@ -145,7 +147,7 @@ impl State {
         self.check_region(pd, length, access & !ON_DEMAND)?;
         base.addr().checked_add(length).ok_or(libc::EINVAL)?;
         let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
-        self.add_region(Mr::of_program(pd, base, length, access))
+        self.add_region(Mr::of_program(pd, base, length, access, holds))
     }
 
     /// What every registration is looked at for.
@@ -234,7 +236,10 @@ impl State {
         if !is_null && offset.checked_add(length)? > mr.length {
             return None;
         }
-        Some(Span { region: mr.base, region_length: mr.length, offset, length, shared, is_null })
+        let (region, region_length) = (mr.base, mr.length);
+        let span = Span { region, region_length, offset, length, shared, is_null };
+        let is_alone = matches!(mr.backing, Backing::Program(Holds::Buffers));
+        Some(if is_alone { span.alone() } else { span })
     }
 
     /// Whether this is the key of a region of the queue pair's domain with these rights.
@@ -277,11 +282,19 @@ impl State {
 /// Programs may access memory that is open to the fabric while the device works on it, so both
 /// follow the rules of `Open`. All else is ordered by the fabric's lock, which every verb takes.
 impl Span {
+    /// The same bytes as a region of their own: what shares a word with them is not touched. It may
+    /// be part of another buffer, of which the program has slices.
+    fn alone(self) -> Span {
+        // SAFETY: inside the region (`resolve`).
+        let region = Base(unsafe { self.region.0.add(self.offset) });
+        Span { region, region_length: self.length, offset: 0, ..self }
+    }
+
     fn open(&self) -> Open {
         // SAFETY: the memory is valid while registered (the contract of `reg_mr`), for writes too
-        // (`shared` implies LOCAL_WRITE), and the value is used under the lock. Memory that is not
-        // open to the fabric belongs to the device while a work request names it; buffers consist
-        // of whole words, so none shares a word with it.
+        // (`shared` implies LOCAL_WRITE), and the value is used under the lock. What is `alone`
+        // belongs to the device while a work request names it. All else is open to the fabric, and
+        // programs touch it through such values.
         unsafe { Open::new(self.region.0, self.region_length) }
     }
 

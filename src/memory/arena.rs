@@ -15,6 +15,7 @@ use crate::memory::pool::{close, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slots::{Keeper, Slots};
+use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
 const VERB: &str = "ibv_reg_mr";
@@ -184,7 +185,8 @@ impl ProtectionDomain {
             }
             Ok((lead, len))
         };
-        let region = Registered::new(self, memory, AccessFlags::LOCAL_WRITE, choose)?;
+        let access = AccessFlags::LOCAL_WRITE;
+        let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
         // A context that panics must leave nothing half made: make them all first.
         let contexts = (0..buffers).map(context).collect();
         Ok(Arena { shared: Slots::arena(region, contexts), _memory: PhantomData })

@@ -26,6 +26,7 @@ use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::own::{CanBeSlices, Memory};
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::{Extent, OutOfBounds};
+use crate::sys::control::Holds;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
 use crate::terms::transport::Transport;
@@ -121,7 +122,9 @@ impl ProtectionDomain {
         let register = handle.control().reg_mr;
         // SAFETY: the domain is live. No memory must stay valid for the region as such: the device
         // touches what work requests name, and those with its key name what `Adopted` keeps.
-        let mr = unsafe { register(handle.as_ptr(), ptr::null_mut(), usize::MAX, access.bits()) };
+        let mr = unsafe {
+            register(handle.as_ptr(), ptr::null_mut(), usize::MAX, access.bits(), Holds::Buffers)
+        };
         let mr = mr.map_err(|errno| Error::os(REGISTER, errno, "all memory, on demand"))?;
         // SAFETY: the object was just created, and has no other owner.
         let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };

@@ -13,6 +13,7 @@ use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slots::{Keeper, Slots};
+use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
 /// A region registered for local access only (`ibv_reg_mr` with `IBV_ACCESS_LOCAL_WRITE`), cut into
@@ -176,7 +177,8 @@ impl ProtectionDomain {
         choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize), Error>,
         context: impl FnMut(usize) -> C,
     ) -> Result<Pool<C, M>, Refused<M>> {
-        let region = Registered::new(self, memory, AccessFlags::LOCAL_WRITE, choose)?;
+        let access = AccessFlags::LOCAL_WRITE;
+        let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
         let count = region.len() / size;
         // A context that panics must leave nothing half made: make them all first.
         let contexts = (0..count).map(context).collect();

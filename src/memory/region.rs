@@ -18,6 +18,7 @@ use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
 use crate::memory::rights::{Access, Includes, Remote};
 use crate::memory::shared::SharedBuf;
+use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
 /// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.
@@ -108,7 +109,8 @@ impl ProtectionDomain {
         M::Protection: Allows<A>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
-        let region = Registered::new(self, memory, access, |bytes| Ok((0, bytes.len())))?;
+        let region =
+            Registered::new(self, memory, access, Holds::Open, |bytes| Ok((0, bytes.len())))?;
         Ok(MemoryRegion::of(region))
     }
 }

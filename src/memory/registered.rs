@@ -19,7 +19,7 @@ use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
-use crate::sys::control::Created;
+use crate::sys::control::{Created, Holds};
 use crate::sys::handle;
 use crate::sys::memory::{
     CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
@@ -102,6 +102,7 @@ impl Registered {
         pd: &ProtectionDomain,
         memory: M,
         access: AccessFlags,
+        holds: Holds,
         choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize), Error>,
     ) -> Result<Self, Refused<M>> {
         let mut memory = Box::new(memory);
@@ -139,7 +140,8 @@ impl Registered {
         }
         // SAFETY: the protection domain is live. `memory` keeps the range valid for what `access`
         // allows, and is kept until the region is deregistered.
-        let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base.as_ptr(), len, access.bits()) };
+        let mr =
+            unsafe { (control.reg_mr)(handle.as_ptr(), base.as_ptr(), len, access.bits(), holds) };
         match mr {
             Ok(mr) => {
                 // SAFETY: the object was just created, and has no other owner.

@@ -13,6 +13,7 @@ use crate::loopback::control::LOOPBACK;
 use crate::memory::{Foreign, Memory};
 use crate::prelude::*;
 use crate::state::QpState;
+use crate::sys::control::Holds;
 use crate::sys::types::{
     ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_cap, ibv_qp_init_attr, zeroed,
 };
@@ -72,7 +73,8 @@ fn a_domain_of_cs_is_used_by_both_and_ends_once() {
     let mut bytes = [0u8; 64];
     // SAFETY: the domain is live, and the bytes live until the region is gone.
     unsafe {
-        let mr = (LOOPBACK.reg_mr)(theirs.as_ptr(), bytes.as_mut_ptr(), 64, 1).unwrap();
+        let mr =
+            (LOOPBACK.reg_mr)(theirs.as_ptr(), bytes.as_mut_ptr(), 64, 1, Holds::Open).unwrap();
         assert_eq!((*mr.as_ptr()).pd, theirs.as_ptr());
         assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), 0);
     }
@@ -127,7 +129,8 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
         // it only.
         unsafe {
             let access = RemoteAll::FLAGS;
-            let mr = (LOOPBACK.reg_mr)(pd.as_raw(), bytes.as_ptr().cast(), 64, access).unwrap();
+            let mr = (LOOPBACK.reg_mr)(pd.as_raw(), bytes.as_ptr().cast(), 64, access, Holds::Open)
+                .unwrap();
             let keep = Registration { mr, bytes, ended: ended.clone() };
             (mr, Foreign::<Registration>::new(bytes.cast(), 64, keep))
         }
@@ -180,7 +183,8 @@ fn a_region_of_one_byte() {
     // SAFETY: the domain is live. The byte lives as long as the process, and is touched through the
     // region only, which is deregistered after that.
     unsafe {
-        let mr = (LOOPBACK.reg_mr)(pd.as_raw(), byte.as_ptr(), 1, RemoteWrite::FLAGS).unwrap();
+        let mr = (LOOPBACK.reg_mr)(pd.as_raw(), byte.as_ptr(), 1, RemoteWrite::FLAGS, Holds::Open)
+            .unwrap();
         let memory = Foreign::<()>::new(byte, 1, ());
         let region = pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap();
         let mut got = [0];

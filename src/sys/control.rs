@@ -27,6 +27,16 @@ pub(crate) type GidTable = Result<Vec<ibv_gid_entry>, c_int>;
 /// The result of a verb that creates an object: the object, or the errno.
 pub(crate) type Created<T> = Result<NonNull<T>, c_int>;
 
+/// What a region holds. C's verb is not told; the loopback device, whose accesses are Rust's, is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// Bytes that this program and its peers touch at any time, in whole aligned words
+    /// (`memory::open`).
+    Open,
+    /// Buffers, each of which belongs to the device or to the program, whatever words they share.
+    Buffers,
+}
+
 /// One function for each control verb, each with the contract of its C namesake: pointers to
 /// objects are live and of this table's provider; attribute pointers are readable, and writable
 /// where C writes; a destroyed object is not used again.
@@ -57,7 +67,7 @@ pub(crate) struct Control {
     pub dealloc_td: unsafe fn(*mut ibv_td) -> c_int,
     /// Deallocated by `dealloc_pd`, before domain and thread domain.
     pub alloc_parent_domain: unsafe fn(*mut ibv_pd, *mut ibv_td) -> Created<ibv_pd>,
-    pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32) -> Created<ibv_mr>,
+    pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32, Holds) -> Created<ibv_mr>,
     /// ENOSYS if the library lacks it.
     pub reg_dmabuf_mr: unsafe fn(*mut ibv_pd, DmabufPart, u32) -> Created<ibv_mr>,
     pub rereg_mr: unsafe fn(*mut ibv_mr, Rereg) -> Result<(), ReregFailed>,
@@ -203,7 +213,13 @@ unsafe fn data_in_order(qp: *mut ibv_qp, opcode: u32) -> bool {
     unsafe { super::asking::data_in_order(qp, opcode) }
 }
 
-unsafe fn reg_mr(pd: *mut ibv_pd, addr: *mut u8, length: usize, access: u32) -> Created<ibv_mr> {
+unsafe fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut u8,
+    length: usize,
+    access: u32,
+    _: Holds,
+) -> Created<ibv_mr> {
     // Optional access flags need the `_iova2` entry point; the C macro chooses it the same way.
     if access & OPTIONAL_ACCESS != 0 {
         // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).

@@ -194,6 +194,41 @@ fn a_buffer_too_short_for_an_atomic() {
     drop(rest);
 }
 
+/// Parts that share words, one with the device and two with the program, which holds slices of
+/// them: the device touches no byte beside its own.
+#[test]
+fn slices_of_the_parts_beside_what_the_device_has() {
+    let mut p = Pair::<Rc>::new();
+    let arena = p.pd.create_arena(256, 8).unwrap();
+    let mut before = arena.take(64).unwrap();
+    let mut part = before.split_off(3).unwrap();
+    let mut behind = part.split_off(7).unwrap();
+    let mut message = arena.take(7).unwrap();
+    message.copy_from(b"in here").unwrap();
+    let (left, right) = (&mut before[..], &mut behind[..]);
+    left.fill(1);
+    right.fill(2);
+    thread::scope(|scope| {
+        // The device writes the part while a thread writes beside it, and while a slice is held.
+        p.b.post_recv(wr::Recv::new(part)).unwrap();
+        let beside = scope.spawn(|| left.fill(3));
+        p.a.post_send(wr::Send::new(message)).unwrap();
+        let message = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
+        let part = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+        beside.join().unwrap();
+        right[0] += 2;
+        assert_eq!(&part[..], b"in here");
+        // And reads it.
+        p.b.post_recv(wr::Recv::new(message)).unwrap();
+        let beside = scope.spawn(|| right.fill(5));
+        p.a.post_send(wr::Send::new(part)).unwrap();
+        let message = poll(&p.dev, &mut p.cb, 1).remove(0).received().entry.unwrap();
+        beside.join().unwrap();
+        assert_eq!(&message[..], b"in here");
+    });
+    assert_eq!((&before[..], behind[0], behind[53]), (&[3; 3][..], 5, 5));
+}
+
 /// A buffer that tells whose it is: all of its bytes do.
 struct Stamped(Buf, u8);
 

@@ -7,7 +7,7 @@ use super::super::address::Address;
 use super::super::fabric::State;
 use super::super::wr::Sge;
 use super::{Domain, destroy, errno_of, hand_out, verb};
-use crate::sys::control::Created;
+use crate::sys::control::{Created, Holds};
 use crate::sys::types::*;
 
 pub(in super::super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
@@ -21,10 +21,11 @@ pub(in super::super) unsafe fn reg_mr(
     addr: *mut u8,
     length: usize,
     access: u32,
+    holds: Holds,
 ) -> Created<ibv_mr> {
+    let register = |state: &mut State, pd| state.reg_mr(pd, addr, length, access, holds);
     // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
-    let (context, registered) =
-        unsafe { ((*pd).context, verb(pd, |state, pd| state.reg_mr(pd, addr, length, access))) };
+    let (context, registered) = unsafe { ((*pd).context, verb(pd, register)) };
     let (handle, lkey, rkey) = registered?;
     let addr = addr.cast();
     Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey, ..zeroed() }))

@@ -24,6 +24,7 @@ use std::ptr;
 use send_wr::*;
 
 use super::{Fabric, LOOPBACK};
+use crate::sys::control::Holds;
 use crate::sys::types::*;
 
 const ALL_RIGHTS: u32 = 15;
@@ -90,7 +91,7 @@ impl End {
         let cq = unsafe { (LOOPBACK.create_cq)(context, wish.cqe, ptr::null_mut(), 0) };
         let cq = cq.unwrap().as_ptr();
         let memory = Box::into_raw(vec![0u64; MEMORY / 8].into_boxed_slice()).cast::<u64>();
-        let mr = unsafe { (LOOPBACK.reg_mr)(pd, memory.cast(), MEMORY, wish.rights) };
+        let mr = unsafe { (LOOPBACK.reg_mr)(pd, memory.cast(), MEMORY, wish.rights, Holds::Open) };
         let mr = mr.unwrap().as_ptr();
         let mut srq = ptr::null_mut();
         if wish.srq {

@@ -153,20 +153,20 @@ fn completions_outlive_their_queue_pair() {
 #[should_panic = "a region of no bytes"]
 fn a_region_of_no_bytes_is_none() {
     let end = end_in(&RC, IBV_QPS_RESET);
-    let _ = unsafe { (LOOPBACK.reg_mr)(end.pd, end.memory.cast(), 0, 0) };
+    let _ = unsafe { (LOOPBACK.reg_mr)(end.pd, end.memory.cast(), 0, 0, Holds::Open) };
 }
 
 #[test]
 fn regions_are_checked() {
     let end = end_in(&RC, IBV_QPS_RESET);
     let register = |length, access| {
-        unsafe { (LOOPBACK.reg_mr)(end.pd, end.memory.cast(), length, access) }.err()
+        unsafe { (LOOPBACK.reg_mr)(end.pd, end.memory.cast(), length, access, Holds::Open) }.err()
     };
     assert_eq!(register(8, 2), Some(libc::EINVAL), "REMOTE_WRITE without LOCAL_WRITE");
     assert_eq!(register(8, 8), Some(libc::EINVAL), "REMOTE_ATOMIC without LOCAL_WRITE");
     assert_eq!(register(8, 1 << 15), Some(libc::EINVAL), "unknown");
     assert_eq!(
-        unsafe { (LOOPBACK.reg_mr)(end.pd, ptr::null_mut(), 8, 0) }.err(),
+        unsafe { (LOOPBACK.reg_mr)(end.pd, ptr::null_mut(), 8, 0, Holds::Open) }.err(),
         Some(libc::EFAULT)
     );
 }

@@ -86,7 +86,7 @@ fn the_last_handle_drops_the_memory() {
 /// What the verb is given: no address, all lengths, and neither a right for peers nor one to write.
 #[test]
 fn the_region_is_all_memory_to_be_read() {
-    use crate::sys::control::Created;
+    use crate::sys::control::{Created, Holds};
     thread_local! {
         static SEEN: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
     }
@@ -95,11 +95,12 @@ fn the_region_is_all_memory_to_be_read() {
         addr: *mut u8,
         length: usize,
         access: u32,
+        holds: Holds,
     ) -> Created<crate::sys::types::ibv_mr> {
         let saw = format!("{addr:?}, {length:#x}, {access:#x}");
         SEEN.with_borrow_mut(|seen| seen.push(saw));
         // SAFETY: the caller keeps the contract of `reg_mr`, and all its arguments are passed on.
-        unsafe { (LOOPBACK.reg_mr)(pd, addr, length, access) }
+        unsafe { (LOOPBACK.reg_mr)(pd, addr, length, access, holds) }
     }
     let mut context = Fabric::new().open_alone();
     let handle = Arc::get_mut(&mut context.handle).unwrap();
@@ -147,7 +148,7 @@ fn a_region_needs_its_proof() {
     assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
     let mut context = Fabric::new().open_alone();
     let handle = Arc::get_mut(&mut context.handle).unwrap();
-    let reg_mr = |_, _, _, _| Err(libc::ENOMEM);
+    let reg_mr = |_, _, _, _, _| Err(libc::ENOMEM);
     handle.set_control(Box::leak(Box::new(Control { reg_mr, ..LOOPBACK })));
     let can = context.abilities().unwrap().can::<Implicit<Rc, Both>>().unwrap();
     let error = context.alloc_pd().unwrap().register_implicit(&can).unwrap_err();

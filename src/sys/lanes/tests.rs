@@ -113,7 +113,7 @@ static LIBRARY: Control = Control {
         created(made("srq", ibv_srq { context: (*pd).context, pd, ..zeroed() }))
     },
     destroy_srq: |srq| unsafe { gone("srq", srq) },
-    reg_mr: |pd, addr, length, _| unsafe {
+    reg_mr: |pd, addr, length, _, _| unsafe {
         saw(format!("mr on pd {}", (*pd).handle));
         let (context, addr) = ((*pd).context, addr.cast());
         created(made("mr", ibv_mr { context, pd, addr, length, handle: 0, lkey: 1, rkey: 2 }))

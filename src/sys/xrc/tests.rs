@@ -151,7 +151,7 @@ static LIBRARY: Control = Control {
     },
     destroy_qp: |qp| unsafe { gone("qp", qp) },
     destroy_srq: |srq| unsafe { gone("srq", srq) },
-    reg_mr: |pd, addr, length, _| unsafe {
+    reg_mr: |pd, addr, length, _, _| unsafe {
         let (context, addr) = ((*pd).context, addr.cast::<c_void>());
         created(made("mr", ibv_mr { context, pd, addr, length, handle: 0, lkey: 1, rkey: 2 }))
     },

@@ -104,7 +104,7 @@ const GIVEN: &[&str] = &[
     "memory::ImplicitBuf::part",
     "post_send of memory that was given",
 ];
-/// Parts of an arena, and what reads into them.
+/// Parts of an arena, what reads into them, and messages of them.
 const PARTS: &[&str] = &[
     "ProtectionDomain::create_arena",
     "Arena::take",
@@ -114,6 +114,7 @@ const PARTS: &[&str] = &[
     "ProtectionDomain::register",
     "MemoryRegion::remote",
     "wr::FetchAndAdd::new",
+    "traffic of parts, beside slices of the others",
 ];
 /// Sessions, and what they post besides messages.
 const SESSIONS: &[&str] = &[
