@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use proverbs::device::DeviceMemory;
-use proverbs::loopback::{self, Fabric, Fault, Personality, Script};
+use proverbs::loopback::{Fabric, Fault, Personality, Script};
 use proverbs::memory::{Dm, ReregError};
 #[cfg(not(miri))]
 use proverbs::memory::{DmaBuf, MapOptions};
@@ -27,7 +27,8 @@ fn device_memory(context: &Context, len: usize) -> Option<Dm> {
 #[test]
 #[cfg(not(miri))]
 fn a_descriptor_whose_number_is_another_files() {
-    let loopback::Pair { pd, mut a, b: _b, mut cq, .. } = loopback::pair().unwrap();
+    let proverbs::loopback::Pair { pd, mut a, b: _b, mut cq, .. } =
+        proverbs::loopback::pair().unwrap();
     let (gpu, fd) = MapOptions::new().memfd("one", 4096).unwrap();
     let number = fd.as_raw_fd();
     let kept = fd.try_clone().unwrap();
@@ -41,10 +42,10 @@ fn a_descriptor_whose_number_is_another_files() {
     let second = DmaBuf { fd: again, offset: 0, len: 4096, iova: 0 };
     let second = pd.register_dmabuf::<RemoteWrite>(second).unwrap();
     a.post_send(wr::RdmaWrite::inline(b"to the second", second.remote().write())).unwrap();
-    loopback::poll(&mut cq, 1).unwrap();
+    proverbs::loopback::poll(&mut cq, 1).unwrap();
     // The first one's key opens nothing, the second one's nothing of the first.
     a.post_send(wr::RdmaWrite::inline(b"to the first", at.write())).unwrap();
-    assert!(loopback::poll(&mut cq, 1).is_err());
+    assert!(proverbs::loopback::poll(&mut cq, 1).is_err());
     let (mut one, mut two) = ([0; 13], [0; 13]);
     gpu.read_at(0, &mut one).unwrap();
     other.read_at(0, &mut two).unwrap();
@@ -90,7 +91,7 @@ fn a_descriptor_for_reading() {
 #[test]
 #[cfg(not(miri))]
 fn numbers_beyond_what_there_is() {
-    let loopback::Pair { pd, .. } = loopback::pair().unwrap();
+    let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair().unwrap();
     let (_memory, fd) = MapOptions::new().memfd("numbers", 8192).unwrap();
     let big = [0, 1, 8, 4095, 4096, 8191, 8192, 1 << 32, 1 << 52, u64::MAX - 4096, u64::MAX];
     let (mut taken, mut refused) = (0, 0);

@@ -120,7 +120,7 @@ impl Tree {
         let cmd = cmd!(sh::at(&self.dir), "timeout --kill-after=5 {limit} {me} programs --first");
         let cmd =
             cmd.args(args.split_whitespace()).env("CARGO_MANIFEST_DIR", self.dir.join("xtask"));
-        let (code, text) = cmd.env("CARGO_TARGET_DIR", &self.target).capture()?;
+        let (code, text) = self.builds_here(cmd).capture()?;
         let seen = match code {
             0 => Seen::Passed,
             code if code == i32::from(programs::FAILED) => Seen::Failed,
@@ -153,7 +153,13 @@ impl Tree {
         let Some((first, rest)) = all.split_first() else { bail!("nothing to run") };
         let cmd = cmd!(sh::at(&self.dir), "{first} {rest...}");
         // Holes that open in one order of two threads are to be met.
-        Ok(cmd.env("CARGO_TARGET_DIR", &self.target).env("ATTACK_ROUNDS", ROUNDS))
+        Ok(self.builds_here(cmd).env("ATTACK_ROUNDS", ROUNDS))
+    }
+
+    /// The crate is built many times, with a few lines that differ: incrementally, which CI turns
+    /// off, since it builds all else once.
+    fn builds_here(&self, cmd: Cmd<'static>) -> Cmd<'static> {
+        cmd.env("CARGO_TARGET_DIR", &self.target).env("CARGO_INCREMENTAL", "1")
     }
 }
 
