@@ -110,8 +110,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
     }
 
     /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`); at least one.
-    /// The call has no deadline: it takes as long as the system's resolver, and getaddrinfo(3) has
-    /// none.
+    /// The call has no deadline: it takes as long as the system's resolver, and ibacm(1) where that
+    /// runs; neither getaddrinfo(3) nor ibacm takes one.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) with the resolver's text if it knows no such node, service

@@ -234,7 +234,9 @@ impl<PS: PortSpace, S: ResolvesRoute, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
-    /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`).
+    /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`). Where ibacm(1) runs,
+    /// librdmacm asks it before it asks the kernel, and waits for the answer, which has a time of
+    /// its own.
     ///
     /// # Errors
     /// The id is given back, with its address resolved. [`Cm`](crate::ErrorKind::Cm) with
@@ -256,7 +258,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
-    /// Starts to find the route to the peer (`rdma_resolve_route`).
+    /// Starts to find the route to the peer (`rdma_resolve_route`). Where ibacm(1) runs, librdmacm
+    /// asks it first, and this call waits for the answer, which has a time of its own.
     ///
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
