@@ -233,7 +233,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         P::Entry: Owned,
     {
         let flags = self.queue.signal_if_full(N as u32);
-        // SAFETY: `last` was emitted; the rest is promised as for `post`.
+        // SAFETY: `last` was emitted, and `known` is of it too; the rest is promised as for `post`.
         unsafe {
             (*last).send_flags |= flags;
             known.flag_last::<<Sends<P> as Kind>::Verb>(flags);

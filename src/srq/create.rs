@@ -191,7 +191,7 @@ pub(super) struct Made {
     label = "not a pool or an arena",
     note = "`pd.create_pool` or `pd.create_arena` makes one; its buffers bound how many receives there are (R9.9)"
 )]
-pub trait FeedsSrq<C: 'static>: sealed::FeedsSrq {}
+pub trait FeedsSrq<C: 'static>: sealed::FeedsSrq<C> {}
 
 impl<C: 'static, M: Memory> FeedsSrq<C> for Pool<C, M> {}
 impl<C: 'static, M: Memory> FeedsSrq<C> for Arena<C, M> {}
@@ -199,19 +199,20 @@ impl<C: 'static, M: Memory> FeedsSrq<C> for Arena<C, M> {}
 mod sealed {
     use super::*;
 
-    /// What the queue takes of it.
-    pub trait FeedsSrq {
+    /// What the queue takes of it. Sealed for each context: with a type of its own, a program could
+    /// otherwise say that a pool's contexts are of that type.
+    pub trait FeedsSrq<C> {
         #[doc(hidden)]
         fn feed(&self) -> Feed;
     }
 
-    impl<C: 'static, M: Memory> FeedsSrq for Pool<C, M> {
+    impl<C: 'static, M: Memory> FeedsSrq<C> for Pool<C, M> {
         fn feed(&self) -> Feed {
             Feed::of(self.shared(), Box::new(self.clone()))
         }
     }
 
-    impl<C: 'static, M: Memory> FeedsSrq for Arena<C, M> {
+    impl<C: 'static, M: Memory> FeedsSrq<C> for Arena<C, M> {
         fn feed(&self) -> Feed {
             Feed::of(self.shared(), Box::new(self.clone()))
         }

@@ -71,8 +71,10 @@ pub struct SharedReceiveQueue<
     _types: PhantomData<(T, L, *mut ())>,
 }
 
-// SAFETY: the queue takes and returns entries, which are Send. Its other pointers are to what it
-// owns, or are only compared. A queue of a lane is not `Send`, as `InLane` is not.
+// SAFETY: the queue takes and returns entries, which are Send. `_pool` is what feeds it, whose
+// contexts are those of the entries (`FeedsSrq`, sealed for each), and may be dropped elsewhere as
+// they may. Its other pointers are to what it owns, or are only compared. A queue of a lane is not
+// `Send`, as `InLane` is not.
 unsafe impl<T, E, M, L> Send for SharedReceiveQueue<T, E, M, L>
 where
     T: SharesReceives,

@@ -112,7 +112,10 @@ pub trait Verb {
     unsafe fn show(_known: &Self::Known, _wr: *mut Self::Wr) {}
 
     /// Adds flags to it.
-    fn flag(_known: &mut Self::Known, _flags: u32) {}
+    ///
+    /// # Safety
+    /// It is known of a work request that was emitted.
+    unsafe fn flag(_known: &mut Self::Known, _flags: u32) {}
 
     /// Posts a list of which each work request is known, all or none. `None` if that is left to
     /// `post`.
@@ -148,7 +151,10 @@ pub trait Each<K> {
     unsafe fn each(&self, build: &impl Build<K>);
 
     /// Adds flags to the last.
-    fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32);
+    ///
+    /// # Safety
+    /// As for [`Verb::flag`].
+    unsafe fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32);
 
     /// Writes the list again, linked and ended.
     ///
@@ -173,7 +179,7 @@ impl<K> Each<K> for () {
     unsafe fn each(&self, _: &impl Build<K>) {}
 
     #[inline(always)]
-    fn flag_last<V: Verb<Known = K>>(&mut self, _: u32) {}
+    unsafe fn flag_last<V: Verb<Known = K>>(&mut self, _: u32) {}
 
     #[inline(always)]
     unsafe fn show<V: Verb<Known = K>>(&self, _: *mut ()) -> *mut V::Wr {
@@ -194,10 +200,13 @@ impl<K, R: Each<K>> Each<K> for (K, R) {
     }
 
     #[inline(always)]
-    fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32) {
-        match R::IS_EMPTY {
-            true => V::flag(&mut self.0, flags),
-            false => self.1.flag_last::<V>(flags),
+    unsafe fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32) {
+        // SAFETY: what is known is asked of the caller, for each.
+        unsafe {
+            match R::IS_EMPTY {
+                true => V::flag(&mut self.0, flags),
+                false => self.1.flag_last::<V>(flags),
+            }
         }
     }
 

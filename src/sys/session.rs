@@ -160,8 +160,8 @@ impl Verb for Session {
     }
 
     #[inline(always)]
-    fn flag(known: &mut Self::Known, flags: u32) {
-        // SAFETY: it is a copy of what was emitted, with its flags.
+    unsafe fn flag(known: &mut Self::Known, flags: u32) {
+        // SAFETY: it is a copy of what was emitted (this function's contract), with its flags.
         unsafe { (*known.as_mut_ptr()).send_flags |= flags };
     }
 

@@ -137,8 +137,9 @@ impl Verb for SrdSession {
     }
 
     #[inline(always)]
-    fn flag(known: &mut Self::Known, flags: u32) {
-        Session::flag(known, flags);
+    unsafe fn flag(known: &mut Self::Known, flags: u32) {
+        // SAFETY: known of what was emitted (this function's contract).
+        unsafe { Session::flag(known, flags) };
     }
 
     #[inline(always)]

@@ -58,6 +58,7 @@ mod flags {
 mod forging {
     mod a_context_keeps_its_type;
     mod a_context_stays_on_its_thread;
+    mod a_pool_of_another_context;
     mod a_transition_of_ones_own;
     mod an_entry_of_ones_own;
     mod data_of_ones_own;

@@ -454,9 +454,9 @@ fn what_is_known_is_a_list() {
     assert!(seen().is_empty());
 
     let mut list = known(&all());
-    list.flag_last::<Session>(8);
     let mut room = MaybeUninit::uninit();
     unsafe {
+        list.flag_last::<Session>(8);
         let first = list.show::<Session>(room.as_mut_ptr());
         let second = (*first).next;
         let third = (*second).next;
