@@ -11,10 +11,10 @@ use crate::memory::entry::Entry;
 use crate::sys::data::{PostSend, Verb};
 use crate::sys::session::{Session, send_ops};
 use crate::sys::srd::SrdSession;
-use crate::sys::types::{ibv_qp, ibv_send_flags, ibv_send_wr};
+use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_send_flags, ibv_send_wr};
 use crate::terms::bounded::ReadDepth;
 pub use crate::terms::threads::{AnyThread, InLane, Threads};
-use crate::terms::transport::Srd;
+use crate::terms::transport::{Srd, Transport};
 use crate::work::limits::{Limit, Max};
 use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 
@@ -254,7 +254,8 @@ impl ReceiveSource for SharedRq {}
 impl ReceiveSource for NoRq {}
 
 /// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is
-/// no `.signaled()` to write.
+/// no `.signaled()` to write. Where entries may be pieces of regions, `sq_sig_all` is not set, and
+/// each work request is signaled by itself (R18.18).
 #[derive(Debug)]
 pub enum SignalAll {}
 /// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
@@ -460,6 +461,33 @@ impl MoreOps for Srd {
 impl MoreOps for (Srd, RdmaWrite) {
     const FLAGS: u64 = send_ops::RDMA_WRITE | send_ops::RDMA_WRITE_WITH_IMM;
     type Verb = SrdSession;
+}
+
+/// How the sends of a queue pair are signaled.
+///
+/// Of a queue pair that is asked to signal all, the provider may bring the bytes of a short READ
+/// with its completion, and copy them to the element's address when it is polled, by the CPU
+/// (mlx5's "scatter to CQE"; R18.18). Memory of which this process has no bytes is not at that
+/// address. So a queue pair whose READs may go to such memory is not asked: each work request asks
+/// for itself.
+pub(crate) struct Signals<T, P>(PhantomData<(T, P)>);
+
+impl<T: Transport, P: Profile> Signals<T, P> {
+    /// `sq_sig_all` of `ibv_qp_init_attr`.
+    pub const SQ_SIG_ALL: bool = P::Signaling::SIG_ALL && !Self::MAY_READ_TO_OPEN;
+    /// What each work request carries.
+    pub const EACH: u32 = match P::Signaling::SIG_ALL && Self::MAY_READ_TO_OPEN {
+        true => ibv_send_flags::IBV_SEND_SIGNALED.0,
+        false => 0,
+    };
+    /// What one alone, and the last of a list, carries unless told otherwise.
+    pub const LAST: u32 = Self::EACH | P::Signaling::SIGNAL_LAST;
+    /// The same for one that was prepared without it.
+    pub const MORE: Option<u32> = if Self::LAST == 0 { None } else { Some(Self::LAST) };
+
+    /// (SRD has READs too: its provider brings no bytes with a completion, and signals all.)
+    const MAY_READ_TO_OPEN: bool = P::Entry::MAY_BE_OPEN
+        && matches!(T::QP_TYPE, ibv_qp_type::IBV_QPT_RC | ibv_qp_type::IBV_QPT_XRC_SEND);
 }
 
 impl SendMode for SignalAll {

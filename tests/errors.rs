@@ -121,7 +121,7 @@ fn messages_say_what_to_do() {
     );
     said(
         &open.piece(0, beyond).unwrap_err(),
-        "8589934592 bytes at offset 0 exceed the 4294967295 that an element can have",
+        "8589934592 bytes at offset 0 exceed the 4294967294 that an element can have",
     );
     // A cell of a region of this end is not called remote, and that of the peer's is as clear.
     let region = pd.register::<RemoteAll>(64).unwrap();

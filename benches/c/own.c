@@ -73,6 +73,8 @@ INLINE int c0_answer(struct env *e)
 	sge.length = e->lengths[0];
 	sge.lkey = e->pieces[0].lkey;
 	emit_send(&wr, &sge, e);
+	/* Where READs may go to memory without bytes, each asks for its completion (R18.18). */
+	wr.send_flags = IBV_SEND_SIGNALED;
 	wr.wr_id = 0;
 	wr.next = NULL;
 	ret = ibv_post_send(e->answers, &wr, &bad);

@@ -30,9 +30,9 @@ use crate::memory::header::word;
 #[doc(hidden)]
 pub trait SendMode {
     type Ledger<E: Entry>: Ledger<E>;
-    /// `sq_sig_all` of `ibv_qp_init_attr`.
+    /// Whether every send is signaled.
     const SIG_ALL: bool;
-    /// What the last work request of a list carries unless told otherwise.
+    /// What the last work request of a list carries unless told otherwise, where not all are.
     const SIGNAL_LAST: u32;
 }
 

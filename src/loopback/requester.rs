@@ -77,6 +77,7 @@ impl State {
                 let Payload::List(list) = &wr.payload else {
                     return Outcome::Done { length };
                 };
+                self.check_read_to(number, list);
                 match self.scatter(pd, list, &data) {
                     Some(()) => Outcome::Done { length },
                     // The peer has done its part already, atomics too (R4.5).

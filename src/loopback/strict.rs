@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::fabric::{Shared, State};
-use super::memory::LOCAL_TAG;
+use super::memory::{Backing, LOCAL_TAG, number_of};
 use super::wr::{Op, Payload, Recv, Send, Sge};
 
 /// Reports that the caller of a verb broke its contract.
@@ -94,6 +94,19 @@ impl State {
     pub(super) fn check_unused_address(&self, ah: u32) {
         if self.qps.values().any(|qp| qp.sends.iter().any(|wr| wr.names_address(ah))) {
             broken("an address handle is destroyed that an outstanding work request names");
+        }
+    }
+
+    /// What a READ or an atomic of the queue pair brings goes to memory that has bytes at the
+    /// elements' addresses, if all sends are signaled: mlx5 copies it there when it is polled.
+    pub(super) fn check_read_to(&self, qp: u32, list: &[Sge]) {
+        let has_bytes = |sge: &Sge| {
+            let mr = number_of(sge.lkey, LOCAL_TAG).and_then(|number| self.mrs.get(&number));
+            !mr.is_some_and(|mr| matches!(mr.backing, Backing::Map(_) | Backing::Device(_)))
+        };
+        let copies = self.qps.get(&qp).is_some_and(|qp| qp.shape.sig_all);
+        if copies && !list.iter().all(has_bytes) {
+            broken("a READ into memory without bytes, where all sends are signaled (R18.18)");
         }
     }
 }

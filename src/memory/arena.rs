@@ -69,7 +69,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 pub struct Arena<C: 'static = (), M = Pages> {
     shared: Keeper<C>,
     /// The type of the region's memory.
-    _memory: PhantomData<fn() -> M>,
+    _memory: PhantomData<fn(M) -> M>,
 }
 
 impl ProtectionDomain {

@@ -44,6 +44,10 @@ pub trait Entry: sealed::Sealed + Word + 'static {
     #[doc(hidden)]
     const OWNED: bool = true;
 
+    /// Whether it may be memory of which this process has no bytes, as a piece of a dma-buf's.
+    #[doc(hidden)]
+    const MAY_BE_OPEN: bool = false;
+
     /// Its work request has completed, and `is_success` tells how: memory windows remember it.
     ///
     /// # Safety
@@ -188,7 +192,9 @@ impl<C: 'static> Entry for Buf<C> {
 }
 
 impl Entry for SharedBuf {}
-impl Entry for OpenBuf {}
+impl Entry for OpenBuf {
+    const MAY_BE_OPEN: bool = true;
+}
 impl<T: 'static, O: 'static> Entry for ImplicitBuf<T, O> {}
 
 impl<C: 'static> Entry for BufList<C> {
@@ -261,6 +267,8 @@ impl<C: 'static> Word for AnyBuf<C> {
 }
 
 impl<C: 'static> Entry for AnyBuf<C> {
+    const MAY_BE_OPEN: bool = true;
+
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
         match self {
             AnyBuf::List(list) => list.each_header(see),

@@ -7,6 +7,7 @@ use crate::memory::own::HasPieces;
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
 use crate::memory::rights::LocalWrite;
+use crate::memory::span::LONGEST_PIECE;
 use crate::terms::error::{Error, ErrorKind};
 
 /// In the place of memory, where there is none (ibv_alloc_null_mr(3)).
@@ -38,7 +39,7 @@ pub struct Null(());
 impl HasPieces for Null {}
 
 /// The longest message is shorter.
-const LEN: usize = u32::MAX as usize;
+const LEN: usize = LONGEST_PIECE as usize;
 
 impl ProtectionDomain {
     /// Allocates a region of no memory (`ibv_alloc_null_mr`). [`Null`] has an example.

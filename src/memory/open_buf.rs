@@ -87,7 +87,7 @@ impl OpenBuf {
     ///
     /// # Errors
     /// As for [`MemoryRegion::piece`](crate::MemoryRegion::piece): [`OutOfBounds`] if the bytes are
-    /// not all inside the region, or if there are more of them than 32 bits can say (R3.8). The
+    /// not all inside the region, or if there are more than 2^32 - 2 of them (R3.8). The
     /// handle is as it was.
     #[inline]
     pub fn set_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {

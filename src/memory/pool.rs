@@ -41,7 +41,7 @@ use crate::terms::error::{Error, Refused};
 pub struct Pool<C: 'static = (), M = Pages> {
     shared: Keeper<C>,
     /// The type of the region's memory.
-    _memory: PhantomData<fn() -> M>,
+    _memory: PhantomData<fn(M) -> M>,
 }
 
 impl ProtectionDomain {

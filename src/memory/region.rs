@@ -53,8 +53,9 @@ use crate::terms::error::{Error, Refused};
 /// [`Dm`](crate::memory::Dm), of which the processor has no bytes.
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
-    /// The rights, and the type of the region's memory.
-    _is: PhantomData<fn() -> (A, M)>,
+    /// The rights, and the type of the region's memory, which is no other's (invariant in `M`): by
+    /// it the memory comes back, and is slices or not.
+    _is: PhantomData<fn(M) -> (A, M)>,
 }
 
 impl ProtectionDomain {
@@ -172,7 +173,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
-    /// if there are more of them than 32 bits can say (R3.8).
+    /// if there are more than 2^32 - 2 of them (R3.8).
     #[inline]
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where

@@ -19,6 +19,7 @@ use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::locked::locked_memory;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
+use crate::memory::span::LONGEST_PIECE;
 use crate::sys::control::{Created, Holds};
 use crate::sys::handle;
 use crate::sys::memory::{
@@ -287,7 +288,7 @@ impl Registered {
     #[inline(always)]
     pub(crate) fn piece(&self, offset: usize, len: usize) -> Result<Loan, OutOfBounds> {
         // One comparison for what is seldom: no bytes, and more than an element can have.
-        let is_usual = len.wrapping_sub(1) < u32::MAX as usize;
+        let is_usual = len.wrapping_sub(1) < LONGEST_PIECE as usize;
         if !is_usual {
             // SAFETY: `to` is writable, and written.
             return unsafe { out_of_line(|to| self.unusual_piece(offset, len, to)) };
@@ -302,8 +303,8 @@ impl Registered {
     #[inline(never)]
     unsafe fn unusual_piece(&self, offset: usize, len: usize, to: *mut Result<Loan, OutOfBounds>) {
         let loan = match u32::try_from(len) {
-            Ok(short) => self.locate(offset, len).map(|at| self.loan(at, short)),
-            Err(_) => Err(OutOfBounds::too_long(offset, len)),
+            Ok(short @ ..=LONGEST_PIECE) => self.locate(offset, len).map(|at| self.loan(at, short)),
+            _ => Err(OutOfBounds::too_long(offset, len)),
         };
         // SAFETY: it is writable (this function's contract).
         unsafe { to.write(loan) };

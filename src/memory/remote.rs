@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
-use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
+use crate::memory::span::{LONGEST_PIECE, RemoteAddr, RemoteSpan, ToRead};
 
 /// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
 /// exported them, with the rights `A` that it granted.
@@ -211,7 +211,7 @@ impl OutOfBounds {
     #[cold]
     #[inline(never)]
     pub(crate) fn too_long(offset: usize, len: usize) -> Self {
-        let (offset, len, available) = (offset as u64, len as u64, u32::MAX.into());
+        let (offset, len, available) = (offset as u64, len as u64, LONGEST_PIECE.into());
         OutOfBounds { offset, len, available, misaligned: false, of: Extent::Element }
     }
 

@@ -91,7 +91,7 @@ pub struct UnusableRegion<M, N = ()> {
     /// What the device may have got of the new properties.
     memory: Option<Box<dyn Any + Send>>,
     pd: Option<Arc<handle::Pd>>,
-    _memories: PhantomData<fn() -> (M, N)>,
+    _memories: PhantomData<fn(M, N) -> (M, N)>,
 }
 
 impl<M: Memory, N: 'static> UnusableRegion<M, N> {

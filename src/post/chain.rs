@@ -5,12 +5,12 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use crate::ledger::{Commit, Ledger, MOST, SendMode};
+use crate::ledger::{Commit, Ledger, MOST};
 use crate::memory::entry::{Entry, Owned};
 use crate::post::path::{Cursor, KnownBy};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
-use crate::profile::Profile;
+use crate::profile::{Profile, Signals};
 use crate::rules::{
     Addressed, CreatedFor, FenceOn, Follows, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives,
     SignaledOn,
@@ -202,7 +202,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let wr = wr.flagged(if is_last { P::Signaling::SIGNAL_LAST } else { 0 });
+        let wr = wr.flagged(if is_last { Signals::<T, P>::LAST } else { Signals::<T, P>::EACH });
         // SAFETY: the bounds are the rules; the rest is promised.
         unsafe { self.put_and_give(i, wr, slot, prev) }.of()
     }

@@ -12,7 +12,7 @@ use crate::post::chain::Unsettled;
 use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
-use crate::profile::Profile;
+use crate::profile::{Profile, Signals};
 use crate::rules::{
     Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, Listed, PostOn, SignaledOn,
 };
@@ -188,7 +188,7 @@ where
     {
         // SAFETY: the bounds are the rules. A slot for up to `G` elements holds those of `D`: its
         // buffers (`Fits`), or the one of inline data (invariant of `SendSlots`).
-        unsafe { self.0.push(wr) }
+        unsafe { self.0.push(wr.flagged(Signals::<T, P>::EACH)) }
     }
 
     /// Pushes each of `wrs`, up to the first that is refused.
@@ -213,8 +213,14 @@ where
         S: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
     {
+        let wrs = wrs.into_iter();
         // SAFETY: the bounds are those of `push`, and so is what they are worth.
-        unsafe { self.0.extend(wrs.into_iter()) }
+        unsafe {
+            match Signals::<T, P>::EACH {
+                0 => self.0.extend(wrs),
+                each => self.0.extend(wrs.map(move |wr| wr.flagged(each))),
+            }
+        }
     }
 
     /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty

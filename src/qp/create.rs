@@ -18,7 +18,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
-use crate::profile::{Initiator, InitiatorDepth, Posting, Profile};
+use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
 use crate::rules::{HasBothQueues, SharesReceives, UsesNoQueue, UsesOwnQueue, UsesSharedQueue};
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
@@ -244,7 +244,7 @@ pub(super) fn create<T: Transport, P: Profile>(
             ..zeroed()
         },
         qp_type: T::QP_TYPE,
-        sq_sig_all: <P::Signaling as SendMode>::SIG_ALL as i32,
+        sq_sig_all: Signals::<T, P>::SQ_SIG_ALL as i32,
         ..zeroed()
     };
     check_limits::<P>(verb, pd, Depth { send: sends, ..depth })?;

@@ -9,8 +9,7 @@ use super::create::{SENTINEL, book, bookable, check_fabric, check_granted};
 use super::{Core, Depth, QueuePair, books};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
-use crate::ledger::SendMode;
-use crate::profile::Profile;
+use crate::profile::{Profile, Signals};
 use crate::rules::{HasBothQueues, UsesOwnQueue, UsesPostSend};
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
@@ -36,6 +35,10 @@ impl<L: Threads> ProtectionDomain<L> {
     /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts
     ///   to it from here on. In a lane, nobody else makes or uses anything of its thread domain.
     /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
+    /// - If READs may go to memory of which this process has no bytes (the entry is an `OpenBuf` or
+    ///   an `AnyBuf`), the provider does not bring their bytes with completions: it was not created
+    ///   so by mlx5dv_create_qp(3). (Without `sq_sig_all`, which is compared, mlx5 does not by
+    ///   itself; R18.18.)
     ///
     /// # Errors
     /// The queue pair stays the caller's. [`ErrorKind::PdMismatch`],
@@ -98,8 +101,12 @@ impl<L: Threads> ProtectionDomain<L> {
         if S::NAME == Sqd::NAME && attr.sq_draining != 0 {
             return differs("the send queue is draining: the state is `Draining`".into());
         }
-        if (init.sq_sig_all != 0) != <P::Signaling as SendMode>::SIG_ALL {
-            return differs(format!("the queue pair has sq_sig_all {}", init.sq_sig_all));
+        if (init.sq_sig_all != 0) != Signals::<T, P>::SQ_SIG_ALL {
+            let mut is = format!("the queue pair has sq_sig_all {}", init.sq_sig_all);
+            if Signals::<T, P>::EACH != 0 {
+                is.push_str(": each send of this profile is signaled by itself (R18.18)");
+            }
+            return differs(is);
         }
         let sends = bookable(depth.send)? + SENTINEL;
         check_granted::<P>(VERB, sends, bookable(depth.recv)?, false, &init.cap)?;

@@ -10,7 +10,7 @@ use crate::post::chain::{Begun, Post, RecvPost, SendPost, Unsettled};
 use crate::post::list::{RecvList, RecvSlots, SendList, SendSlots};
 use crate::post::list_path::List;
 use crate::post::refusal::PostError;
-use crate::profile::Profile;
+use crate::profile::{Profile, Signals};
 use crate::qp::{Core, QueuePair};
 use crate::rules::{
     Addressed, CanPostRecv, CanPostSend, CreatedFor, FenceOn, HasRecvQueue, IssuedBy,
@@ -63,7 +63,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let wr = wr.flagged(P::Signaling::SIGNAL_LAST);
+        let wr = wr.flagged(Signals::<T, P>::LAST);
         // SAFETY: the bounds are the rules.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }
     }
@@ -170,8 +170,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let ready =
-            prepared.with(data, (!P::Signaling::SIG_ALL).then_some(P::Signaling::SIGNAL_LAST));
+        let ready = prepared.with(data, Signals::<T, P>::MORE);
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
     }
@@ -241,8 +240,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         G: SignaledOn<P::Signaling>,
         Inline<'static, N>: Fits<P::MaxSendSge, P::MaxInline>,
     {
-        let ready =
-            prepared.with((), (!P::Signaling::SIG_ALL).then_some(P::Signaling::SIGNAL_LAST));
+        let ready = prepared.with((), Signals::<T, P>::MORE);
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one_at(ready) }
     }

@@ -32,6 +32,8 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// - the regions that its data names stay registered (R6.10); nothing writes to the bytes that
     ///   a SEND or WRITE sends, and nothing accesses those that a READ or atomic fills (R11.1,
     ///   R11.2);
+    /// - a READ goes to memory whose bytes this process has at the addresses that it names, unless
+    ///   signaling is selective: mlx5 may copy them there itself (R18.18);
     /// - an address handle that it names is this queue pair's, and is not removed from it.
     ///
     /// Lengths are not checked: a message longer than the port's `max_msg_sz`, or on UD longer than

@@ -9,7 +9,7 @@ use super::{Aside, Core, QueuePair};
 use crate::memory::window::{MemoryWindow, Of, Owner, Window, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
-use crate::profile::Profile;
+use crate::profile::{Profile, Signals};
 use crate::rules::{CanPostSend, PostOn, SignaledOn};
 use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::Error;
@@ -65,6 +65,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         WindowEntry: Data<P::Entry>,
     {
         let (bind, owner, is_software) = bind.into_parts();
+        let bind = bind.flagged(Signals::<T, P>::EACH);
         let post = SendPost::<T, P>::new(&mut self.core.send);
         // SAFETY: the bounds are the rules. The window lives as long as its owner has it, which it
         // does until the verb has returned; the window holds the region until then.

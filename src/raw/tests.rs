@@ -18,6 +18,28 @@ use crate::sys::types::{
     ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_cap, ibv_qp_init_attr, zeroed,
 };
 
+/// Where READs may go to memory without bytes, the device is not asked to signal all (R18.18).
+#[test]
+fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
+    profile! { Any { entry: AnyBuf } }
+    let ended = Arc::new(AtomicU32::new(0));
+    let context = Fabric::new().open_device();
+    let (pd, theirs) = pd_of_c(&context, &ended);
+    let cq = context.create_cq::<AnyBuf>(64).unwrap();
+    let asked = |sq_sig_all| ibv_qp_init_attr { sq_sig_all, ..asked(cq.as_raw(), cq.as_raw()) };
+    // SAFETY: domain and completion queue are live, and nothing is outstanding.
+    unsafe {
+        let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(1)).unwrap();
+        let error = pd.qp_from_raw::<Rc, Reset, Any>(qp, &cq, &cq, DEPTH).unwrap_err();
+        let text = "ibv_query_qp: the queue pair has sq_sig_all 1: each send of this profile is \
+                    signaled by itself (R18.18)";
+        assert_eq!(error.to_string(), text);
+        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+        let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(0)).unwrap();
+        drop(pd.qp_from_raw::<Rc, Reset, Any>(qp, &cq, &cq, DEPTH).unwrap());
+    }
+}
+
 /// C's domain, which C deallocates when nobody uses it any more.
 struct Theirs {
     pd: NonNull<ibv_pd>,

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use proverbs::device::DeviceMemory;
 use proverbs::loopback::{Fabric, Fault, Personality, Script};
-use proverbs::memory::{Dm, ReregError};
+use proverbs::memory::{Dm, OpenBuf, ReregError};
 #[cfg(not(miri))]
 use proverbs::memory::{DmaBuf, MapOptions};
 use proverbs::prelude::*;
@@ -197,4 +197,64 @@ fn what_is_left_of_a_region() {
         drop(left);
         pd.destroy().unwrap();
     }
+}
+
+profile! { Open { entry: OpenBuf } }
+
+// Where all sends are signaled, a provider may bring the bytes of a short READ with its
+// completion, and copy them to the element's address when it is polled. A device's memory is at no
+// address of the program's, so its READs ask for their completions by themselves (R18.18; the
+/// loopback device looks): each way to post them, and what is posted beside them, has its own.
+macro_rules! short_reads {
+    ($profile:ty) => {{
+        let mut p = Pair::<Rc, $profile>::on(Device::loopback(&Device::fabric()), &Wish::new());
+        let Some(memory) = device_memory(&p.dev.ctx, 64) else { return };
+        let sink = p.pd.register_dm::<LocalWrite>(memory).unwrap();
+        let source = p.pd.register::<RemoteReadWrite>(64).unwrap();
+        source.write_at(0, &[7; 64]).unwrap();
+        let from = |len: usize| source.remote().slice(0, len as u64).unwrap().read();
+        let read = |at, len| wr::RdmaRead::new(sink.piece(at, len).unwrap(), from(len));
+        let inline = || wr::RdmaWrite::inline(&[8], source.remote().slice(63, 1).unwrap().write());
+        p.a.post_send(read(0, 8)).unwrap();
+        post_send!(p.a, [read(8, 4), inline(), read(12, 4)]).unwrap();
+        let mut done = poll(&p.dev, &mut p.ca, 4);
+        let mut slots = SendSlots::<5>::new();
+        let mut list = p.a.send_list(&mut slots);
+        list.push(read(16, 4)).unwrap();
+        list.extend([inline(), inline()]).unwrap();
+        list.extend([read(20, 4), read(24, 8)]).unwrap();
+        list.post().unwrap();
+        let mut prepared = wr::RdmaRead::new(wr::Later, from(8)).prepare();
+        p.a.post_prepared(&mut prepared, sink.piece(32, 8).unwrap()).unwrap();
+        let mut prepared = inline().prepare();
+        p.a.post_prepared_inline(&mut prepared).unwrap();
+        done.extend(poll(&p.dev, &mut p.ca, 7));
+        assert_eq!(done.into_iter().filter_map(|done| done.sent().entry).count(), 7);
+        let mut read = [0; 40];
+        sink.memcpy_from_dm(0, &mut read).unwrap();
+        assert_eq!((read, p.a.sends_outstanding()), ([7; 40], 0));
+    }};
+}
+
+#[test]
+fn short_reads_into_device_memory() {
+    short_reads!(Any);
+    short_reads!(Open);
+}
+
+/// One prepared work request, posted unsignaled on one queue pair and then on another that signals
+/// all by itself.
+#[test]
+fn a_prepared_read_on_queue_pairs_that_signal_otherwise() {
+    profile! { Chosen { entry: AnyBuf, signaling: Selective } }
+    let mut one = Pair::<Rc, Chosen>::on(Device::loopback(&Device::fabric()), &Wish::new());
+    let mut two = Pair::<Rc, Any>::on(Device::loopback(&Device::fabric()), &Wish::new());
+    let region = one.pd.register::<RemoteRead>(8).unwrap();
+    let theirs = two.pd.register::<RemoteRead>(8).unwrap();
+    let mut prepared = wr::RdmaRead::new(wr::Later, region.remote().read()).prepare();
+    let _later = one.a.post_prepared_unsignaled(&mut prepared, one.pool.take().unwrap()).unwrap();
+    prepared.refill(wr::RdmaRead::new(wr::Later, theirs.remote().read()));
+    let _later = one.a.post_prepared_unsignaled(&mut prepared, one.pool.take().unwrap()).unwrap();
+    two.a.post_prepared(&mut prepared, two.pool.take().unwrap()).unwrap();
+    assert_eq!(poll(&two.dev, &mut two.ca, 1).len(), 1);
 }

@@ -134,3 +134,23 @@ fn bytes_that_do_not_fit_are_not_copied() {
     buf.fill(3);
     assert_eq!(buf[..], [3; 16]);
 }
+
+/// A READ of nothing brings nothing, into the longest piece that there is too. (A port may say that
+/// messages have no end.)
+#[test]
+fn a_read_of_nothing_into_the_longest_piece() {
+    profile! { Mixed { entry: AnyBuf } }
+    let world = proverbs::loopback::World::ipv4().messages(Mtu::Bytes1024, u32::MAX);
+    let fabric = proverbs::loopback::Fabric::with(world);
+    let mut p = Pair::<Rc, Mixed>::on(Device::loopback(&fabric), &Wish::new());
+    let null = p.pd.alloc_null_mr().unwrap();
+    let region = p.pd.register::<RemoteRead>(64).unwrap();
+    let nothing = region.remote().slice(0, 0).unwrap().read();
+    let longest = null.len();
+    assert_eq!(longest, u32::MAX as usize - 1);
+    assert!(null.piece(0, longest + 1).is_err());
+    for len in [longest, longest - 1, 1] {
+        p.a.post_send(wr::RdmaRead::new(null.piece(0, len).unwrap(), nothing)).unwrap();
+        poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    }
+}

@@ -399,7 +399,7 @@ fn a_piece_is_set_to_other_bytes() {
         (
             1,
             usize::MAX,
-            "18446744073709551615 bytes at offset 1 exceed the 4294967295 that an element can have",
+            "18446744073709551615 bytes at offset 1 exceed the 4294967294 that an element can have",
         ),
         (4097, 0, "0 bytes at offset 4097 exceed the region of 4096 bytes"),
     ] {

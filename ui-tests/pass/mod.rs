@@ -151,6 +151,7 @@ mod memory {
     mod no_rdma_read_without_remote_read;
     mod no_rdma_write_to_a_read_address;
     mod no_rdma_write_without_remote_write;
+    mod no_region_of_another_memory;
     mod no_region_on_demand_without_its_proof;
     mod no_rkey_for_a_local_region;
     mod no_send_of_a_borrowed_range;

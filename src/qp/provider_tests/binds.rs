@@ -66,11 +66,11 @@ fn each_argument() {
     let bind = wr::MwBind::<RemoteReadWrite>::new(window, &n.region, 8..24).unwrap();
     let window = back(n.qp.bind_mw(bind)).into_type1().unwrap();
     let rights = <RemoteReadWrite as crate::memory::Access>::FLAGS & crate::memory::window::REMOTE;
-    assert_eq!(NAMED.take(), [(mw, mr, at, 16, rights, 0)]);
+    assert_eq!(NAMED.take(), [(mw, mr, at, 16, rights, SIGNALED)]);
     let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 0..64).unwrap().fence();
     let window = back(n.qp.bind_mw(bind)).into_type1().unwrap();
     let rights = <RemoteRead as crate::memory::Access>::FLAGS & crate::memory::window::REMOTE;
-    assert_eq!(NAMED.take(), [(mw, mr, at - 8, 64, rights, FENCE)]);
+    assert_eq!(NAMED.take(), [(mw, mr, at - 8, 64, rights, FENCE | SIGNALED)]);
 
     // As if its bind had succeeded.
     let bind = wr::MwBind::<RemoteRead>::new(window, &n.region, 8..24).unwrap();
@@ -79,7 +79,7 @@ fn each_argument() {
     entry.completed(true);
     let bound = entry.into_bound_type1::<RemoteRead>().unwrap();
     let entry = back(n.qp.bind_mw(wr::MwBind::unbind(bound)));
-    assert_eq!(NAMED.take(), [(mw, mr, at, 0, 0, 0)]);
+    assert_eq!(NAMED.take(), [(mw, mr, at, 0, 0, SIGNALED)]);
     drop(entry.into_bound_type1::<RemoteRead>().unwrap());
 }
 

@@ -1,0 +1,21 @@
+// R18.1, ibv_reg_mr(3): by the type of its memory the memory comes back, and is written or not.
+// Enforced by invariance: a region in a subtype of its memory is none.
+use proverbs::memory::Foreign;
+use proverbs::prelude::*;
+
+type General = Foreign<for<'a> fn(&'a u8)>;
+type Special = Foreign<fn(&'static u8)>;
+
+fn region(region: MemoryRegion<RemoteWrite, General>) -> MemoryRegion<RemoteWrite, Special> {
+    region
+}
+
+fn pool(pool: Pool<(), General>) -> Pool<(), Special> {
+    pool
+}
+
+fn arena(arena: Arena<(), General>) -> Arena<(), Special> {
+    arena
+}
+
+fn main() {}

@@ -1,0 +1,18 @@
+// R18.1, ibv_reg_mr(3): the legal twin of the test of this name.
+use proverbs::memory::Foreign;
+use proverbs::prelude::*;
+
+type General = Foreign<for<'a> fn(&'a u8)>;
+type Special = Foreign<fn(&'static u8)>;
+
+fn region(region: MemoryRegion<RemoteWrite, General>) -> MemoryRegion<RemoteWrite, General> {
+    region
+}
+
+fn pool(pool: Pool<(), Special>) -> Pool<(), Special> {
+    pool
+}
+
+fn keeper(memory: General) -> for<'a> fn(&'a u8) {
+    memory.into_keeper()
+}
