@@ -36,6 +36,7 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
         (GIVEN, Dice::new(seed, !number)),
         (PARTS, Dice::new(!seed, !number)),
         (SESSIONS, Dice::new(choice::seed(seed, !number), number)),
+        (BESIDE, Dice::new(choice::seed(!seed, number), number)),
     ] {
         if dice.percent(8) {
             names.iter().for_each(|name| make(&mut body, &mut dice, name));
@@ -104,7 +105,7 @@ const GIVEN: &[&str] = &[
     "memory::ImplicitBuf::part",
     "post_send of memory that was given",
 ];
-/// Parts of an arena, what reads into them, and messages of them.
+/// Parts of an arena, and what reads into them.
 const PARTS: &[&str] = &[
     "ProtectionDomain::create_arena",
     "Arena::take",
@@ -114,8 +115,10 @@ const PARTS: &[&str] = &[
     "ProtectionDomain::register",
     "MemoryRegion::remote",
     "wr::FetchAndAdd::new",
-    "traffic of parts, beside slices of the others",
 ];
+/// Messages of parts, while slices of the others are held.
+const BESIDE: &[&str] =
+    &["ProtectionDomain::create_arena", "messages of parts, beside slices of the rest"];
 /// Sessions, and what they post besides messages.
 const SESSIONS: &[&str] = &[
     "pair of sessions",
