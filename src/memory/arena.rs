@@ -10,7 +10,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
+use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::pool::{close, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
@@ -69,7 +69,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 pub struct Arena<C: 'static = (), M = Pages> {
     shared: Keeper<C>,
     /// The type of the region's memory.
-    _memory: PhantomData<fn(M) -> M>,
+    _memory: PhantomData<Invariant<M>>,
 }
 
 impl ProtectionDomain {

@@ -10,7 +10,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{CanBeSlices, CanBeWritten, Memory};
+use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slots::{Keeper, Slots};
 use crate::sys::control::Holds;
@@ -41,7 +41,7 @@ use crate::terms::error::{Error, Refused};
 pub struct Pool<C: 'static = (), M = Pages> {
     shared: Keeper<C>,
     /// The type of the region's memory.
-    _memory: PhantomData<fn(M) -> M>,
+    _memory: PhantomData<Invariant<M>>,
 }
 
 impl ProtectionDomain {

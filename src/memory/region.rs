@@ -12,7 +12,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, HasPieces, Memory, NeverChanges};
+use crate::memory::own::{Allows, CanBeWritten, HasPieces, Invariant, Memory, NeverChanges};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
@@ -53,9 +53,8 @@ use crate::terms::error::{Error, Refused};
 /// [`Dm`](crate::memory::Dm), of which the processor has no bytes.
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
-    /// The rights, and the type of the region's memory, which is no other's (invariant in `M`): by
-    /// it the memory comes back, and is slices or not.
-    _is: PhantomData<fn(M) -> (A, M)>,
+    /// The rights, and the type of the region's memory.
+    _is: PhantomData<Invariant<(A, M)>>,
 }
 
 impl ProtectionDomain {

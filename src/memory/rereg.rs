@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, Memory, Protection};
+use crate::memory::own::{Allows, Invariant, Memory, Protection};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::rights::Access;
@@ -91,7 +91,7 @@ pub struct UnusableRegion<M, N = ()> {
     /// What the device may have got of the new properties.
     memory: Option<Box<dyn Any + Send>>,
     pd: Option<Arc<handle::Pd>>,
-    _memories: PhantomData<fn(M, N) -> (M, N)>,
+    _memories: PhantomData<(Invariant<M>, Invariant<N>)>,
 }
 
 impl<M: Memory, N: 'static> UnusableRegion<M, N> {

@@ -320,8 +320,13 @@ pub(super) fn create<T: Transport, P: Profile>(
         recv_cq: recv_cq.shared().handle().clone(),
     };
     // SAFETY: the object was just created, and has no other owner.
-    let handle = unsafe { handle::Qp::new(qp, control, parents) };
-    check_granted::<P>(verb, sends, depth.recv, !has_own_receives, &init.cap)?;
+    let mut handle = unsafe { handle::Qp::new(qp, control, parents) };
+    if let Err(error) = check_granted::<P>(verb, sends, depth.recv, !has_own_receives, &init.cap) {
+        // A device that refuses is asked again as the handle is dropped: a queue pair that stays
+        // keeps its shared receive queue, whose buffers are others'.
+        let _ = handle.close();
+        return Err(error);
+    }
     undo.forget();
     Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
 }

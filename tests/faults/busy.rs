@@ -1,6 +1,7 @@
 //! Objects that the device refuses to destroy: what they need stays as long as they do.
 
 use super::*;
+use proverbs::loopback::{Capacity, Grants, World};
 use proverbs::memory::Windowed;
 use proverbs::qp::Max;
 
@@ -254,4 +255,28 @@ fn a_window_of_a_queue_pair_that_was_given_back() {
         a.post_send(bind(another)).unwrap();
         a.destroy().unwrap();
     }
+}
+
+/// A queue pair that was granted less than it asked for is destroyed when that is asked again: the
+/// shared receive queue that it was made on does not stay with it.
+#[test]
+fn a_queue_pair_that_is_not_as_it_was_asked_for_goes() {
+    let world = World::ipv4().personality(Device::personality());
+    let fabric = Fabric::with(world.grants(Grants::LessOf(Capacity::Inline)));
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let feed = pd.create_pool(4, 64).unwrap();
+    let cq = dev.ctx.create_cq::<Buf>(60).unwrap();
+    let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
+    while let Some(buf) = feed.take() {
+        srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
+    }
+    fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap_err();
+    assert_eq!(fabric.injected().busy, 1);
+    drop((srq, cq));
+    assert_eq!(feed.available(), 4);
+    drop(feed);
+    pd.destroy().unwrap();
+    dev.ctx.destroy().unwrap();
 }

@@ -250,6 +250,10 @@ pub trait Allows<A: Access>: Protection {}
 impl<A: Access> Allows<A> for Writable {}
 impl Allows<RemoteRead> for ReadOnly {}
 
+/// For what has memory of a type: no subtype takes its place. By the type the memory comes back,
+/// and is slices or not.
+pub(crate) type Invariant<M> = fn(M) -> M;
+
 /// Memory that something else owns: a pointer, a length, and a keeper. While the keeper lives the
 /// memory stays.
 ///
