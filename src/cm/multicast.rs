@@ -143,6 +143,9 @@ impl<S: JoinsGroups> CmId<Udp, S> {
         let Joining { key, verb, .. } = joining;
         let mut events = Events::until(self.core.id.channel(), deadline);
         let error = loop {
+            if let Err(error) = self.core.removal(verb) {
+                break error;
+            }
             match events.next() {
                 Ok(Some(event)) => match joining.advance(&event) {
                     Step::Done(group) => return Ok(group),
@@ -292,9 +295,12 @@ impl<J: Membership> Joining<J> {
     /// Processes an event of the id: MULTICAST_JOIN completes the join. An event of another id or
     /// group changes nothing.
     ///
-    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event.
+    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event, which may be that of the device's
+    /// removal.
     pub fn advance(self, event: &Event) -> Step<Group<J>, Self, ()> {
-        if event.id() != self.id || event.group() != self.key {
+        // It is of no group, and nothing comes after it.
+        let is_removal = event.kind() == EventKind::DeviceRemoval;
+        if event.id() != self.id || !(is_removal || event.group() == self.key) {
             return Step::Waiting(self);
         }
         match (event.kind(), event.status(), event.ud_peer()) {
@@ -343,11 +349,14 @@ impl<J: Membership> Group<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cm::id::Core;
+    use crate::cm::state::BoundToDevice;
     use crate::sys::cm::stub;
     use crate::sys::types::raw::rdma_cm_event_type as Type;
 
     const JOIN: u32 = Type::RDMA_CM_EVENT_MULTICAST_JOIN;
     const ERROR: u32 = Type::RDMA_CM_EVENT_MULTICAST_ERROR;
+    const REMOVAL: u32 = Type::RDMA_CM_EVENT_DEVICE_REMOVAL;
 
     fn joining() -> Joining {
         let address = "239.77.0.1:7471".parse().unwrap();
@@ -389,5 +398,33 @@ mod tests {
             };
             assert_eq!((told, failed.is_set()), (status, true));
         }
+    }
+
+    /// Its event names no group, and none comes after it.
+    #[test]
+    fn a_join_is_told_that_its_device_goes() {
+        let joining = joining();
+        let failed = joining.failed.clone();
+        let Step::Waiting(joining) = joining.advance(&event(8, 0, REMOVAL, 0)) else {
+            panic!("another id's")
+        };
+        let Step::Failed(refused) = joining.advance(&event(7, 0, REMOVAL, 0)) else {
+            panic!("it is told")
+        };
+        let told = ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", status: 0 };
+        assert_eq!((refused.error.kind(), failed.is_set()), (&told, true));
+    }
+
+    /// The event may have been taken before, perhaps from another channel.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn nobody_sleeps_for_a_group_of_a_device_that_went() {
+        let seen = stub::id(7, Some((REMOVAL, -19)));
+        let mut id = CmId::<Udp, BoundToDevice>::from_core(Core::new(seen));
+        let far = Duration::from_secs(60);
+        let error = id.finish_join(joining(), far, Instant::now().checked_add(far)).unwrap_err();
+        let told = ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", status: -19 };
+        assert_eq!(*error.kind(), told);
+        std::mem::forget(id);
     }
 }

@@ -11,6 +11,7 @@ use proverbs::completion::Waker;
 use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::{Context, DefaultProfile, Depth, Error, ErrorKind};
 
+use crate::fabric::next;
 use crate::support::{LONG, end};
 use crate::waits::ends;
 
@@ -282,6 +283,22 @@ fn every_wait_of_a_channel_is_told() {
             assert!(channel.wait_or_woken(&waker, None).unwrap().is_none());
         });
     }
+}
+
+/// The answer to a join does not come any more when the device has gone: the loop that waits for it
+/// is told.
+#[test]
+fn a_join_is_told_of_its_device() {
+    let ground = ground();
+    let channel = EventChannel::on(&ground.fabric).unwrap();
+    let id = channel.create_id::<Udp>().unwrap().bind_addr(ground.of(&ground.goes)).unwrap();
+    let mut id = id.on_device().unwrap();
+    let joining: Joining = id.join_multicast("239.77.0.11:7471".parse().unwrap()).unwrap();
+    drop(next(&channel, EventKind::MulticastJoin)); // lost on its way
+    assert!(ground.fabric.remove_device(&ground.goes));
+    let told = joining.advance(&next(&channel, EventKind::DeviceRemoval));
+    let proverbs::cm::Step::Failed(refused) = told else { panic!("it would wait for ever") };
+    is_told("join_multicast", &refused.error);
 }
 
 /// An endpoint whose device breaks, with the flush of a receive kept back: the time is over each
