@@ -97,7 +97,8 @@ impl<M: Mode> Request<Tcp, M> {
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
         // A program that removed the parameters asks for nothing.
         let peer = self.peer.unwrap_or_default();
-        if let Err(error) = check_depth::<P>(VERB, peer.initiator_depth) {
+        let is_its = self.id.check_qp(VERB, &qp);
+        if let Err(error) = is_its.and_then(|()| check_depth::<P>(VERB, peer.initiator_depth)) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
         }
         if param.ece {
@@ -172,8 +173,9 @@ impl Request<Tcp> {
     /// nothing was answered. [`TimedOut`](crate::ErrorKind::TimedOut),
     /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) if the peer did not
     /// confirm; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr`
-    /// or `ibv_modify_qp`. With `ece`, nothing was answered if the queue pair does not take what
-    /// the peer offers: EINVAL for the options of another vendor's device.
+    /// or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the request's device.
+    /// With `ece`, nothing was answered if the queue pair does not take what the peer offers:
+    /// EINVAL for the options of another vendor's device.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -194,7 +196,8 @@ impl Request<Tcp, OnChannel> {
     /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
     /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none:
     /// nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
-    /// `rdma_init_qp_attr` or `ibv_modify_qp`. With `ece` as for an id that waits.
+    /// `rdma_init_qp_attr` or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the
+    /// request's device. With `ece` as for an id that waits.
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

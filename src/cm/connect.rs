@@ -111,6 +111,9 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
         qp: QueuePair<Rc, Init, P>,
         param: &ConnParam<P>,
     ) -> Result<Pending<P, M>, Refused<NotConnected<P, M>>> {
+        if let Err(error) = self.check_qp(VERB, &qp) {
+            return Err(Refused::new(NotConnected::Unsent { id: self, qp }, error));
+        }
         if param.ece {
             if let Err(error) = ece::tell(&mut self.core.id, &qp) {
                 return Err(Refused::new(NotConnected::Unsent { id: self, qp }, error));
@@ -145,8 +148,9 @@ impl<S: CmState> CmId<Tcp, S> {
     /// (R16.22); [`Cm`](crate::ErrorKind::Cm) if the peer is not there;
     /// [`TimedOut`](crate::ErrorKind::TimedOut); [`Limit`](crate::ErrorKind::Limit) if the profile
     /// has reads and the peer serves none (R4.6); [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_connect` (a depth exceeds the device's, R16.16), `rdma_init_qp_attr`, `ibv_modify_qp`
-    /// or `rdma_establish`, and with `ece` of the calls of [`Ece`](crate::qp::Ece).
+    /// `rdma_connect` (a depth exceeds the device's, R16.16; EINVAL also if `qp` is not on this
+    /// id's device), `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`, and with `ece` of
+    /// the calls of [`Ece`](crate::qp::Ece).
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -167,7 +171,8 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
     ///
     /// # Errors
     /// Both are given back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os)
-    /// with the errno of `rdma_connect` (a depth exceeds the device's, R16.16).
+    /// with the errno of `rdma_connect` (a depth exceeds the device's, R16.16; EINVAL also if `qp`
+    /// is not on this id's device).
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

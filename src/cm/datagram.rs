@@ -26,6 +26,7 @@ use crate::terms::transport::Ud;
 use crate::work::address::Destination;
 
 const CONNECT: &str = "rdma_connect";
+const ACCEPT: &str = "rdma_accept";
 
 /// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13). A
 /// program that makes a [`UdPeer`] itself needs it, as the service in that type's example does.
@@ -265,7 +266,7 @@ impl<M: Mode> Request<Udp, M> {
     ///
     /// # Errors
     /// The request is given back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_accept`.
+    /// `rdma_accept`; EINVAL also if `qp` is not on the request's device.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -281,12 +282,15 @@ impl<M: Mode> Request<Udp, M> {
         qp: &QueuePair<Ud, Rts, P>,
         private_data: &ReplyData,
     ) -> Result<CmId<Udp, Established, M>, Refused<Self>> {
+        if let Err(error) = self.id.check_qp(ACCEPT, qp) {
+            return Err(Refused::new(self, error));
+        }
         let mut c = param(private_data, qp.qp_num());
         c.srq = qp.has_srq().into();
         // SAFETY: requests have a device. The private data is borrowed.
         match unsafe { self.id.core.id.accept(&mut c) } {
             Ok(()) => Ok(self.id.to()),
-            Err(errno) => Err(Refused::new(self, Error::os("rdma_accept", errno, ""))),
+            Err(errno) => Err(Refused::new(self, Error::os(ACCEPT, errno, ""))),
         }
     }
 }

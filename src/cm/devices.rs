@@ -11,11 +11,15 @@ use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
+use crate::profile::Profile;
+use crate::qp::QueuePair;
 use crate::sync::{Mutex, lock};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle;
 use crate::terms::error::Error;
+use crate::terms::state::State;
 use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
 
 struct Open {
     /// `None` if the context is the provider's own.
@@ -92,12 +96,25 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 
     /// Checks that `pd` is on this id's device.
     pub(super) fn check_device<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
-        let context = pd.context();
+        self.check_context("rdma_create_qp", &pd.context())
+    }
+
+    /// Checks that `qp`, which `verb` tells the kernel, is on this id's device. The kernel takes
+    /// its number alone, and a queue pair of another device may have the same.
+    pub(super) fn check_qp<T: Transport, Q: State, P: Profile>(
+        &self,
+        verb: &'static str,
+        qp: &QueuePair<T, Q, P>,
+    ) -> Result<(), Error> {
+        self.check_context(verb, &qp.context())
+    }
+
+    fn check_context(&self, verb: &'static str, context: &Context) -> Result<(), Error> {
         let mine = self.device().unwrap_or_default();
         let is_mine = match self.shared()? {
             Some(shared) => Arc::ptr_eq(&shared, &context.handle),
             None => {
-                let is_real = std::ptr::eq(pd.handle().control(), &LIBIBVERBS);
+                let is_real = std::ptr::eq(context.handle.control(), &LIBIBVERBS);
                 is_real && context.name() == mine
             }
         };
@@ -105,7 +122,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
             return Ok(());
         }
         let asked = format!("a queue pair on {}, while the id is on {mine}", context.name());
-        Err(Error::os("rdma_create_qp", libc::EINVAL, asked))
+        Err(Error::os(verb, libc::EINVAL, asked))
     }
 }
 

@@ -1,11 +1,16 @@
 //! Connections that come about.
 
+use std::net::SocketAddr;
 use std::thread;
 
+use proverbs::Error;
 use proverbs::bounded::{ReadDepth, RetryCount};
 use proverbs::cm::*;
-use proverbs::{post_send, wr};
+use proverbs::loopback::{Fabric, World};
+use proverbs::prelude::*;
+use proverbs::state::QpState;
 
+use crate::steps::{done, next_event};
 use crate::support::{LONG, end, is_iwarp, is_siw, listener, routed};
 
 /// One message each way between two threads, then both sides disconnect, and every buffer is at
@@ -123,4 +128,47 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
     connection.id.wait_disconnected(LONG).unwrap();
     end.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
+}
+
+/// A queue pair is known to the kernel by its number, and another device's may have the same: it
+/// stays where it is, and its owner has it back, with the id.
+#[test]
+fn a_queue_pair_of_another_device_is_not_connected() {
+    for world in [World::ipv4(), World::iwarp()] {
+        let fabrics = [(); 2].map(|()| Fabric::with(world));
+        let [device, elsewhere] = [&fabrics[0], &fabrics[1]].map(Fabric::open_device);
+        assert_eq!(device.name(), elsewhere.name());
+        let of = |i: usize, device| SocketAddr::new(fabrics[i].ip_of(device).unwrap(), 0);
+        let there = CmId::<Tcp, _>::on(&fabrics[1]).unwrap().bind_addr(of(1, &elsewhere)).unwrap();
+        let there = there.on_device().unwrap();
+        let theirs = || end(&there, 0).0;
+        let is_refused = |verb, error: Error| {
+            assert_eq!((error.verb(), error.errno()), (verb, Some(libc::EINVAL)), "{error}");
+        };
+
+        let channel = EventChannel::on(&fabrics[0]).unwrap();
+        let create = || channel.create_id::<Tcp>().unwrap();
+        let listening = create().bind_addr(of(0, &device)).unwrap().listen(1).unwrap();
+        let id = create().resolve_addr(listening.local_addr().unwrap(), LONG).unwrap();
+        let id = done(id.advance(&next_event(&channel))).resolve_route(LONG).unwrap();
+        let id = done(id.advance(&next_event(&channel)));
+        let (object, error) = id.connect(theirs(), &ConnParam::default()).unwrap_err().into_parts();
+        is_refused("rdma_connect", error);
+        let NotConnected::Unsent { id, qp: _qp } = object else { panic!("nothing was sent") };
+        let (qp, _active) = end(&id, 0);
+        let pending = id.connect(qp, &ConnParam::default()).unwrap();
+
+        let request = listening.request(next_event(&channel)).unwrap();
+        let refused = request.accept(theirs(), &AcceptParam::default()).unwrap_err();
+        let (object, error) = refused.into_parts();
+        is_refused("rdma_accept", error);
+        let NotAccepted::Unanswered { request, qp } = object else { panic!("unanswered") };
+        assert_eq!(qp.query().unwrap().state, Some(QpState::Init));
+        let (qp, _passive) = end(&request.id, 0);
+        let _accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+        // On iWARP the other side is told first.
+        let mut told = std::iter::repeat_with(|| next_event(&channel));
+        let event = told.find(|event| event.id() == pending.id().key()).unwrap();
+        drop(done(pending.advance(&event)));
+    }
 }

@@ -5,6 +5,8 @@ use std::thread;
 
 use proverbs::cm::*;
 use proverbs::completion::UdReceived;
+use proverbs::loopback::Fabric;
+use proverbs::prelude::{Psn, UdInit, UdRtr, UdRts};
 use proverbs::qp::QpCreateFlags;
 use proverbs::state::Rts;
 use proverbs::transport::Ud;
@@ -195,6 +197,38 @@ fn a_group_is_joined_after_the_bind_alone() {
     drop(qp);
     let at = id.local_addr();
     assert_eq!(id.listen(1).unwrap().local_addr(), at);
+}
+
+/// Whoever looks a service up is told of a queue pair of the service's own device.
+#[test]
+fn a_service_of_another_device_is_not_answered_with() {
+    let fabrics = [(); 2].map(|()| Fabric::new());
+    let [device, elsewhere] = [&fabrics[0], &fabrics[1]].map(Fabric::open_device);
+    let at = SocketAddr::new(fabrics[0].ip_of(&device).unwrap(), 0);
+    let listening = CmId::<Udp, _>::on(&fabrics[0]).unwrap().bind_addr(at).unwrap();
+    let listening = listening.listen(1).unwrap();
+    let id = CmId::<Udp, _>::on(&fabrics[0]).unwrap();
+    let id = id.resolve_addr(listening.local_addr().unwrap(), LONG).unwrap();
+    let channel = EventChannel::on(&fabrics[0]).unwrap();
+    let id = id.resolve_route(LONG).unwrap().migrate_to(&channel).unwrap();
+    let id = id.connect(&LookupData::none()).unwrap();
+    let request = listening.get_request_timeout(LONG).unwrap();
+
+    let pd = elsewhere.alloc_pd().unwrap();
+    let cq = elsewhere.create_cq(64).unwrap();
+    let theirs = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
+    let init = UdInit { pkey_index: 0, port: 1, qkey: RDMA_UDP_QKEY.into() };
+    let theirs = theirs.modify(init).unwrap().modify(UdRtr::default()).unwrap();
+    let theirs = theirs.modify(UdRts::new(Psn::try_from(0).unwrap())).unwrap();
+    let (request, error) = request.accept(&theirs, &ReplyData::none()).unwrap_err().into_parts();
+    assert_eq!((error.verb(), error.errno()), ("rdma_accept", Some(libc::EINVAL)));
+
+    let (mine, _end) = end(&request.id);
+    request.accept(&mine, &ReplyData::none()).unwrap();
+    let Step::Done(found) = id.advance(&channel.try_event().unwrap().unwrap()) else {
+        panic!("it was answered");
+    };
+    assert_eq!(found.peer.qpn.get(), mine.qp_num());
 }
 
 /// An id that is bound to no device's address has none, and may be used as before.
