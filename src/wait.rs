@@ -138,6 +138,46 @@ pub(crate) async fn step_aside() {
     .await;
 }
 
+/// Whose turn it is, where a task takes what may come for ever.
+///
+/// What is there at once is taken without a pause, and a loop of the program's may do so again and
+/// again. So who took something while nobody else had a turn owes them one, and pays before it
+/// looks for the next: a wait that is dropped meanwhile has taken nothing.
+#[cfg(feature = "tokio")]
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    is_owed: bool,
+    /// Whether others had a turn since this wait began.
+    slept: bool,
+}
+
+#[cfg(feature = "tokio")]
+impl Turns {
+    /// Begins to look for something; steps aside before, if that is owed.
+    pub(crate) async fn begin(&mut self) {
+        self.slept = false;
+        if std::mem::take(&mut self.is_owed) {
+            step_aside().await;
+        }
+    }
+
+    /// Awaits `ready`; if that is not there at once, others have their turn meanwhile.
+    pub(crate) async fn sleep<T>(&mut self, ready: impl Future<Output = T>) -> T {
+        let mut ready = std::pin::pin!(ready);
+        std::future::poll_fn(|task| {
+            let polled = ready.as_mut().poll(task);
+            self.slept |= polled.is_pending();
+            polled
+        })
+        .await
+    }
+
+    /// Something was found, and is taken.
+    pub(crate) fn took(&mut self) {
+        self.is_owed = !self.slept;
+    }
+}
+
 /// The error of a registration that the runtime refused.
 #[cfg(feature = "tokio")]
 pub(crate) fn registration(error: &std::io::Error) -> Error {

@@ -15,7 +15,7 @@ use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{Listening, OnChannel};
 use crate::terms::error::{Error, Refused};
-use crate::wait::{registration, step_aside};
+use crate::wait::{Turns, registration};
 
 /// An event channel to await on, in a tokio runtime (feature `tokio`).
 ///
@@ -88,6 +88,7 @@ pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,
     /// Events that nobody asked for yet, in the order in which they came.
     kept: VecDeque<Event>,
+    turns: Turns,
 }
 
 impl EventChannel {
@@ -102,7 +103,10 @@ impl EventChannel {
     pub fn into_async(self) -> Result<AsyncEventChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
         match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
-            Ok(fd) => Ok(AsyncEventChannel { fd, kept: VecDeque::new() }),
+            Ok(fd) => {
+                let (kept, turns) = (VecDeque::new(), Turns::default());
+                Ok(AsyncEventChannel { fd, kept, turns })
+            }
             Err(failed) => {
                 let (channel, error) = failed.into_parts();
                 Err(Refused::new(channel, registration(&error)))
@@ -165,7 +169,6 @@ impl AsyncEventChannel {
                 Step::Waiting(still) => {
                     waiting = still;
                     at += 1;
-                    self.let_others_turn(at).await;
                     continue;
                 }
             };
@@ -203,7 +206,6 @@ impl AsyncEventChannel {
                     return Ok(request);
                 }
             }
-            self.let_others_turn(at).await;
         }
     }
 
@@ -225,7 +227,6 @@ impl AsyncEventChannel {
             id.core.removal("rdma_get_cm_event")?;
             let event = self.take().await?;
             self.keep(event);
-            step_aside().await;
         }
         Ok(())
     }
@@ -241,23 +242,21 @@ impl AsyncEventChannel {
         self.kept.len() - 1
     }
 
-    /// Steps aside before the next event of the descriptor, when those that are kept were looked
-    /// at: events of others may come for ever.
-    async fn let_others_turn(&self, at: usize) {
-        if at == self.kept.len() {
-            step_aside().await;
-        }
-    }
-
-    /// The next event of the descriptor. The only `await` is before it is taken.
+    /// The next event of the descriptor. Each `await` is before it is taken.
     async fn take(&mut self) -> Result<Event, Error> {
+        self.turns.begin().await;
         loop {
             if let Some(event) = self.get_ref().try_event()? {
+                self.turns.took();
                 return Ok(event);
             }
-            let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+            let ready = self.turns.sleep(self.fd.readable_mut()).await;
+            let mut guard = ready.map_err(|error| registration(&error))?;
             match guard.get_inner_mut().try_event()? {
-                Some(event) => return Ok(event),
+                Some(event) => {
+                    self.turns.took();
+                    return Ok(event);
+                }
                 None => guard.clear_ready(),
             }
         }

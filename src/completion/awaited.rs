@@ -13,7 +13,7 @@ use crate::completion::wait::{AnyCompletionQueue, Ready, first_ready};
 use crate::memory::entry::Entry;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
-use crate::wait::{registration, step_aside};
+use crate::wait::{Turns, registration, step_aside};
 
 /// A completion channel to await on, in a tokio runtime (feature `tokio`).
 ///
@@ -55,6 +55,7 @@ use crate::wait::{registration, step_aside};
 #[derive(Debug)]
 pub struct AsyncCompletionChannel {
     fd: AsyncFd<CompletionChannel>,
+    turns: Turns,
 }
 
 impl CompletionChannel {
@@ -69,7 +70,7 @@ impl CompletionChannel {
     pub fn into_async(self) -> Result<AsyncCompletionChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
         match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
-            Ok(fd) => Ok(AsyncCompletionChannel { fd }),
+            Ok(fd) => Ok(AsyncCompletionChannel { fd, turns: Turns::default() }),
             Err(failed) => {
                 let (channel, error) = failed.into_parts();
                 Err(Refused::new(channel, registration(&error)))
@@ -111,10 +112,12 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &mut CompletionQueue<E, L>,
     ) -> Result<(), Error> {
+        self.turns.begin().await;
         let mut had_others = false;
         while !cq.is_ready(self.get_ref(), Notify::Any)? {
             self.event(&mut had_others).await?;
         }
+        self.turns.took();
         Ok(())
     }
 
@@ -147,10 +150,12 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
+        self.turns.begin().await;
         let mut had_others = false;
         while !cq.is_ready(self.get_ref(), Notify::Solicited)? {
             self.event(&mut had_others).await?;
         }
+        self.turns.took();
         Ok(cq.hand_out())
     }
 
@@ -187,9 +192,11 @@ impl AsyncCompletionChannel {
         &mut self,
         queues: &mut [&mut (dyn AnyCompletionQueue + Send)],
     ) -> Result<usize, Error> {
+        self.turns.begin().await;
         let mut had_others = false;
         loop {
             if let Some(index) = first_ready(self.get_ref(), queues)? {
+                self.turns.took();
                 return Ok(index);
             }
             self.event(&mut had_others).await?;
@@ -205,7 +212,8 @@ impl AsyncCompletionChannel {
         if *had_others {
             step_aside().await;
         }
-        let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+        let ready = self.turns.sleep(self.fd.readable_mut()).await;
+        let mut guard = ready.map_err(|error| registration(&error))?;
         match guard.get_inner_mut().try_event()? {
             Some(_) => *had_others = true,
             None => guard.clear_ready(),

@@ -8,7 +8,7 @@ use ::tokio::io::unix::AsyncFd;
 use crate::device::event::DeviceEvent;
 use crate::device::events::DeviceEvents;
 use crate::terms::error::{Error, Refused};
-use crate::wait::registration;
+use crate::wait::{Turns, registration};
 
 /// The asynchronous events of an open device, to await in a tokio runtime (feature `tokio`).
 ///
@@ -32,6 +32,7 @@ use crate::wait::registration;
 #[derive(Debug)]
 pub struct AsyncDeviceEvents {
     fd: AsyncFd<DeviceEvents>,
+    turns: Turns,
 }
 
 impl DeviceEvents {
@@ -47,7 +48,7 @@ impl DeviceEvents {
         // SAFETY: the context keeps the descriptor open, and the result owns a handle to the
         // context.
         match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
-            Ok(fd) => Ok(AsyncDeviceEvents { fd }),
+            Ok(fd) => Ok(AsyncDeviceEvents { fd, turns: Turns::default() }),
             Err(failed) => {
                 let (events, error) = failed.into_parts();
                 Err(Refused::new(events, registration(&error)))
@@ -70,13 +71,19 @@ impl AsyncDeviceEvents {
     /// As for [`DeviceEvents::try_next`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
     /// runtime is shutting down.
     pub async fn next(&mut self) -> Result<DeviceEvent, Error> {
+        self.turns.begin().await;
         loop {
             if let Some(event) = self.fd.get_mut().try_next()? {
+                self.turns.took();
                 return Ok(event);
             }
-            let mut guard = self.fd.readable_mut().await.map_err(|error| registration(&error))?;
+            let ready = self.turns.sleep(self.fd.readable_mut()).await;
+            let mut guard = ready.map_err(|error| registration(&error))?;
             match guard.get_inner_mut().try_next()? {
-                Some(event) => return Ok(event),
+                Some(event) => {
+                    self.turns.took();
+                    return Ok(event);
+                }
                 None => guard.clear_ready(),
             }
         }

@@ -256,6 +256,33 @@ fn events_of_others_do_not_keep_the_task() {
     server.join().unwrap();
 }
 
+/// Nor do events that a loop of the program's own takes, each of which is followed by another.
+#[test]
+fn a_loop_of_events_does_not_keep_the_task() {
+    run(async {
+        let mut here = channel();
+        let neighbour = here.get_ref().create_id::<Tcp>().unwrap();
+        if neighbour.write_cm_event(0, 0).is_err() && fabric().is_none() {
+            return println!("R23.5: no events of the program's own here");
+        }
+        let mut taken = 0;
+        let endless = async {
+            while here.next().await.unwrap().kind() == EventKind::User {
+                taken += 1;
+                assert!(taken < 1000, "others have no turn");
+                neighbour.write_cm_event(0, taken).unwrap();
+            }
+        };
+        let others = tokio::spawn(yields(5));
+        tokio::select! {
+            () = endless => panic!("nothing else is told"),
+            ended = others => ended.unwrap(),
+        }
+        // None is lost with the future.
+        assert_eq!(here.next().await.unwrap().user_arg(), Some(taken));
+    });
+}
+
 /// A device of a fabric goes while tasks wait for what its ids are told: each hears of it, and so
 /// does who asks again.
 #[test]

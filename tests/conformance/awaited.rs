@@ -8,7 +8,7 @@ use proverbs::bounded::{RnrRetries, RnrRetry};
 use proverbs::completion::Notify;
 use proverbs::device::{DeviceEvent, QpEvent};
 use proverbs::prelude::*;
-use proverbs::qp::{Drain, Drained};
+use proverbs::qp::{Drain, Drained, RcReturn};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::support::*;
@@ -470,6 +470,66 @@ fn events_of_others_do_not_keep_the_task() {
     });
 }
 
+/// Polls what has no end until others had a few turns.
+async fn beside_others(endless: impl Future<Output = ()>) {
+    let others = tokio::spawn(yields(5));
+    tokio::select! {
+        () = endless => panic!("it has no end"),
+        ended = others => ended.unwrap(),
+    }
+}
+
+/// A loop of the program's whose completions are there at once, each since the one before was
+/// taken, lets others have their turn.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn completions_at_once_do_not_keep_the_task() {
+    runtime().block_on(async {
+        let (End { qp, mut cq, mut channel, pool }, _b, _dev) = ends();
+        let mut qp = qp.to_error().unwrap();
+        qp.post_send(wr::Send::new(pool.take().unwrap())).unwrap();
+        for way in 0..3 {
+            let mut taken = 0;
+            beside_others(async {
+                loop {
+                    let mut completions = match way {
+                        0 => channel.wait(&mut cq).await.unwrap(),
+                        1 => channel.wait_solicited(&mut cq).await.unwrap(),
+                        _ => {
+                            channel.wait_any(&mut [&mut cq]).await.unwrap();
+                            cq.poll().unwrap()
+                        }
+                    };
+                    let buf = completions.next().unwrap().into_entry().unwrap();
+                    qp.post_send(wr::Send::new(buf)).unwrap();
+                    taken += 1;
+                    assert!(taken < 1000, "{way}: others have no turn");
+                }
+            })
+            .await;
+        }
+    });
+}
+
+/// The same of events of the device.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
+fn events_at_once_do_not_keep_the_task() {
+    runtime().block_on(async {
+        let (End { mut qp, .. }, _b, dev) = ends();
+        let mut events = dev.ctx.events().unwrap().into_async().unwrap();
+        beside_others(async {
+            for taken in 0.. {
+                assert!(taken < 1000, "others have no turn");
+                let draining = qp.modify(Drain { notify: true }).unwrap();
+                while !matches!(events.next().await.unwrap(), DeviceEvent::Qp { .. }) {}
+                qp = draining.into_sqd().unwrap().modify(RcReturn::default()).unwrap();
+            }
+        })
+        .await;
+    });
+}
+
 /// Who still waits when the runtime is gone is told so, and does not ask for ever.
 #[test]
 fn waits_end_with_their_runtime() {
@@ -489,7 +549,9 @@ fn waits_end_with_their_runtime() {
             once(channel.wait_any(&mut [&mut cq])).map(|ended| ended.err()),
             loop {
                 match once(events.next()) {
-                    Some(Ok(DeviceEvent::Port { .. })) => {}
+                    Some(Ok(DeviceEvent::Port { .. })) => {
+                        assert!(once(events.next()).is_none(), "it steps aside");
+                    }
                     ended => break ended.map(|ended| ended.err()),
                 }
             },
