@@ -101,13 +101,16 @@ pub struct Group<J: Membership = FullMember> {
     member: PhantomData<J>,
 }
 
-/// A group that is being joined.
+/// A group that is being joined. Dropped, the attempt is given up: who joins the group again leaves
+/// it first, and so does destroying the id.
 #[derive(Debug)]
 pub struct Joining<J: Membership = FullMember> {
     id: IdKey,
     key: u64,
     address: SocketAddr,
+    /// Set when this is dropped, unless it is `joined`.
     failed: Failed,
+    joined: bool,
     verb: &'static str,
     member: PhantomData<J>,
 }
@@ -122,7 +125,8 @@ impl<S: JoinsGroups, M: Mode> CmId<Udp, S, M> {
         // SAFETY: in these states the id has a device.
         match unsafe { self.core.id.join(address, flags) } {
             Ok((key, failed)) => {
-                Ok(Joining { id: self.key(), key, address, failed, verb, member: PhantomData })
+                let (id, joined, member) = (self.key(), false, PhantomData);
+                Ok(Joining { id, key, address, failed, joined, verb, member })
             }
             Err(libc::EADDRINUSE) => {
                 let asked = format!("this id joined {} already: leave it first", address.ip());
@@ -297,7 +301,7 @@ impl<J: Membership> Joining<J> {
     ///
     /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event, which may be that of the device's
     /// removal.
-    pub fn advance(self, event: &Event) -> Step<Group<J>, Self, ()> {
+    pub fn advance(mut self, event: &Event) -> Step<Group<J>, Self, ()> {
         // It is of no group, and nothing comes after it.
         let is_removal = event.kind() == EventKind::DeviceRemoval;
         if event.id() != self.id || !(is_removal || event.group() == self.key) {
@@ -305,13 +309,20 @@ impl<J: Membership> Joining<J> {
         }
         match (event.kind(), event.status(), event.ud_peer()) {
             (EventKind::MulticastJoin, 0, Some(peer)) => {
+                self.joined = true;
                 let Joining { key, address, member, .. } = self;
                 Step::Done(Group { key, address, peer, member })
             }
-            _ => {
-                self.failed.set();
-                Step::Failed(Refused::new((), failure(self.verb, event)))
-            }
+            _ => Step::Failed(Refused::new((), failure(self.verb, event))),
+        }
+    }
+}
+
+impl<J: Membership> Drop for Joining<J> {
+    /// Nobody is left who would be told of the group.
+    fn drop(&mut self) {
+        if !self.joined {
+            self.failed.set();
         }
     }
 }
@@ -361,7 +372,7 @@ mod tests {
     fn joining() -> Joining {
         let address = "239.77.0.1:7471".parse().unwrap();
         let (id, failed) = (IdKey(7), Failed::default());
-        Joining { id, key: 9, address, failed, verb: VERB, member: PhantomData }
+        Joining { id, key: 9, address, failed, joined: false, verb: VERB, member: PhantomData }
     }
 
     fn event(id: u64, group: u64, kind: u32, status: i32) -> Event {
@@ -371,6 +382,7 @@ mod tests {
     #[test]
     fn an_event_of_another_id_or_group_changes_nothing() {
         let mut joining = joining();
+        let failed = joining.failed.clone();
         for (id, group) in [(8, 9), (7, 10), (8, 10)] {
             for (kind, status) in [(JOIN, 0), (ERROR, -22)] {
                 let step = joining.advance(&event(id, group, kind, status));
@@ -379,7 +391,7 @@ mod tests {
             }
         }
         let Step::Done(group) = joining.advance(&event(7, 9, JOIN, 0)) else { panic!("its event") };
-        assert_eq!((group.key, group.address.port()), (9, 7471));
+        assert_eq!((group.key, group.address.port(), failed.is_set()), (9, 7471, false));
         assert_eq!((group.peer.qpn.get(), group.peer.qkey.get()), (0xff_ffff, 0x0123_4567));
     }
 

@@ -199,6 +199,32 @@ fn a_group_is_joined_after_the_bind_alone() {
     assert_eq!(id.listen(1).unwrap().local_addr(), at);
 }
 
+/// An attempt to join that is dropped is given up: the group can be joined again, and left.
+#[test]
+fn a_join_that_is_given_up_stands_in_no_way() {
+    let group_address = "239.77.0.5:7471".parse().unwrap();
+    let channel = event_channel();
+    let id = new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
+    let mut id = id.migrate_to(&channel).unwrap();
+    drop(id.join_multicast(group_address).unwrap());
+    let mut joining = id.join_multicast(group_address).unwrap();
+    // One that is a member is one still.
+    let error = id.join_multicast(group_address).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EADDRINUSE));
+    let group = loop {
+        match joining.advance(&channel.wait_timeout(LONG).unwrap().expect("in time")) {
+            Step::Done(group) => break group,
+            Step::Waiting(waiting) => joining = waiting,
+            Step::Failed(refused) => panic!("{refused}"),
+        }
+    };
+    let error = id.join_multicast(group_address).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EADDRINUSE));
+    id.leave_multicast(group).unwrap();
+    drop(id.join_multicast(group_address).unwrap());
+    id.destroy().unwrap();
+}
+
 /// Whoever looks a service up is told of a queue pair of the service's own device.
 #[test]
 fn a_service_of_another_device_is_not_answered_with() {

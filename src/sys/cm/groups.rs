@@ -12,7 +12,7 @@ struct Group {
     failed: Failed,
 }
 
-/// Whether joining failed, as its event reports.
+/// Whether joining failed, as its event reports, or was given up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failed(Arc<AtomicBool>);
 
@@ -38,7 +38,8 @@ impl Groups {
         self.find(address).is_some_and(|group| !group.failed.is_set())
     }
 
-    /// The key of a failed attempt to join the group of this address. It must be left first.
+    /// The key of an attempt to join the group of this address that failed or was given up. It must
+    /// be left first.
     pub(super) fn failed(&self, address: SocketAddr) -> Option<u64> {
         self.find(address).filter(|group| group.failed.is_set()).map(|group| group.key)
     }

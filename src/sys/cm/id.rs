@@ -270,7 +270,7 @@ impl Id {
     }
 
     /// Joins a group, perhaps with flags (`enum rdma_cm_mc_join_flags`). Returns its key, and the
-    /// flag that is set if joining fails. EADDRINUSE if it is joined already.
+    /// flag that is set if joining fails or is given up. EADDRINUSE if it is joined already.
     ///
     /// # Safety
     /// The id has a device.
