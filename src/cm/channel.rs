@@ -19,7 +19,9 @@ use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 /// their caller.
 ///
 /// Threads may share a channel. Ids keep their channel alive, so it may be dropped before them;
-/// their events are then lost.
+/// their events are then lost. Where ibacm(1) runs, [`resolve_route`](CmId::resolve_route) holds
+/// the id's channel until ibacm has answered: each call of it and of its ids waits
+/// meanwhile.
 ///
 /// Both ends of a connection in one thread:
 ///
@@ -90,7 +92,8 @@ impl EventChannel {
         CmId::create(self.channel.clone())
     }
 
-    /// The next event, if there is one (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps.
+    /// The next event, if there is one (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps for
+    /// one.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -125,7 +128,7 @@ impl EventChannel {
     }
 
     /// The next event; `None` if none came within `timeout` (in steps of a millisecond, rounded
-    /// up).
+    /// up). While another thread asks ibacm, this waits for that besides (see the type).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.

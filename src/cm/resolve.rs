@@ -259,7 +259,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the route to the peer (`rdma_resolve_route`). Where ibacm(1) runs, librdmacm
-    /// asks it first, and this call waits for the answer, which has a time of its own.
+    /// asks it first, and this call waits for the answer, which has a time of its own. Meanwhile it
+    /// holds the [channel](super::EventChannel).
     ///
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.

@@ -133,6 +133,10 @@ impl Id {
         self.call(|cm, id| unsafe { (cm.resolve_addr)(id, to, ms) })
     }
 
+    /// Under the channel's lock, though librdmacm may ask ibacm, which takes its time: it reads the
+    /// id's addresses for that, and the event of an earlier attempt, which was given up, may be
+    /// taken meanwhile. With that librdmacm writes them.
+    ///
     /// # Safety
     /// The address was resolved, so the id has a device (R16.2: librdmacm crashes otherwise).
     pub(crate) unsafe fn resolve_route(&mut self, ms: c_int) -> Result<(), c_int> {

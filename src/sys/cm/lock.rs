@@ -16,7 +16,8 @@
 //!
 //! A thread that needs two locks takes the one at the lower address first. So a thread that holds a
 //! lock and waits, waits for one at a higher address, and threads that wait like this form no
-//! circle. No other call that waits is made with a lock held.
+//! circle. One other call that waits is made with a lock held: `rdma_resolve_route`, where ibacm
+//! runs, for its answer. ibacm is another process, and needs no lock of this one.
 
 use crate::sync::{Mutex, MutexGuard, lock};
 
