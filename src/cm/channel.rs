@@ -15,8 +15,8 @@ use crate::terms::error::Error;
 use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 
 /// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
-/// one of its ids waits. Only [`wait`](Self::wait) and [`wait_timeout`](Self::wait_timeout) block
-/// their caller.
+/// one of its ids waits. Only [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) and
+/// [`wait_or_woken`](Self::wait_or_woken) sleep until one does.
 ///
 /// Threads may share a channel. Ids keep their channel alive, so it may be dropped before them;
 /// their events are then lost. Where ibacm(1) runs, [`resolve_route`](CmId::resolve_route) holds

@@ -292,6 +292,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Brings an event of the program's own, [`EventKind::User`], to the id's channel
     /// (`rdma_write_cm_event`): it wakes the thread that waits there.
     ///
+    /// That of a [request](super::Request) which is not accepted yet goes nowhere: librdmacm throws
+    /// it away, since the kernel does not know before by which name to tell of the id.
+    ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`: ENOSYS if the library is
     /// older than rdma-core 60; EINVAL, ENOSYS or EOPNOTSUPP if the kernel is older than its

@@ -125,10 +125,13 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// (`rdma_resolve_addr`). To choose the local address, bind the id first.
     ///
     /// # Errors
-    /// The id is given back, bound. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if
-    /// the kernel finds no way or gets no answer in time; [`TimedOut`](crate::ErrorKind::TimedOut)
-    /// if the kernel has not said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_resolve_addr` and the address: ENODEV if no RDMA device reaches it.
+    /// The id is given back. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if the
+    /// kernel finds no way or gets no answer in time; [`TimedOut`](crate::ErrorKind::TimedOut) if
+    /// the kernel has not said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_resolve_addr` and the address: ENODEV if no RDMA device reaches it. The kernel binds
+    /// the id on the way, so its type is that of one that is bound. After an `Os` it may be bound
+    /// to nothing: then [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen)
+    /// takes any address on Linux, and is refused on a fabric.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -146,8 +149,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// address, bind the id first.
     ///
     /// # Errors
-    /// The id is given back, bound: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_resolve_addr` and the address.
+    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and
+    /// the address. It may be bound to nothing, as that of a synchronous id.
     pub fn resolve_addr(
         self,
         peer: SocketAddr,

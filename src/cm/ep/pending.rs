@@ -278,7 +278,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P, OnChannel> {
     /// [`EpPending::advance`].
     ///
     /// # Errors
-    /// The endpoint is given back as it was, with the error of
+    /// The endpoint is given back, to be [drained](Self::drain), with the error of
     /// [`CmId::connect`](crate::cm::CmId::connect) on a channel.
     pub fn connect(
         self,
