@@ -83,6 +83,10 @@ use crate::wait::{Turns, registration};
 /// Events that are not of what is awaited are kept, and found by the next call that looks for them,
 /// as long as their id is there; [`next`](Self::next) takes all. They stay here if their id moves
 /// to another channel.
+///
+/// So is a request that comes while something else is awaited. It makes room in the backlog of its
+/// [`listen`](CmId::listen), and nothing bounds how many are kept: a listener has a channel of its
+/// own, on which only its [requests](Self::request) are awaited.
 #[derive(Debug)]
 pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,

@@ -28,7 +28,9 @@ pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Listens for connection requests, of which at most `backlog` wait (`rdma_listen`).
+    /// Listens for connection requests, of which at most `backlog` wait (`rdma_listen`). One waits
+    /// until its event is taken: what a program, or an `AsyncEventChannel`, takes and keeps without
+    /// an answer is not counted any more.
     ///
     /// # Errors
     /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the
