@@ -260,3 +260,24 @@ fn a_list_beside_one_whose_iterator_panicked() {
         assert_eq!(p.pool.available(), 40, "home with their queues");
     }
 }
+
+/// What an iterator gave before it panicked was not looked at, and may be another domain's: it
+/// comes home with a reset, too.
+#[test]
+fn a_list_of_another_domains_buffers_before_a_reset() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let mut p = Pair::<Rc>::new();
+    let elsewhere = p.dev.ctx.alloc_pd().unwrap().create_pool(3, 64).unwrap();
+    let mut slots = RecvSlots::<4>::new();
+    let mut list = p.b.recv_list(&mut slots);
+    let wrs = (0..4).map(|_| wr::Recv::new(elsewhere.take().expect("three buffers")));
+    assert!(catch_unwind(AssertUnwindSafe(|| list.extend(wrs))).is_err());
+    forget(list);
+    p.b.post_recv(wr::Recv::new(p.pool.take().unwrap())).unwrap();
+    let all = p.b.reset().unwrap();
+    for _ in 0..3 {
+        poll_empty(&mut p.cb);
+    }
+    assert_eq!((p.pool.available(), elsewhere.available()), (40, 3));
+    drop(all);
+}
