@@ -20,8 +20,7 @@ use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 ///
 /// Threads may share a channel. Ids keep their channel alive, so it may be dropped before them;
 /// their events are then lost. Where ibacm(1) runs, [`resolve_route`](CmId::resolve_route) holds
-/// the id's channel until ibacm has answered: each call of it and of its ids waits
-/// meanwhile.
+/// the id's channel until ibacm has answered: each call of it and of its ids waits meanwhile.
 ///
 /// Both ends of a connection in one thread:
 ///

@@ -104,7 +104,9 @@ impl<L: Threads> ProtectionDomain<L> {
         if (init.sq_sig_all != 0) != Signals::<T, P>::SQ_SIG_ALL {
             let mut is = format!("the queue pair has sq_sig_all {}", init.sq_sig_all);
             if Signals::<T, P>::EACH != 0 {
-                is.push_str(": each send of this profile is signaled by itself (R18.18)");
+                is.push_str(
+                    ": create it with 0, each send of this profile is signaled by itself (R18.18)",
+                );
             }
             return differs(is);
         }

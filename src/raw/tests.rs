@@ -31,8 +31,8 @@ fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
     unsafe {
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(1)).unwrap();
         let error = pd.qp_from_raw::<Rc, Reset, Any>(qp, &cq, &cq, DEPTH).unwrap_err();
-        let text = "ibv_query_qp: the queue pair has sq_sig_all 1: each send of this profile is \
-                    signaled by itself (R18.18)";
+        let text = "ibv_query_qp: the queue pair has sq_sig_all 1: create it with 0, each send of \
+                    this profile is signaled by itself (R18.18)";
         assert_eq!(error.to_string(), text);
         assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(0)).unwrap();
