@@ -481,6 +481,8 @@ mod serde {
     }
 
     /// A peer that goes on and on is read no further than what may be there.
+    ///
+    /// Holds T11: serde stops at the largest number of regions that an endpoint may have.
     #[test]
     fn json_is_not_read_beyond_the_most_regions() {
         struct Endless {

@@ -250,6 +250,8 @@ fn a_post_without_an_outcome_keeps_everything_with_the_device() {
 
 /// A drain posts a work request of its own behind those that are not signaled. If nobody knows
 /// whether the device has it, it is not posted again: two completions would have one wr_id.
+///
+/// Holds D1: a drain does not post its own work request twice under one `wr_id`.
 #[test]
 fn a_drains_own_post_without_an_outcome_is_the_last() {
     for taken in [true, false] {
@@ -316,6 +318,8 @@ fn a_broken_completion_queue_says_so_for_good() {
 
 /// What no device ever answers would be taken for success, with the buffer at the device and in
 /// nobody's books.
+///
+/// Holds T8: a fault that rejects a post with errno 0 cannot be scripted.
 #[test]
 fn a_failure_that_says_success_is_no_fault() {
     let no_rule = |fault: Fault| std::panic::catch_unwind(|| fault.always()).is_err();

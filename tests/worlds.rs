@@ -134,6 +134,8 @@ fn a_device_that_grants_more_gives_what_was_asked_and_more() {
 profile! { WideDirect { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry: BufList, posting: ExtendedPosting } }
 
 /// Who was promised less than he asked for is told so, whatever it is less of.
+///
+/// Holds T6: `create_srq` compares the granted with the requested sizes.
 #[test]
 fn a_device_that_grants_less_is_found_out() {
     for limit in

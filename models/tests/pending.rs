@@ -43,6 +43,8 @@ impl Queue {
 
 /// A queue pair with two completion queues (or a shared receive queue with two) ends on one thread,
 /// and its completion queues are polled empty, or go, on two others.
+///
+/// Holds L2: exactly one of the parties in a queue's end returns the outstanding buffers.
 #[test]
 fn one_is_the_last_and_sees_what_the_others_did() {
     loom::model(|| {

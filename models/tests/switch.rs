@@ -53,6 +53,8 @@ impl Inbox {
 
 /// Two queue pairs go on two threads while a third polls. What it did not notice, a poll after
 /// finds: nothing is left that no poll would ever notice.
+///
+/// Holds L1: a reason for the poller that arrives while another one is cleared is not lost.
 #[test]
 fn every_end_is_noticed() {
     loom::model(|| {

@@ -16,6 +16,8 @@ use turn::Turn;
 
 /// Three threads; the event comes once, to who has the turn then, and each of them learns of it and
 /// leaves. (loom fails where a thread sleeps for ever.)
+///
+/// Holds S8: each thread in `get_request` learns of DEVICE_REMOVAL.
 #[test]
 fn every_thread_leaves() {
     loom::model(|| {

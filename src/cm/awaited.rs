@@ -273,6 +273,8 @@ mod tests {
     use crate::loopback::Fabric;
 
     /// A channel on which ids come and go keeps the events of those that are there.
+    ///
+    /// Holds L20: events of ids that are gone do not accumulate in a channel.
     #[test]
     #[cfg_attr(miri, ignore = "epoll(7)")]
     fn what_nobody_can_ask_for_is_not_kept() {

@@ -238,6 +238,8 @@ mod tests {
         #![proptest_config(cases())]
 
         /// The bytes before an IPv4 header do not matter, even if they look like IPv6.
+        ///
+        /// Holds T4: 20 undefined bytes before an IPv4 header are never taken for an IPv6 header.
         #[test]
         fn garbage_before_an_ipv4_header_is_nothing(
             mut before: [u8; 20],

@@ -372,6 +372,8 @@ fn marks_stand_out() {
 
 /// More queue pairs, resets and pools than there are tags and numbers: none is one that another
 /// has, and buffers come home as ever.
+///
+/// Holds L7: tags of rings are reused, so creates and resets never exhaust them.
 #[test]
 fn ids_last() {
     use std::collections::BTreeSet;

@@ -443,6 +443,8 @@ mod tests {
     }
 
     /// libibverbs reads a descriptor whose event another thread took meanwhile.
+    ///
+    /// Holds S1: a look at an event does not sleep if another thread took the event.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
     fn an_event_that_is_gone_is_not_slept_for() {
@@ -457,6 +459,7 @@ mod tests {
         assert_eq!(errno, libc::EAGAIN);
     }
 
+    /// Holds S1: a look at an event does not sleep if another thread took the event.
     #[test]
     #[cfg_attr(miri, ignore = "calls libibverbs")]
     fn an_asynchronous_event_that_is_gone_is_not_slept_for() {

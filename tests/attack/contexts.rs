@@ -47,6 +47,8 @@ fn a_context_that_panics_while_it_is_made() {
 
 /// Several buffers are dropped at once, and with the first its pool and a context that panics: the
 /// others go home all the same.
+///
+/// Holds L10: a context that panics in its drop does not leak the contexts dropped with it.
 #[test]
 fn a_context_that_panics_amid_others() {
     for place in 0..5 {
@@ -165,6 +167,9 @@ fn contexts_that_panic_when_their_pool_goes() {
 
 /// A reset lets a pool go whose contexts panic: the queue pair, in a struct's field, is in RESET
 /// and can be used again.
+///
+/// Holds T13: a context that panics during a reset of a queue pair in a field does not abort the
+/// process.
 #[test]
 fn a_context_that_panics_while_its_queue_pair_is_reset() {
     let dev = Device::open();

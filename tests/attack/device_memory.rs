@@ -236,6 +236,7 @@ macro_rules! short_reads {
     }};
 }
 
+/// Holds U10: mlx5 never copies a short READ into a dma-buf or device memory by the CPU.
 #[test]
 fn short_reads_into_device_memory() {
     short_reads!(Any);

@@ -13,6 +13,7 @@ fn other_context(dev: &Device) -> Context {
     }
 }
 
+/// Holds A5a: a queue pair rejects a completion queue of another context.
 #[test]
 fn a_completion_queue_of_another_context() {
     let dev = Device::open();
@@ -30,6 +31,7 @@ fn a_completion_queue_of_another_context() {
     pd.create_qp::<Rc, DefaultProfile>(&here, &here, depth).unwrap();
 }
 
+/// Holds A5b: a completion queue rejects a completion channel of another context.
 #[test]
 fn a_completion_channel_of_another_context() {
     let dev = Device::open();
@@ -42,6 +44,8 @@ fn a_completion_channel_of_another_context() {
 }
 
 /// A limit whose 32-bit form is 0 would be granted by every device, and hold for nothing.
+///
+/// Holds A6: a limit beyond 32 bits is rejected instead of truncated.
 #[test]
 fn limits_beyond_32_bits() {
     profile! { Inline { max_inline: 4294967296 } }

@@ -225,6 +225,8 @@ fn a_post_that_waits_for_ever() {
 
 /// An iterator panics amid a list, which lives on, and is dropped or posted: that ends the list
 /// once, and does not speak for one that was forgotten.
+///
+/// Holds L17: a list whose iterator panics ends once and loses no buffer of a forgotten list.
 #[test]
 fn a_list_beside_one_whose_iterator_panicked() {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

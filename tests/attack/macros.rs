@@ -50,6 +50,7 @@ mod hijack {
     impl<T> Receives for T {}
 }
 
+/// Holds A4a: `post_send!` never calls methods of a trait in the caller's scope.
 #[test]
 fn methods_of_traits_in_scope_are_not_taken_for_ours() {
     let mut p = Pair::<Rc>::new();
@@ -91,6 +92,8 @@ fn a_panic_between_work_requests_posts_nothing() {
 /// What comes home from a list that is not finished names no queue any more, though its pool is
 /// gone already: a later queue may have its books where those of this one were, and would take a
 /// buffer home as its own that is home. (A debug build sees that as the queue ends.)
+///
+/// Holds U8: a buffer of a list that was left early does not name a queue after its return.
 #[test]
 fn a_list_that_is_left_early_with_buffers_whose_pool_is_gone() {
     profile! { Counted { entry: Buf<Arc<()>> } }

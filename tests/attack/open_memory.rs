@@ -10,6 +10,8 @@ use crate::support::*;
 
 /// A peer writes a region piecemeal while one thread looks at its cells, and another copies bytes
 /// in and out.
+///
+/// Holds A7: under Miri, atomics of two sizes never race on the same bytes of an open region.
 #[test]
 fn bytes_cells_and_a_peer_at_the_same_places() {
     let mut p = Pair::<Rc>::new();
@@ -113,6 +115,9 @@ fn pieces_that_overlap() {
 
 /// A page that is registered is kept from a child process as a whole, so nothing of the heap's may
 /// be in it.
+///
+/// Holds T9: the tail of a registered page holds no other heap data, which a child process would
+/// miss.
 #[test]
 fn the_rest_of_a_registered_page_is_nobodys() {
     let dev = Device::open();

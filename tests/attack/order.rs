@@ -13,6 +13,8 @@ profile! { OnSrq { receive: SharedRq } }
 /// A region that is open, buffers that are exclusive, shared and lists, all with the device, and
 /// every order of going: with the completion queue goes the last chance to poll, so what is
 /// stranded comes home by itself.
+///
+/// Holds A11a: outstanding buffers return to their pool when the last completion queue is dropped.
 #[test]
 fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
     profile! { Any { entry: AnyBuf, max_recv_sge: 2 } }
@@ -58,6 +60,8 @@ fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
     }
 }
 
+/// Holds A11b: buffers of a shared receive queue that no completion queue ever used return to their
+/// pool.
 #[test]
 fn a_shared_receive_queue_that_nobody_used() {
     let dev = Device::open();
@@ -71,6 +75,8 @@ fn a_shared_receive_queue_that_nobody_used() {
 
 /// The queue pair goes, the completion queue is polled, and only then the shared receive queue
 /// goes.
+///
+/// Holds A11c: a shared receive queue that is dropped last releases its room.
 #[test]
 fn a_shared_receive_queue_that_goes_last() {
     let dev = Device::open();
@@ -89,6 +95,8 @@ fn a_shared_receive_queue_that_goes_last() {
 }
 
 /// A queue that is busy keeps what it holds, instead of throwing other queues' messages away.
+///
+/// Holds A12: a rejected `CompletionQueue::destroy` keeps the completions.
 #[test]
 fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     let mut p = Pair::<Rc>::new();
@@ -190,6 +198,8 @@ fn a_completion_queue_that_goes_while_one_of_its_queue_pairs_lives() {
 
 /// The user's iterator panics when it is dropped: what it gave goes with its list, and what was
 /// refused goes too.
+///
+/// Holds L18: an iterator that panics in its drop loses no buffer of its list.
 #[test]
 fn iterators_that_panic_when_they_go() {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -320,6 +330,8 @@ fn what_is_wrong_with_one_is_not_found_with_the_next() {
 
 /// What completed before a reset lies in the completion queue when the queue pair is gone: another
 /// one has its room only when it has been polled.
+///
+/// Holds L21: a destroy after a reset does not release room of completions that are still queued.
 #[test]
 fn a_reset_and_a_destroy_while_completions_wait() {
     let pair = proverbs::loopback::pair().unwrap();
@@ -343,6 +355,8 @@ fn a_reset_and_a_destroy_while_completions_wait() {
 
 /// The same of a queue pair that is dropped, and destroyed when its receives' completion queue was
 /// seen empty: its sends complete into another one.
+///
+/// Holds L21: a drop after a reset does not release room of completions that are still queued.
 #[test]
 fn a_reset_and_a_drop_while_completions_wait() {
     let dev = Device::open();

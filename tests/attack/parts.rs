@@ -79,6 +79,8 @@ fn what_is_no_neighbour_is_not_joined() {
 }
 
 /// Narrowed parts are split and joined where they are, and each byte is one buffer's.
+///
+/// Holds P1: the parts of a split buffer never share bytes.
 #[test]
 fn narrowed_parts_overlap_nothing() {
     let p = Pair::<Rc>::new();
@@ -134,6 +136,8 @@ fn parts_outlive_their_arena() {
 
 /// An atomic's eight bytes would go beyond a buffer that was narrowed to fewer. However that is
 /// refused, what comes back has no more bytes than it has.
+///
+/// Holds P2: an atomic into a buffer narrowed below 8 bytes is rejected.
 #[test]
 fn a_buffer_too_short_for_an_atomic() {
     profile! { Lists { entry: BufList, max_send_sge: 2 } }
@@ -196,6 +200,9 @@ fn a_buffer_too_short_for_an_atomic() {
 
 /// Parts that share words, one with the device and two with the program, which holds slices of
 /// them: the device touches no byte beside its own.
+///
+/// Holds D3: under Miri, the loopback device touches only the bytes of its own part of a split
+/// buffer.
 #[test]
 fn slices_of_the_parts_beside_what_the_device_has() {
     let mut p = Pair::<Rc>::new();

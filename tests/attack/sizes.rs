@@ -118,6 +118,8 @@ fn lists_of_nothing_and_lists_too_long() {
 }
 
 /// What does not fit is not cut in silence, and leaves the buffer as it was.
+///
+/// Holds T3: filling a buffer rejects bytes that do not fit instead of truncating them.
 #[test]
 fn bytes_that_do_not_fit_are_not_copied() {
     let dev = Device::open();
@@ -137,6 +139,8 @@ fn bytes_that_do_not_fit_are_not_copied() {
 
 /// A READ of nothing brings nothing, into the longest piece that there is too. (A port may say that
 /// messages have no end.)
+///
+/// Holds T17: a zero-length READ into a piece of 2^32 - 1 bytes reads no bytes.
 #[test]
 fn a_read_of_nothing_into_the_longest_piece() {
     profile! { Mixed { entry: AnyBuf } }

@@ -23,6 +23,9 @@ where
 }
 
 /// Fills the completion queue of a ring, resets, and fills it again: it must not overrun (R9.9).
+///
+/// Holds A9a: a reset of a selectively signaled queue pair keeps room for completions that are
+/// still queued.
 #[test]
 fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
     let wish = Wish { cqe: 17, ..Wish::new() };
@@ -59,6 +62,9 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
 
 /// A drain that ends half way (its closure panics) has posted its sentinel; the next one needs
 /// none. A second sentinel would take the slot of the oldest entry.
+///
+/// Holds A10: a drain that is resumed after an interruption posts no second sentinel over the
+/// oldest entry.
 #[test]
 fn a_drain_that_was_interrupted_is_taken_up_again() {
     let p = Pair::<Rc, Ring>::new();
@@ -103,6 +109,8 @@ fn a_drain_that_was_interrupted_is_taken_up_again() {
 /// The sentinel of a drain that was interrupted is beyond the depth: a reset that withholds its
 /// room has none to give back for it. With more room than was asked for the completion queue, which
 /// books for that, would overrun (R9.9).
+///
+/// Holds A3: a reset after an interrupted drain does not give out the room of the sentinel.
 #[test]
 fn the_room_of_a_sentinel_is_not_given_out_after_a_reset() {
     let p = Pair::<Rc, Ring>::new();

@@ -123,7 +123,7 @@ fn a_lane_ends_with_its_thread() {
     pd.destroy().unwrap();
 }
 
-/// More of them, chosen by whoever looks for one order of the threads (`cargo xtask holes` does),
+/// `ATTACK_ROUNDS` asks for more of them, to search for one order of the threads. They
 /// take seconds.
 fn rounds() -> usize {
     let asked = std::env::var("ATTACK_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
@@ -132,6 +132,8 @@ fn rounds() -> usize {
 
 /// One thread resets a queue pair again and again while another polls its completion queue empty:
 /// the booking must stay with the queue pair (R9.9).
+///
+/// Holds A9b: a poll on another thread during a reset does not release the room of the queue pair.
 #[test]
 fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
     let Pair { a, b, ca, cb, pool, dev, .. } = Pair::<Rc>::new();

@@ -6,6 +6,9 @@ use proverbs::prelude::*;
 use crate::support::*;
 
 /// mlx5 says of the sender's completion that it has an immediate, and writes none.
+///
+/// Holds U2: `imm_data` of a send completion returns nothing, since providers may leave it
+/// unwritten.
 #[test]
 fn the_immediate_of_a_send() {
     for personality in [Personality::Plain, Personality::Rxe, Personality::Mlx5] {

@@ -139,6 +139,8 @@ fn a_region_that_is_dropped_while_its_window_is_bound() {
 
 /// Two queue pairs change places behind references, and so do their windows: none is bound through
 /// another's.
+///
+/// Holds W4: a memory window is posted only to the queue pair that allocated it.
 #[test]
 fn windows_of_queue_pairs_that_change_places() {
     let mut p = Pair::<Rc, Any>::new();
@@ -196,6 +198,8 @@ fn a_completion_of_others_revokes_nothing() {
 }
 
 /// Queue pairs of two devices may have one number, and their windows one key.
+///
+/// Holds T14: a completion of another device's queue pair with the same number returns no window.
 #[test]
 fn a_completion_of_another_device_revokes_nothing() {
     let lent = |p: &mut Pair<Rc, Any>, region: &Open| {

@@ -197,6 +197,8 @@ async fn yields(turns: u32) {
 
 /// Other tasks have their turn between two events of others: with a neighbour that is told
 /// something without a pause, a time-out would never come to look at its clock.
+///
+/// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
 #[test]
 fn events_of_others_do_not_keep_the_task() {
     let (tell, told) = mpsc::channel();
@@ -259,6 +261,8 @@ fn events_of_others_do_not_keep_the_task() {
 }
 
 /// Nor do events that a loop of the program's own takes, each of which is followed by another.
+///
+/// Holds S15: a loop over ready events yields, so a time-out around it fires.
 #[test]
 fn a_loop_of_events_does_not_keep_the_task() {
     run(async {
@@ -400,6 +404,8 @@ fn an_awaited_wait_ends_with_its_time() {
 
 /// DISCONNECTED comes once, here to a call of the id before it was on a channel: who awaits the end
 /// there is told all the same.
+///
+/// Holds S11: the end of a connection that an earlier call saw also ends an await on its channel.
 #[test]
 fn an_end_that_was_seen_before_is_not_awaited_again() {
     let (mut connection, mut active, server) = connected(|connection, mut passive| {

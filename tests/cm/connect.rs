@@ -132,6 +132,9 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
 
 /// A queue pair is known to the kernel by its number, and another device's may have the same: it
 /// stays where it is, and its owner has it back, with the id.
+///
+/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know by number
+/// alone.
 #[test]
 fn a_queue_pair_of_another_device_is_not_connected() {
     for world in [World::ipv4(), World::iwarp()] {

@@ -226,6 +226,9 @@ fn a_join_that_is_given_up_stands_in_no_way() {
 }
 
 /// Whoever looks a service up is told of a queue pair of the service's own device.
+///
+/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know by number
+/// alone.
 #[test]
 fn a_service_of_another_device_is_not_answered_with() {
     let fabrics = [(); 2].map(|()| Fabric::new());

@@ -541,6 +541,9 @@ fn a_group_is_joined_behind_many_events() {
 
 /// librdmacm frees a group whether or not the kernel leaves it, and would look up events of it in
 /// what it freed. So once leaving is refused, no event of the id is taken any more.
+///
+/// Holds U6: events of a group are acknowledged before librdmacm frees a group that the kernel does
+/// not leave.
 #[test]
 fn an_id_that_cannot_leave_a_group_goes_with_its_events() {
     let fabric = Fabric::new();

@@ -287,6 +287,8 @@ fn every_wait_of_a_channel_is_told() {
 
 /// The answer to a join does not come any more when the device has gone: the loop that waits for it
 /// is told.
+///
+/// Holds S14: a wait for a multicast join ends when the device is removed.
 #[test]
 fn a_join_is_told_of_its_device() {
     let ground = ground();

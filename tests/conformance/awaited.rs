@@ -435,6 +435,8 @@ fn a_task_that_finds_no_event_sleeps() {
 
 /// Other tasks have their turn between two events of others: with a neighbour that completes
 /// without a pause, a time-out would never come to look at its clock.
+///
+/// Holds S10: a task that takes other tasks' events yields, so a time-out around it fires.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn events_of_others_do_not_keep_the_task() {
@@ -481,6 +483,8 @@ async fn beside_others(endless: impl Future<Output = ()>) {
 
 /// A loop of the program's whose completions are there at once, each since the one before was
 /// taken, lets others have their turn.
+///
+/// Holds S15: a loop over ready completions yields, so a time-out around it fires.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn completions_at_once_do_not_keep_the_task() {
@@ -512,6 +516,8 @@ fn completions_at_once_do_not_keep_the_task() {
 }
 
 /// The same of events of the device.
+///
+/// Holds S15: a loop over ready events yields, so a time-out around it fires.
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn events_at_once_do_not_keep_the_task() {

@@ -1,5 +1,8 @@
 //! What a `RemoteSlice` bounds: a WRITE that is longer is refused before it is posted, and a READ
 //! brings just the slice (R6.7).
+//!
+//! Holds T1a: an RDMA WRITE that is longer than its `RemoteSlice` is rejected.
+//! Holds T1b: an RDMA READ is not longer than its `RemoteSlice`.
 
 use arrayvec::ArrayVec;
 use proverbs::completion::Direction;

@@ -122,6 +122,9 @@ impl Busy {
 }
 
 /// Polls bring fewer than they ask for, and are never empty.
+///
+/// Holds L12a: room of destroyed queue pairs is released though no poll finds the queue empty.
+/// Holds L4: buffers of a dropped queue pair return by polls alone, without `reclaim`.
 #[test]
 fn under_a_light_load() {
     for &way in WAYS {
@@ -130,6 +133,8 @@ fn under_a_light_load() {
 }
 
 /// Polls bring as many as they ask for, always.
+///
+/// Holds L12b: room of destroyed queue pairs is released though each poll fills its batch.
 #[test]
 fn under_a_heavy_load() {
     for &way in WAYS {
@@ -137,6 +142,7 @@ fn under_a_heavy_load() {
     }
 }
 
+/// Holds L5: a queue pair with nothing outstanding releases its room without a poll.
 #[test]
 fn room_without_a_poll() {
     let dev = Device::open();
@@ -182,6 +188,9 @@ fn room_without_a_poll() {
 }
 
 /// Each direction's room is where its completions come, and stays until they can come no more.
+///
+/// Holds L16: the completion queue of the receives does not release room for sends that complete
+/// elsewhere.
 #[test]
 fn room_in_two_completion_queues() {
     let dev = Device::open();
@@ -251,6 +260,8 @@ fn room_of_a_ring_without_a_poll() {
 
 /// The buffers of a queue pair that failed, and was dropped at the first failure, are not missed by
 /// the next.
+///
+/// Holds L3: dropping a queue pair does not lose receives of its shared receive queue on mlx5.
 #[test]
 fn a_server_whose_clients_crash() {
     let dev = Device::open();
@@ -447,6 +458,9 @@ fn a_server_that_outlives_its_shared_receive_queue() {
 
 /// A completion that is held does not mind what becomes of the iterator that gave it, or of its
 /// like.
+///
+/// Holds U1: under Miri, a completion that outlives its iterator refers to no batch that the
+/// iterator borrows exclusively.
 #[test]
 fn a_completion_outlives_its_iterator() {
     fn both(completions: Completions<'_, Buf>, completion: Completion<'_, Buf>) -> Option<Buf> {
@@ -524,6 +538,8 @@ fn what_was_forgotten_comes_home_once() {
 }
 
 /// `_ => {}` over what a poll brings.
+///
+/// Holds L6: a dropped completion of a selectively signaled queue pair still releases its entries.
 #[test]
 fn a_completion_of_a_ring_that_nobody_takes() {
     let wish = Wish { depth: Depth { send: 4, recv: 0 }, ..Wish::new() };

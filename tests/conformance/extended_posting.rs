@@ -24,6 +24,9 @@ fn got<P: Profile<Entry = Buf>>(p: &mut Pair<Rc, P>, n: usize) -> Vec<(Option<u3
 }
 
 /// Every opcode of RC that carries data, alone and in one list, from a buffer, inline and empty.
+///
+/// Holds E2: a queue pair of extended posting is created with READ and atomics, so no opcode calls
+/// a null pointer.
 #[test]
 fn each_opcode_of_rc_arrives() {
     let wish = Wish { depth: Depth { send: 12, recv: 8 }, ..Wish::new() };
@@ -322,6 +325,8 @@ fn lists_and_rings_are_as_they_are_otherwise() {
 }
 
 /// A macro's list that is unsignaled asks for a completion only if it fills the queue (R9.8).
+///
+/// Holds S9: an unsignaled list that fills the queue in a session is signaled, so room returns.
 #[test]
 fn an_unsignaled_list_of_a_session_that_fills_the_queue_is_signaled() {
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
@@ -386,6 +391,9 @@ fn a_full_queue_takes_nothing_of_a_session() {
 
 /// librxe may have written its ring when the kernel refuses, so what was refused stays with it,
 /// unless it says that the ring was full; other providers post nothing (R15.12).
+///
+/// Holds E1: a session that librxe rejects after it wrote its ring keeps the buffers with the
+/// device.
 #[test]
 fn who_refuses_a_session_has_posted_nothing_but_librxe() {
     let refused = |personality, fault| {

@@ -158,6 +158,7 @@ fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Po
     assert_eq!(pool.available(), all);
 }
 
+/// Holds L15: a forgotten list of sends does not end the search for outstanding buffers early.
 #[test]
 fn a_list_of_sends_beside_what_is_stranded() {
     let mut p = Pair::<Rc>::new();
@@ -173,6 +174,7 @@ fn a_list_of_sends_beside_what_is_stranded() {
     all_come_home(p.b, &mut p.cb, &p.pool, all);
 }
 
+/// Holds L15: a forgotten list of receives does not end the search for outstanding buffers early.
 #[test]
 fn a_list_of_receives_beside_what_is_stranded() {
     let mut p = Pair::<Rc>::new();

@@ -89,6 +89,9 @@ fn a_connection_from_another_lid_is_none() {
 }
 
 /// Providers cut them off in silence.
+///
+/// Holds F4: path bits that exceed the port's LIDs are rejected instead of truncated by the
+/// provider.
 #[test]
 fn path_bits_that_the_port_has_not_are_refused() {
     let dev = infiniband();

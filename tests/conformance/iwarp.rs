@@ -81,6 +81,9 @@ fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
 
 /// A READ completes when its answer has come, and a WRITE behind it before that: a ring would give
 /// the buffer of the READ back while the device writes to it.
+///
+/// Holds U5: iWARP rejects READs with selective signaling, because siw completes a later WRITE
+/// first.
 #[test]
 fn reads_with_a_ring_are_refused_with_their_queue_pair() {
     profile! { Ring { signaling: Selective } }
@@ -124,6 +127,8 @@ fn memory_for_atomics_is_refused() {
     pd.register::<RemoteWrite>(64).unwrap();
 }
 
+/// Holds U3: an iWARP queue pair cannot be reset, so buffers that its device still writes are not
+/// returned.
 #[test]
 fn rdma_cm_alone_moves_a_queue_pair() {
     let dev = iwarp();

@@ -242,6 +242,8 @@ fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Impl
 
 /// Memory of the program's own is sent by the one key of the implicit region, and comes back
 /// (R20.6, R20.7).
+///
+/// Holds O2: memory of an implicit region stays with the device until its last handle was sent.
 #[test]
 fn memory_is_sent_without_a_region_of_its_own() {
     let mut p = Pair::<Rc, Mixed>::new();
@@ -308,6 +310,9 @@ fn memory_is_written_without_a_region_of_its_own() {
 
 /// The ring of a selectively signaled queue pair gives it back as it was, one by one and at the
 /// end.
+///
+/// Holds O4: a selectively signaled queue pair returns memory of an implicit region by the right
+/// handle.
 #[test]
 fn memory_of_a_ring_without_a_region_of_its_own() {
     profile! {

@@ -91,6 +91,8 @@ fn a_queue_pair_is_created_for_them_or_refused() {
     }
 }
 
+/// Holds E3: a queue pair whose profile names FLUSH is created with FLUSH, so it calls no null
+/// pointer.
 #[test]
 fn what_was_written_is_flushed() {
     let dev = Device::open();

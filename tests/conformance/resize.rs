@@ -90,6 +90,9 @@ fn it_keeps_what_it_holds() {
 }
 
 /// As many completions pass as the smaller queue holds, while one from before is still in it.
+///
+/// Holds L14: a completion queue that shrank keeps room while a completion of a destroyed queue
+/// pair is left.
 #[test]
 fn what_is_stranded_waits_for_what_the_larger_queue_held() {
     for grows in [false, true] {

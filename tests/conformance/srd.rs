@@ -353,6 +353,9 @@ fn a_drain_gets_everything_back() {
 
 /// An address handle that is removed waits for all that may name it: with completions in any order
 /// their number does not say which these are.
+///
+/// Holds F1: on SRD an address handle is destroyed only after each send that names it has
+/// completed.
 #[test]
 fn a_removed_address_handle_outlives_what_names_it() {
     for seed in seeds() {

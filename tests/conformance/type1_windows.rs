@@ -1,4 +1,6 @@
 //! Memory windows of type 1: a protection domain's, bound by `ibv_bind_mw`, as often as one likes.
+//!
+//! Holds F3: a bound window of type 1 keeps its region while another bind is outstanding.
 
 use proverbs::ErrorKind;
 use proverbs::completion::{WcOpcode, WcStatus};

@@ -46,6 +46,8 @@ fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
 
 /// A drain whose closure panicked has posted its sentinel, which names the address handle that was
 /// removed.
+///
+/// Holds L11: after an interrupted drain the sentinel's address handle stays alive.
 #[test]
 fn one_that_a_sentinel_names_waits_for_it() {
     let mut p = Pair::<Ud, Ring>::new();

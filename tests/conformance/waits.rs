@@ -122,6 +122,9 @@ fn every_wait_ends_beside_busy_neighbours() {
 
 /// Another thread drops the completion queue whose event waits: it takes the event along, between
 /// the look and the read of who waits here. Neither sleeps for the other, and nothing is left over.
+///
+/// Holds L9: a loopback completion queue that is dropped while another thread takes its event does
+/// not leak.
 #[test]
 fn a_completion_queue_goes_while_its_event_is_taken() {
     ends("a look at a channel", || {
@@ -305,6 +308,8 @@ fn a_wait_waits_and_does_not_spin() {
 /// A drain of a queue pair one of whose completions was forgotten, on a completion queue that is
 /// never empty: two neighbours talk without a pause. It ends when its time is over, says what is
 /// missing, and does so again.
+///
+/// Holds S2: a drain ends beside a busy neighbour after a completion was forgotten.
 #[test]
 fn a_drain_ends_beside_busy_neighbours() {
     let left = ends("a drain", || {

@@ -341,6 +341,8 @@ fn a_bind_is_looked_at() {
 
 /// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one
 /// (R19.5).
+///
+/// Holds W3: a rejected post returns a memory window as a window, not as memory at address 0.
 #[test]
 fn what_is_not_posted_has_not_happened() {
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
@@ -445,6 +447,8 @@ fn a_window_is_of_one_queue_pair() {
 
 /// The end of a queue pair, and its reset, end its windows first, and so their hold on the region
 /// (R19.4, R6.11).
+///
+/// Holds W2: memory windows are deallocated before the queue pair that they are bound through.
 #[test]
 fn windows_end_with_their_queue_pair() {
     for resets in [false, true] {

@@ -150,6 +150,7 @@ fn messages_go_to_the_queue_that_they_name() {
     messages_go_where_they_name!(Initiating);
 }
 
+/// Holds F2: a session on XRC sets the number of the shared receive queue for each message.
 #[test]
 fn messages_of_sessions_go_to_the_queue_that_they_name() {
     messages_go_where_they_name!(InSessions);

@@ -85,6 +85,8 @@ fn a_window_that_stays() {
 
 /// A queue pair whose window the device keeps stays too (Soft-RoCE would free it under the window),
 /// and both go when they are asked again.
+///
+/// Holds T15: a queue pair outlives a memory window that the device keeps.
 #[test]
 fn a_queue_pair_stays_with_its_window() {
     for way in 0..4 {
@@ -127,6 +129,9 @@ fn a_target_that_is_busy_is_given_back() {
 
 /// A queue pair that is dropped, and that the device destroys when it is asked once more: what was
 /// stranded with it comes home, and its room.
+///
+/// Holds L19: a queue pair that the device destroys on the second try returns its buffers and its
+/// room.
 #[test]
 fn a_queue_pair_that_goes_when_it_is_asked_again() {
     let (fabric, p) = pair::<Rc, DefaultProfile>(Script::default(), &Wish::new());
@@ -197,6 +202,9 @@ fn a_parked_queue_pair_that_goes_when_it_is_asked_again() {
 
 /// A shared receive queue that the device keeps goes on to fill its buffers, and queues that are
 /// made later have nothing to do with them.
+///
+/// Holds U7: a dropped shared receive queue that the device keeps holds its bookkeeping and
+/// buffers.
 #[test]
 fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
     let p = proverbs::loopback::xrc_pair().unwrap();
@@ -226,6 +234,8 @@ fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
 }
 
 /// A queue pair that is given back has lost the windows that it ended, and posts none of them.
+///
+/// Holds W5: a queue pair whose destruction failed cannot post windows that it has freed.
 #[test]
 fn a_window_of_a_queue_pair_that_was_given_back() {
     // The device keeps the queue pair, or another of its windows.
@@ -259,6 +269,9 @@ fn a_window_of_a_queue_pair_that_was_given_back() {
 
 /// A queue pair that was granted less than it asked for is destroyed when that is asked again: the
 /// shared receive queue that it was made on does not stay with it.
+///
+/// Holds L23: a queue pair with too small a grant is destroyed on a later try, so its shared
+/// receive queue is free.
 #[test]
 fn a_queue_pair_that_is_not_as_it_was_asked_for_goes() {
     let world = World::ipv4().personality(Device::personality());

@@ -9,3 +9,6 @@ struct Mine;
 impl FeedsSrq<Mine> for Pool<std::rc::Rc<()>> {}
 
 fn main() {}
+
+// Holds A16: safe code cannot pretend that the contexts of a pool are of another type and may
+// change threads.

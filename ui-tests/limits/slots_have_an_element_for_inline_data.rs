@@ -12,3 +12,6 @@ fn list(qp: &mut QueuePair<Rc, Rts, Words>) {
 }
 
 fn main() {}
+
+// Holds A1: a list's slots without an element take no inline data, whose element would be out of
+// bounds.

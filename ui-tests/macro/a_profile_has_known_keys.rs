@@ -9,3 +9,5 @@ profile! { Foreign { signaling: Selective, max_send_wr: 16, entry: AnyBuf } }
 profile! { Twice { max_send_sge: 2, entry: BufList, max_send_sge: 4 } }
 
 fn main() {}
+
+// Holds T2: `profile!` rejects an unknown or repeated key.

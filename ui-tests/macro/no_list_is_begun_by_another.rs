@@ -23,3 +23,5 @@ fn thief(qp: &mut QueuePair<Rc, Rts>) {
 }
 
 fn main() {}
+
+// Holds A2: safe code cannot take a list from `Begun`, so no buffer returns twice.

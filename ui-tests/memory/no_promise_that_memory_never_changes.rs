@@ -19,3 +19,5 @@ unsafe impl Memory for Mine {
 impl NeverChanges for Mine {}
 
 fn main() {}
+
+// Holds P4: safe code cannot promise that its own memory never changes.

@@ -20,3 +20,6 @@ fn prepared_inline(
 }
 
 fn main() {}
+
+// Holds E5: a prepared inline WRITE needs an SRD queue pair created for WRITEs, so it calls no null
+// pointer.

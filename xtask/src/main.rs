@@ -11,7 +11,6 @@ mod coverage;
 mod field;
 mod figures;
 mod hardware;
-mod holes;
 mod interface;
 mod loom;
 mod machine_code;
@@ -72,8 +71,6 @@ enum Command {
     Rules(rules::Args),
     /// Change run-time logic, and see whether a test notices.
     Mutants(mutants::Args),
-    /// Bring each hole that was ever found back, and see that something notices.
-    Holes(holes::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
     /// Conformance on real devices, and our perf beside perftest, between two machines: a report
@@ -134,7 +131,6 @@ fn run(command: Command) -> Outcome {
         Command::MachineCode => machine_code::check()?,
         Command::Rules(args) => rules::main(&args)?,
         Command::Mutants(args) => return mutants::main(args),
-        Command::Holes(args) => return holes::main(args),
         Command::WhatCDoes(args) => what_c_does::run(args.driver, args.record)?,
         Command::Hardware(args) => hardware::main(&args)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,

@@ -17,7 +17,7 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, coverage, holes, loom, machine_code, miri, mutants, overhead, programs, release, rules,
+    cargo, coverage, loom, machine_code, miri, mutants, overhead, programs, release, rules,
     suites, toolchain,
 };
 
@@ -77,11 +77,6 @@ enum Part {
     Rules,
     /// Whether a test notices when run-time logic is changed: a sample of 100 mutants.
     Mutants,
-    /// A tenth of the book of holes, chosen by the commit: each is brought back, and something
-    /// notices.
-    Holes,
-    /// By name only: the whole book of holes.
-    AllHoles,
     /// The models of the protocols between threads, in every order that there is.
     Loom,
     /// What the post paths are compiled to.
@@ -118,7 +113,7 @@ impl Part {
     fn needs_rustup(self) -> bool {
         match self {
             Self::Anywhere | Self::Miri | Self::Programs | Self::Coverage | Self::Ui => true,
-            Self::Holes | Self::AllHoles | Self::Full => true,
+            Self::Full => true,
             Self::Format | Self::Clippy | Self::Quick => !toolchain::has_tools(),
             _ => false,
         }
@@ -129,8 +124,8 @@ impl Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 6] =
-    [Part::AllHoles, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick, Part::Full];
+const BY_NAME: [Part; 5] =
+    [Part::Kernels, Part::Perftest, Part::Siw, Part::Quick, Part::Full];
 
 /// Those of the others that run beside them: together they take as long as these. The first ones
 /// use one processor.
@@ -246,8 +241,6 @@ fn run(part: Part, args: &Args) -> Result<()> {
             cargo::run(&["test", "--test", "truth_table"])
         }
         Part::Mutants => mutants::gate(),
-        Part::Holes => holes::tenth(),
-        Part::AllHoles => holes::all(),
         Part::Loom => loom::check(None),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),

@@ -67,6 +67,8 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
 
 /// A shared receive queue goes while one of its two completion queues does. It knows them as long
 /// as they are there.
+///
+/// Holds L2: exactly one of the parties in a queue's end returns the outstanding buffers.
 #[test]
 fn a_shared_receive_queue_and_its_completion_queues() {
     loom::model(|| {

@@ -1,4 +1,7 @@
 //! Queue pairs that are parked: destroyed once, whoever comes first.
+//!
+//! Holds L13: a queue pair that is destroyed while it is being parked releases its room and its
+//! buffers.
 
 use std::sync::Arc;
 

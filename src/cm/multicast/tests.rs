@@ -52,6 +52,8 @@ fn a_group_that_was_not_joined_is_noted() {
 }
 
 /// Its event names no group, and none comes after it.
+///
+/// Holds S14: a wait for a multicast join ends when the device is removed.
 #[test]
 fn a_join_is_told_that_its_device_goes() {
     let joining = joining();

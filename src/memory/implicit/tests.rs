@@ -84,6 +84,8 @@ fn the_last_handle_drops_the_memory() {
 }
 
 /// What the verb is given: no address, all lengths, and neither a right for peers nor one to write.
+///
+/// Holds O1: the implicit region grants peers no access.
 #[test]
 fn the_region_is_all_memory_to_be_read() {
     use crate::sys::control::{Created, Holds};
@@ -114,6 +116,8 @@ fn the_region_is_all_memory_to_be_read() {
 }
 
 /// What cannot be one element, or is nobody's to read, comes back.
+///
+/// Holds O3: memory that ends beyond a short implicit region is rejected.
 #[test]
 fn memory_that_is_refused_comes_back() {
     let context = Fabric::new().open_device();

@@ -93,6 +93,9 @@ fn a_device_without_advice_or_null_regions() {
 }
 
 /// What the kernel's software says that it copies, it copies to elsewhere (R20.5).
+///
+/// Holds U4: a region on demand grants no READ or WRITE on Soft-RoCE, which writes before the
+/// region.
 #[cfg(feature = "loopback")]
 #[test]
 fn software_copies_to_elsewhere() {

@@ -89,6 +89,8 @@ fn each_code_leaves_the_region_as_it_says() {
 
 /// A region that nothing is known of stays with the device if that does not let go, with all that
 /// it may be in.
+///
+/// Holds L22: memory that the device deregisters on the second try is freed.
 #[test]
 fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     #[derive(Debug)]

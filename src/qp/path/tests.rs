@@ -125,6 +125,7 @@ fn a_path_that_is_armed_at_once() {
     }
 }
 
+/// Holds F6: an alternate path by a port with a shorter longest message is rejected.
 #[test]
 fn a_second_path_takes_messages_of_the_same_length() {
     let (_context, qp, _cq, first) = connected();
@@ -138,6 +139,7 @@ fn a_second_path_takes_messages_of_the_same_length() {
     assert!(TOLD.take().is_none(), "the device was not asked");
 }
 
+/// Holds F5: after a possible migration the device is asked for the port that the queue pair uses.
 #[test]
 fn what_a_device_reports_of_its_paths() {
     let c = ibv_qp_attr { path_mig_state: 2, ..zeroed() };

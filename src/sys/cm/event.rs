@@ -133,6 +133,9 @@ mod tests {
     }
 
     /// Whichever channel the event is taken from, a thread that asks the id later knows of it.
+    ///
+    /// Holds S7: `wait_disconnected` does not sleep if the program took the DISCONNECTED event
+    /// itself.
     #[test]
     fn the_end_is_noted_where_its_event_is_taken() {
         use raw::rdma_cm_event_type::{RDMA_CM_EVENT_DEVICE_REMOVAL, RDMA_CM_EVENT_DISCONNECTED};

@@ -77,6 +77,8 @@ impl Groups {
 mod tests {
     use super::*;
 
+    /// Holds S6: an id cannot join one multicast group twice, so leaving it discards no other
+    /// answer.
     #[test]
     fn a_group_is_joined_once_until_it_is_left_or_was_not_joined() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();

@@ -535,6 +535,8 @@ mod tests {
     }
 
     /// siw waits for TCP, which may take minutes; what else is on the channel goes on.
+    ///
+    /// Holds S12: taking events of a channel does not wait for an id that connects.
     #[test]
     #[cfg_attr(miri, ignore = "poll(2)")]
     fn nobody_waits_for_an_id_that_connects() {

@@ -175,6 +175,8 @@ mod tests {
     use super::*;
 
     /// As Linux does it: the events that an id brings along are there, and nobody is woken.
+    ///
+    /// Holds S13: an id that migrates with queued events wakes threads that sleep on the channel.
     #[test]
     #[cfg_attr(miri, ignore = "epoll(7)")]
     fn who_sleeps_is_woken_by_an_id_that_comes() {

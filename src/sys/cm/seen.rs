@@ -65,6 +65,9 @@ mod tests {
     use super::*;
 
     /// DISCONNECTED comes once; a second call returns at once instead of waiting for TIMEWAIT_EXIT.
+    ///
+    /// Holds S4a: `wait_disconnected` remembers an earlier DISCONNECTED.
+    /// Holds S4b: a wait after DEVICE_REMOVAL does not sleep until its time-out.
     #[test]
     fn what_was_seen_stays_seen() {
         let seen = Seen::of(1);

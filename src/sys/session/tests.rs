@@ -361,6 +361,8 @@ fn librxe_is_given_no_several_elements() {
 
 /// Several elements by `ibv_post_send`, a FLUSH in a session, and all in order; what is refused is
 /// the tail (R25.5).
+///
+/// Holds E4: librxe never gets a FLUSH by `ibv_post_send`, which would misread its operands.
 #[test]
 fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
     let mut qp = newer(on_rxe());
