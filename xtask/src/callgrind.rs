@@ -15,10 +15,9 @@ use crate::paths;
 use crate::progress::Step;
 use crate::sh::{self, Run, cmd};
 
-/// What a program printed, and what it cost.
+/// The costs of a program's forms.
 #[derive(Default)]
 pub struct Counted {
-    pub said: String,
     /// Instructions a call, of each label for which it printed `count LABEL CALLS`.
     pub each: Vec<(String, f64)>,
     /// Accesses of each, in the same order.
@@ -92,7 +91,7 @@ pub fn run(
     }
     ensure!(!each.is_empty(), "{what}: nothing was counted");
     step.done(&format!("Counted: {what}"));
-    Ok(Counted { said, each, accesses, allocations })
+    Ok(Counted { each, accesses, allocations })
 }
 
 /// The self cost of each dump by its label, without that of objects whose path begins with `stub`.

@@ -8,9 +8,6 @@ mod apt;
 mod callgrind;
 mod cargo;
 mod coverage;
-mod field;
-mod figures;
-mod hardware;
 mod interface;
 mod loom;
 mod machine_code;
@@ -21,7 +18,6 @@ mod paths;
 mod programs;
 mod progress;
 mod provider;
-mod rate;
 mod release;
 mod rules;
 mod sanitize;
@@ -73,9 +69,6 @@ enum Command {
     Mutants(mutants::Args),
     /// See what happens in C when a dangerous rule is broken.
     WhatCDoes(what_c_does::Args),
-    /// Conformance on real devices, and our perf beside perftest, between two machines: a report
-    /// that can be sent to us.
-    Hardware(hardware::Args),
     /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
     TwoHosts(two_hosts::Args),
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is
@@ -98,17 +91,9 @@ enum Command {
     Load(suites::Load),
     /// The same on Soft-RoCE, for ten minutes.
     Soak(suites::Soak),
-    /// Count instructions of the other crates for verbs, and of this one, doing the same work.
-    Field(field::Args),
-    /// Latency and message rate of C and Rust in turn, on Soft-RoCE in the guest.
-    Rate(rate::Args),
-    /// Count bytes on top of C's, and instructions with up to ten thousand queue pairs.
-    Scale(field::scale::Args),
     /// Build mlx5 from Debian's source package, and see what C and Rust cost on it, with locks and
     /// in a lane.
-    Provider(provider::Args),
-    /// Time the bench forms with criterion, for information.
-    Time,
+    Provider,
     /// Install everything that is missing for the other commands.
     Setup,
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
@@ -132,7 +117,6 @@ fn run(command: Command) -> Outcome {
         Command::Rules(args) => rules::main(&args)?,
         Command::Mutants(args) => return mutants::main(args),
         Command::WhatCDoes(args) => what_c_does::run(args.driver, args.record)?,
-        Command::Hardware(args) => hardware::main(&args)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
         Command::Anywhere => release::anywhere()?,
@@ -143,11 +127,7 @@ fn run(command: Command) -> Outcome {
         Command::Differential(args) => args.run()?,
         Command::Load(args) => args.run()?,
         Command::Soak(args) => args.run()?,
-        Command::Field(args) => field::main(&args)?,
-        Command::Rate(args) => rate::main(&args)?,
-        Command::Scale(args) => field::scale::main(&args)?,
-        Command::Provider(args) => provider::main(&args)?,
-        Command::Time => overhead::time::run()?,
+        Command::Provider => provider::main()?,
         Command::Setup => setup::main()?,
         Command::SoftRoce(args) => return soft_roce::main(args),
     }

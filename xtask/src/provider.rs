@@ -14,14 +14,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::setup::Group;
 use crate::sh::{self, Next, Run, cmd};
-use crate::{callgrind, cargo, figures, paths, setup};
-
-#[derive(clap::Args)]
-pub struct Args {
-    /// Record the table in benches/README.md.
-    #[arg(long)]
-    record: bool,
-}
+use crate::{callgrind, cargo, paths, setup};
 
 /// Suites of Debian whose source package will do, the first that can be fetched.
 const SUITES: [&str; 2] = ["trixie", "bookworm"];
@@ -36,7 +29,7 @@ const FLAGS: [&str; 7] = [
     "-fcf-protection=none",
 ];
 
-pub fn main(args: &Args) -> Result<()> {
+pub fn main() -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind, Group::Provider])?;
     let dir = paths::below_target("provider")?;
     let source = source(&dir)?;
@@ -46,9 +39,6 @@ pub fn main(args: &Args) -> Result<()> {
     let built = cargo::executables_with("Building the program", &build, &units)?;
     let text = measure(&objects, &cargo::named(&built, NAME)?, &source)?;
     println!("{text}");
-    if args.record {
-        figures::put("benches/README.md", "provider", &text)?;
-    }
     Ok(())
 }
 
@@ -165,7 +155,7 @@ impl Objects {
         let meter = dir.join("meter.so");
         cmd!(sh, "gcc {FLAGS...} meter.c -o {meter}").step("Compiling the meter")?;
         let preload = dir.join("preload.so");
-        cmd!(sh, "gcc {FLAGS...} -fno-builtin ../field/stub/preload.c -o {preload}")
+        cmd!(sh, "gcc {FLAGS...} -fno-builtin ../stub/preload.c -o {preload}")
             .step("Compiling what is loaded before it")?;
         let mut twins = Vec::new();
         for compiler in ["gcc", "clang"] {

@@ -26,12 +26,8 @@ pub enum Group {
     Guest,
     /// To build a module of the guest's kernel.
     Module,
-    /// To measure beside our perf.
-    Hardware,
     /// To count instructions, of what both C compilers make, and to read machine code.
     Valgrind,
-    /// To build the other crates of the field: some build rdma-core, or a shim of it, with cmake.
-    Field,
     /// To fetch rdma-core's source from Debian, and to build it.
     Provider,
     /// To build libFuzzer.
@@ -53,9 +49,7 @@ impl Group {
                  ibverbs-utils rdmacm-utils perftest strace"
             }
             Self::Module => "gcc make",
-            Self::Hardware => "perftest ibverbs-providers",
             Self::Valgrind => "valgrind clang binutils",
-            Self::Field => "cmake make g++ libnl-3-dev libnl-route-3-dev",
             Self::Provider => {
                 "cmake make libnl-3-dev libnl-route-3-dev dpkg-dev debian-archive-keyring"
             }
@@ -181,7 +175,7 @@ pub fn cargo_tool(name: &str) -> Result<()> {
 /// What installs everything.
 pub fn main() -> Result<()> {
     use Group::*;
-    ensure(&[Build, Git, Libclang, Guest, Valgrind, Field, Fuzz, Aarch64])?;
+    ensure(&[Build, Git, Libclang, Guest, Valgrind, Fuzz, Aarch64])?;
     toolchain::nightly()?;
     println!("Packages are installed, {} has miri and rust-src", toolchain::nightly_name());
     println!("Guest kernel {}", soft_roce::kernel()?.release);

@@ -1,16 +1,13 @@
-//! Suites that can be run by hand for longer, from another seed, or in the guest, and whose figures
-//! are recorded.
+//! Suites that can be run by hand for longer, from another seed, or in the guest.
 
 use std::time::Duration;
-use std::{env, fs};
 
 use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Group};
-use crate::sh::Run;
 use crate::soft_roce::{self, Guest};
 use crate::test::FEATURES;
-use crate::{cargo, figures, toolchain};
+use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
 pub struct Ui {
@@ -64,16 +61,13 @@ pub struct Simulate {
     /// Run this world alone, as a failure names it.
     #[arg(long)]
     world: Option<u64>,
-    /// Write the figures to FAULTS.md.
-    #[arg(long)]
-    record: bool,
 }
 
 impl Simulate {
     pub fn run(&self) -> Result<()> {
         let mut options = options(&[("--steps", self.steps), ("--seed", self.seed)]);
         options.extend(self.world.iter().map(|world| format!("--world={world}")));
-        on_loopback("simulation", &options, self.record.then_some("simulate"))
+        on_loopback("simulation", &options)
     }
 }
 
@@ -85,15 +79,12 @@ pub struct Differential {
     /// What the programs are drawn from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write the figures to FAULTS.md.
-    #[arg(long)]
-    record: bool,
 }
 
 impl Differential {
     pub fn run(&self) -> Result<()> {
         let options = options(&[("--programs", self.programs), ("--seed", self.seed)]);
-        in_guest("differential", &options, 900, self.record.then_some("differential"))
+        in_guest("differential", &options, 900)
     }
 }
 
@@ -108,9 +99,6 @@ pub struct Load {
     /// Messages; a million, or 5000 on Soft-RoCE.
     #[arg(long)]
     messages: Option<u64>,
-    /// Write the figures to FAULTS.md.
-    #[arg(long)]
-    record: bool,
 }
 
 impl Load {
@@ -121,8 +109,8 @@ impl Load {
             ("--messages", self.messages.unwrap_or(messages)),
         ]);
         match self.soft_roce {
-            true => in_guest("load", &options, 900, self.record.then_some("load-soft-roce")),
-            false => on_loopback("load", &options, self.record.then_some("load")),
+            true => in_guest("load", &options, 900),
+            false => on_loopback("load", &options),
         }
     }
 }
@@ -132,23 +120,20 @@ pub struct Soak {
     /// How long, half of it with one thread and half with two.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     seconds: u64,
-    /// Write the figures to FAULTS.md.
-    #[arg(long)]
-    record: bool,
 }
 
 impl Soak {
     pub fn run(&self) -> Result<()> {
         let options = options(&[("--queue-pairs", 64), ("--seconds", self.seconds)]);
         // And the time that a guest takes to boot.
-        in_guest("load", &options, self.seconds + 600, self.record.then_some("soak"))
+        in_guest("load", &options, self.seconds + 600)
     }
 }
 
 /// What `cargo xtask test` runs of them: a million steps, and a small load.
 pub fn quick() -> Result<()> {
-    on_loopback("simulation", &options(&[("--steps", 1_000_000)]), None)?;
-    on_loopback("load", &options(&[("--queue-pairs", 1000), ("--messages", 50_000)]), None)
+    on_loopback("simulation", &options(&[("--steps", 1_000_000)]))?;
+    on_loopback("load", &options(&[("--queue-pairs", 1000), ("--messages", 50_000)]))
 }
 
 fn options(all: &[(&str, u64)]) -> Vec<String> {
@@ -157,40 +142,22 @@ fn options(all: &[(&str, u64)]) -> Vec<String> {
 
 /// Runs a test of this name. With debug assertions, which cost less than another build than that of
 /// `cargo xtask test`.
-fn on_loopback(test: &str, options: &[String], section: Option<&str>) -> Result<()> {
+fn on_loopback(test: &str, options: &[String]) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let line = cargo::cargo(&["test", "--quiet", "--features", FEATURES, "--test", test, "--"])?;
-    let line = line.args(options);
-    match section {
-        Some(section) => figures::record(section, &typed(), &line.text()?),
-        None => Ok(line.run()?),
-    }
+    Ok(line.args(options).run()?)
 }
 
 /// Runs a test of this name in a guest.
-fn in_guest(test: &str, options: &[String], seconds: u64, section: Option<&str>) -> Result<()> {
+fn in_guest(test: &str, options: &[String], seconds: u64) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Guest])?;
     // The features of `cargo xtask test`, so that they share a build.
     let build = ["test", "--no-run", "--features", FEATURES, "--test", test];
     let program = cargo::named(&cargo::executables("Building the test", &build)?, test)?;
-    let printed = soft_roce::out_dir()?.join(test);
-    // Printed as it comes, and kept.
-    let script = format!(
-        "mkfifo /tmp/copy && {{ tee '{}' </tmp/copy & }}; '{}' {} >/tmp/copy; code=$?; wait; exit $code",
-        printed.display(),
-        program.display(),
-        options.join(" ")
-    );
     let guest = Guest { timeout: Duration::from_secs(seconds), ..Guest::default() };
-    match soft_roce::run(&guest, &["sh", "-c", &script])? {
-        0 => {}
+    let command = [&[program.display().to_string()], options].concat();
+    match soft_roce::run(&guest, &command)? {
+        0 => Ok(()),
         code => bail!("`{test}` failed in the guest with code {code}"),
     }
-    let Some(section) = section else { return Ok(()) };
-    figures::record(section, &typed(), &fs::read_to_string(printed)?)
-}
-
-/// The command as it was typed.
-fn typed() -> String {
-    format!("cargo xtask {}", env::args().skip(1).collect::<Vec<_>>().join(" "))
 }

@@ -17,8 +17,8 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, coverage, loom, machine_code, miri, mutants, overhead, programs, release, rules,
-    suites, toolchain,
+    cargo, coverage, loom, machine_code, miri, mutants, overhead, programs, release, rules, suites,
+    toolchain,
 };
 
 #[derive(clap::Args)]
@@ -124,8 +124,7 @@ impl Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 5] =
-    [Part::Kernels, Part::Perftest, Part::Siw, Part::Quick, Part::Full];
+const BY_NAME: [Part; 5] = [Part::Kernels, Part::Perftest, Part::Siw, Part::Quick, Part::Full];
 
 /// Those of the others that run beside them: together they take as long as these. The first ones
 /// use one processor.
@@ -211,12 +210,7 @@ fn about(part: Part) -> String {
 fn run(part: Part, args: &Args) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     match part {
-        Part::Format => {
-            cargo::run(&["fmt", "--all", "--check"])?;
-            // A workspace of its own.
-            let field = ["fmt", "--all", "--manifest-path", "benches/field/Cargo.toml", "--check"];
-            cargo::run(&field)
-        }
+        Part::Format => cargo::run(&["fmt", "--all", "--check"]),
         Part::Clippy => {
             clippy()?;
             // What is not used without a feature is a warning.

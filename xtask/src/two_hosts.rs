@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::soft_roce::{self, Guest};
-use crate::{cargo, figures, paths};
+use crate::{cargo, paths};
 
 /// Each runs on both hosts at the same time.
 const SCENARIOS: [&str; 6] =
@@ -19,26 +19,14 @@ pub struct Args {
     /// Which, and in which order; without, all of them.
     #[arg(value_parser = SCENARIOS)]
     scenarios: Vec<String>,
-    /// Write what was seen to FAULTS.md.
-    #[arg(long, conflicts_with = "scenarios")]
-    record: bool,
 }
 
+/// Runs the scenarios and prints the results of both ends; an error if one failed.
 pub fn main(args: &Args) -> Result<()> {
     let scenarios: Vec<&str> = match args.scenarios.as_slice() {
         [] => SCENARIOS.to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
-    let lines = run(&scenarios)?;
-    if args.record {
-        let seen: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("ok ")).collect();
-        figures::record("two-hosts", "cargo xtask two-hosts --record", &seen.join("\n"))?;
-    }
-    Ok(())
-}
-
-/// Runs the scenarios, prints what each end has to say, and gives it; an error if one failed.
-pub fn run(scenarios: &[&str]) -> Result<Vec<String>> {
     // As for `cargo xtask test`, whose build this is; what takes time here is the fabric.
     const BUILD: [&str; 6] =
         ["test", "--no-run", "--features", crate::test::FEATURES, "--test", "two_hosts"];
@@ -59,16 +47,11 @@ pub fn run(scenarios: &[&str]) -> Result<Vec<String>> {
     let guest = Guest { timeout: Duration::from_secs(900), memory_mb: 1024, ..Guest::default() };
     let (one, two) = (command(1), command(2));
     let codes = soft_roce::run_pair(&guest, [&one, &two]);
-    let mut lines = Vec::new();
     for file in &results {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        lines.extend(text.lines().map(str::to_owned));
-    }
-    for line in &lines {
-        println!("{line}");
+        print!("{}", fs::read_to_string(file).unwrap_or_default());
     }
     match codes? {
-        [0, 0] => Ok(lines),
+        [0, 0] => Ok(()),
         codes => bail!("a scenario failed (exit codes {codes:?})"),
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider
 //! was given, and under callgrind dumps the cost of each. With `--floor` in front it runs them
-//! instruction by instruction instead, and says what no form can do without, with `--time` it takes
-//! their time; `--only=TEXT` takes the rows whose `family/row` begins so. `cargo xtask overhead`
-//! builds the shared objects, runs this, and makes the table.
+//! instruction by instruction instead, and prints what no form can do without. `--only=TEXT,...`
+//! takes the rows whose `family/row` begins with one of the texts. `cargo xtask overhead` builds the shared objects,
+//! runs this, and prints the table.
 
 /// C's types, written down once.
 #[path = "../../../src/sys/bindings/mod.rs"]
@@ -14,7 +14,6 @@ mod ends;
 mod family;
 mod floor;
 mod form;
-mod least;
 mod life;
 mod own;
 mod posts;
@@ -23,8 +22,6 @@ mod run;
 mod safe;
 mod selective;
 mod stub;
-#[cfg(feature = "time")]
-mod time;
 mod twin;
 mod typed;
 mod wake;
@@ -38,15 +35,12 @@ fn main() {
     let mut args: Vec<_> = std::env::args().skip(1).collect();
     let is_floor = args.first().is_some_and(|arg| arg == "--floor");
     args.drain(..is_floor as usize);
-    let is_timed = args.first().is_some_and(|arg| arg == "--time");
-    args.drain(..is_timed as usize);
     let only = args.first().and_then(|arg| arg.strip_prefix("--only=")).map(str::to_owned);
     args.drain(..only.is_some() as usize);
     let only = only.unwrap_or_default();
     let result = prepared(args).and_then(|(stub, libraries)| match is_floor {
         true => floor::all(&stub, &libraries, &only),
-        false if is_timed => least::all(&stub, &libraries, &only),
-        false => all(&stub, &libraries, &only),
+        false => run::all(&stub, &libraries, &only),
     });
     match result {
         // Not by return: the objects belong to a device whose data path is the stub's.
@@ -58,18 +52,8 @@ fn main() {
     }
 }
 
-/// With the feature `time`, and somewhere to write to, criterion takes the place of the counts.
-fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
-    #[cfg(feature = "time")]
-    if std::env::var_os("CRITERION_HOME").is_some() {
-        return time::all(stub, libraries);
-    }
-    run::all(stub, libraries, only)
-}
-
 fn prepared(args: Vec<String>) -> Result<(Stub, Vec<Library>), String> {
-    const USAGE: &str =
-        "usage: proverbs-overhead [--floor | --time] [--only=TEXT] STUB NAME=TWINS...";
+    const USAGE: &str = "usage: proverbs-overhead [--floor] [--only=TEXT,...] STUB NAME=TWINS...";
     let mut args = args.into_iter();
     let stub = Stub::load(&args.next().ok_or(USAGE)?)?;
     let open = |arg: String| {

@@ -50,9 +50,10 @@ pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String>
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
 }
 
-/// Whether the row's name begins so.
+/// Whether the row's name begins with one of `only`, separated by commas.
 pub(crate) fn is_of(family: &Family, row: &Row, only: &str) -> bool {
-    format!("{}/{}", family.name, row.name).starts_with(only)
+    let name = format!("{}/{}", family.name, row.name);
+    only.split(',').any(|only| name.starts_with(only))
 }
 
 pub(crate) fn contenders(

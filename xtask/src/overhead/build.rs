@@ -1,32 +1,11 @@
-//! What is measured: the stub provider, the C twins with each compiler, the Rust forms in each
-//! profile.
+//! Builds the stub provider, the C twins with each compiler, and the Rust forms.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::field::build::{self as field, Stub};
 use crate::sh::{self, Run, cmd};
 use crate::{cargo, paths};
-
-/// One way to build the Rust forms.
-#[derive(Clone, Copy)]
-pub struct Profile {
-    pub name: &'static str,
-    env: &'static [(&'static str, &'static str)],
-}
-
-const UNITS: (&str, &str) = ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1");
-
-/// The first gates; the others are printed.
-pub const PROFILES: [Profile; 6] = [
-    Profile { name: "opt-level 3, codegen-units 1", env: &[UNITS] },
-    Profile { name: "opt-level 2", env: &[UNITS, ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "2")] },
-    Profile { name: "default codegen units", env: &[] },
-    Profile { name: "thin LTO", env: &[UNITS, ("CARGO_PROFILE_RELEASE_LTO", "thin")] },
-    Profile { name: "fat LTO", env: &[UNITS, ("CARGO_PROFILE_RELEASE_LTO", "fat")] },
-    Profile { name: "panic=abort", env: &[UNITS, ("CARGO_PROFILE_RELEASE_PANIC", "abort")] },
-];
 
 /// What both compilers get. No frame pointers, no hardening of the distribution's, and position
 /// independence costs nothing here: the twins name no global.
@@ -92,7 +71,7 @@ fn llvm_of_rustc() -> Result<String> {
 pub fn twins() -> Result<Twins> {
     let out = paths::below_target("overhead")?;
     let benches = paths::workspace().join("benches");
-    let stub = field::stub()?;
+    let stub = stub()?;
     let clang = clang();
     let mut objects = Vec::new();
     for compiler in [Some("gcc"), clang].into_iter().flatten() {
@@ -106,8 +85,53 @@ pub fn twins() -> Result<Twins> {
     Ok(Twins { stub, objects, clang })
 }
 
+/// What the programs get in place of a device.
+pub struct Stub {
+    pub libibverbs: PathBuf,
+    /// Loaded before all else: it counts allocations.
+    preload: PathBuf,
+}
+
+impl Stub {
+    /// The directory of both objects.
+    pub fn directory(&self) -> &Path {
+        self.libibverbs.parent().unwrap_or(Path::new("."))
+    }
+
+    /// The environment that makes a program load them.
+    pub fn env(&self) -> [(&'static str, PathBuf); 2] {
+        [("LD_PRELOAD", self.preload.clone()), ("LD_LIBRARY_PATH", self.directory().to_owned())]
+    }
+}
+
+/// Builds the libibverbs that the programs get.
+fn stub() -> Result<Stub> {
+    let out = paths::below_target("overhead/stub")?;
+    let (libibverbs, preload) = (out.join("libibverbs.so.1"), out.join("preload.so"));
+    let sh = sh::at(paths::workspace().join("benches/stub"));
+    // Its file is left out of the counts, so it must not use the C library's loops.
+    let flags = [
+        "-std=gnu11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-fPIC",
+        "-shared",
+        "-fno-builtin",
+        "-fno-tree-loop-distribute-patterns",
+    ];
+    let files =
+        ["device.c", "objects.c", "extended.c", "events.c", "missing.c", "allocations.c", "stub.c"];
+    let inner = ["-Dstub_measure=stub_measure_inner", "-Dstub_dump=stub_dump_inner"];
+    let link = "-Wl,--version-script=libibverbs.map,-soname,libibverbs.so.1,--no-undefined";
+    cmd!(sh, "gcc {flags...} {files...} {inner...} {link} -o {libibverbs}")
+        .step("Compiling the stub libibverbs")?;
+    cmd!(sh, "gcc {flags...} preload.c -o {preload}").step("Compiling what is loaded before it")?;
+    Ok(Stub { libibverbs, preload })
+}
+
 /// The clang that is here, if there is one.
-pub fn clang() -> Option<&'static str> {
+fn clang() -> Option<&'static str> {
     let clang = CLANGS.into_iter().find(|name| cmd!(sh::here(), "{name} --version").succeeds());
     if clang.is_none() {
         eprintln!("warning: there is no clang here; C is measured with gcc alone");
@@ -137,21 +161,20 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes a shared object of measured C.
-pub fn compile(compiler: &str, level: &str, files: &[PathBuf], out: &Path) -> Result<()> {
+fn compile(compiler: &str, level: &str, files: &[PathBuf], out: &Path) -> Result<()> {
     let more: &[&str] = if compiler == "gcc" { &GCC } else { &[] };
     cmd!(sh::here(), "{compiler} {FLAGS...} {level} {more...} {files...} -o {out}")
         .step(format!("Compiling measured C with {compiler} {level}"))
 }
 
-/// Builds the Rust forms.
-pub fn forms(profile: &Profile) -> Result<PathBuf> {
+/// Builds the Rust forms: opt-level 3 in one codegen unit.
+pub fn forms() -> Result<PathBuf> {
     let target = paths::below_target("overhead")?;
     let target = target.to_str().context("the target directory is not UTF-8")?;
     let args = ["build", "--release", "--package", "proverbs-overhead", "--target-dir", target];
     let cmd = cargo::cargo(&args)?;
     // Warnings and settings of the user's environment stay out of the numbers.
     let cmd = cmd.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    let cmd = cmd.envs(profile.env.iter().copied());
-    cmd.step(format!("Compiling the Rust forms, {}", profile.name))?;
+    cmd.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1").step("Compiling the Rust forms")?;
     Ok(Path::new(target).join("release/proverbs-overhead"))
 }

@@ -10,12 +10,12 @@ use super::build::Twins;
 use crate::callgrind::{self, Counted};
 use crate::sh::{self, Run, cmd};
 
-/// Counts all forms, by `family/row/form`, of the rows that begin with `only`. A form that posts
-/// something else than its twins is an error.
-pub fn run(twins: &Twins, forms: &Path, what: &str, only: &str) -> Result<Counted> {
+/// Counts all forms, by `family/row/form`, of the rows that begin with one of `only`, separated by
+/// commas. A form that posts something else than its twins is an error.
+pub fn run(twins: &Twins, forms: &Path, only: &str) -> Result<Counted> {
     let only = OsString::from(format!("--only={only}"));
     let args: Vec<_> = [only].into_iter().chain(arguments(twins)).collect();
-    callgrind::run(what, forms, &args, &twins.stub.env(), twins.stub.directory())
+    callgrind::run("C and Rust", forms, &args, &twins.stub.env(), twins.stub.directory())
 }
 
 /// The floor of each row, by `family/row`: the same forms, run instruction by instruction.
@@ -32,7 +32,7 @@ pub fn floors(twins: &Twins, forms: &Path, only: &str) -> Result<HashMap<String,
 }
 
 /// The stub, and the twins by their names.
-pub fn arguments(twins: &Twins) -> Vec<OsString> {
+fn arguments(twins: &Twins) -> Vec<OsString> {
     let twin = |(name, file): &(String, _)| {
         let file: &std::path::PathBuf = file;
         format!("{name}={}", file.display()).into()

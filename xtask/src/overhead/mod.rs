@@ -1,103 +1,86 @@
-//! `cargo xtask overhead`: instructions of C and of Rust, through the same stub provider, and the
-//! gate.
+//! `cargo xtask overhead`: instructions of C and of Rust through the same stub provider, and the
+//! gate on the hot rows.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `build` | the stub, the C twins with each compiler, the Rust forms |
-//! | `count` | callgrind, and what it says |
+//! | `count` | runs callgrind and reads its counts |
 //! | `row` | the counts, row by row |
-//! | `table` | the table in Markdown |
-//! | `time` | `cargo xtask time`: the same forms under criterion |
-//! | `gate` | what must hold |
+//! | `table` | the tables in Markdown |
+//! | `gate` | compares the counts of hot rows with benches/recorded.toml |
+//! | `page` | the dated page of figures, which README repeats |
 
-pub mod build;
+mod build;
 mod count;
 mod gate;
+mod page;
 mod row;
 mod table;
-pub mod time;
 
-use std::fs;
+use anyhow::{Result, bail};
 
-use anyhow::{Context, Result, bail};
-
-use crate::setup::Group;
-use crate::wrap::wrap;
-use crate::{figures, paths, setup};
+use crate::setup::{self, Group};
+use row::Row;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record what was measured: the table in benches/RESULTS.md, the counts in
-    /// benches/recorded.toml, and the README's table.
+    /// Write the counts of the hot rows to benches/recorded.toml.
     #[arg(long)]
     record: bool,
-    /// Print the other profiles too: opt-level 2, default codegen units, LTO, panic=abort. With
-    /// --record they go to benches/PROFILES.md.
+    /// Write the tables of headline figures, with the commit, to benches/FIGURES.md and README.md.
     #[arg(long)]
-    profiles: bool,
-    /// Count only, and let no failure of the gate fail the command.
-    #[arg(long)]
-    no_gate: bool,
-    /// Count the rows alone whose `family/row` begins so: `life/`, `life/echo`.
-    #[arg(long, default_value = "", conflicts_with = "record")]
-    only: String,
+    write: bool,
+    /// Count only the rows whose `family/row` begins with TEXT: `life/`, `life/echo`.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["record", "write"])]
+    only: Option<String>,
 }
 
-/// The gate as CI runs it.
+/// Counts the hot rows and compares them with their records.
 pub fn gate() -> Result<()> {
-    main(&Args { record: false, profiles: false, no_gate: false, only: String::new() })
+    let twins = prepare()?;
+    hold(&counted(&twins, &gate::HOT.join(","))?, &twins.versions()?, true)
 }
 
+/// Counts all rows and prints them.
 pub fn main(args: &Args) -> Result<()> {
-    if !cfg!(target_arch = "x86_64") {
-        bail!("instructions are counted on x86-64 only: the recorded counts are its");
-    }
-    setup::ensure(&[Group::Build, Group::Valgrind])?;
-    let twins = build::twins()?;
-    let gating = build::PROFILES[0];
-    let forms = build::forms(&gating)?;
-    let mut rows = row::from_counts(count::run(&twins, &forms, gating.name, &args.only)?);
-    let floors = count::floors(&twins, &forms, &args.only)?;
+    let twins = prepare()?;
+    let only = args.only.as_deref().unwrap_or_default();
+    let mut rows = counted(&twins, only)?;
+    let floors = count::floors(&twins, &build::forms()?, only)?;
     rows.iter_mut().for_each(|row| row.floor = floors.get(&row.id()).copied());
     let versions = twins.versions()?;
-    let others = if args.record { None } else { gate::other_compilers(&versions)? };
-    let failures = if others.is_some() { Vec::new() } else { gate::failures(&rows)? };
-    let text = table::render(&rows, &failures, others.as_deref(), &versions)?;
-    println!("{text}");
-    if args.profiles {
-        let text = other_profiles(&twins, &rows, &versions)?;
-        println!("{text}");
-        if args.record {
-            write_to_benches("PROFILES.md", &wrap(&text))?;
-        }
+    println!("{}", table::render(&rows, &versions));
+    if args.write {
+        page::write(&table::readme(&rows))?;
     }
-    let file = paths::target()?.join("overhead.md");
-    fs::write(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
     if args.record {
-        write_to_benches("RESULTS.md", &wrap(&text))?;
-        gate::record(&rows, &versions)?;
-        figures::put("README.md", "overhead", &table::readme(&rows))?;
+        return gate::record(&rows, &versions);
     }
-    if let Some(others) = others {
-        println!("shown only, no gate: {others}");
-        return Ok(());
-    }
-    if failures.is_empty() || args.no_gate {
-        return Ok(());
-    }
-    bail!("the gate does not hold:\n{}", failures.join("\n"))
+    hold(&rows, &versions, args.only.is_none())
 }
 
-fn other_profiles(twins: &build::Twins, rows: &[row::Row], versions: &[String]) -> Result<String> {
-    let mut all = Vec::new();
-    for profile in &build::PROFILES[1..] {
-        let counts = count::run(twins, &build::forms(profile)?, profile.name, "")?;
-        all.push((profile.name, row::from_counts(counts)));
+fn prepare() -> Result<build::Twins> {
+    if !cfg!(target_arch = "x86_64") {
+        bail!("the recorded counts are of x86-64: run this on such a machine");
     }
-    Ok(table::profiles(rows, &all, versions))
+    setup::ensure(&[Group::Build, Group::Valgrind])?;
+    build::twins()
 }
 
-fn write_to_benches(name: &str, text: &str) -> Result<()> {
-    let file = paths::workspace().join("benches").join(name);
-    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+fn counted(twins: &build::Twins, only: &str) -> Result<Vec<Row>> {
+    Ok(row::from_counts(count::run(twins, &build::forms()?, only)?))
+}
+
+/// Fails if a hot row exceeds its record. `whole`: all hot rows were counted.
+fn hold(rows: &[Row], versions: &[String], whole: bool) -> Result<()> {
+    if let Some(others) = gate::other_compilers(versions)? {
+        println!("not compared with benches/recorded.toml: {others}");
+        return Ok(());
+    }
+    let (compared, failures) = gate::compare(rows, whole)?;
+    if failures.is_empty() {
+        println!("overhead: {compared} counts are within {} of their records", gate::TOLERANCE);
+        return Ok(());
+    }
+    bail!("hot rows exceed benches/recorded.toml:\n{}", failures.join("\n"))
 }

@@ -1,127 +1,51 @@
-//! The table, in Markdown.
+//! The tables, in Markdown.
 
 use std::fmt::Write;
-use std::fs;
-
-use anyhow::{Context, Result};
 
 use super::row::Row;
 use crate::callgrind::Accesses;
-use crate::paths;
 
-const HEAD: &str = "\
-# Instructions a call
+const CALLER: &str = "
+## caller: the caller does the bookkeeping
 
-What each form executes outside the provider, counted by callgrind, whose counts repeat exactly. All forms post
-through the same stub provider, and what it was given is equal byte for byte (wr_ids aside). Best of -O2 and
--O3. The *floor* is the stores whose bytes the provider reads, its calls and the return: the least that any form of the row
-gets by with, found by running them instruction by instruction. (The books, and loading what is stored, are above it.) Made by `cargo xtask overhead`; do not edit.
-
-";
-
-const CALLER: &str = "\
-## Caller's books
-
-*idiomatic*: designated initialisers. *fastest*: field by field, unrolled. *raw*: bindings alone. *typed*:
-`post_send_unchecked`. The ratio is typed to the best C of the row.
+*raw*: the bindings alone. *typed*: `post_send_unchecked`. Ratio: typed to the best C.
 
 | row | floor | idiomatic gcc / clang | fastest gcc / clang | raw | typed | ratio |
 |---|---|---|---|---|---|---|
 ";
 
-const SAFE: &str = "\
-*C0*: no books, the wr_id is the buffer's address. *C1*: a ring of buffers that refuses to overflow. *C2*: every
-check that the crate makes.
+const SAFE: &str = "
+*C0*: no checks. *C1*: a ring that rejects overflow. *C2*: the same checks as the crate.
 
 | row | floor | C0 gcc / clang | C1 gcc / clang | C2 gcc / clang | safe | to C0 | to C1 | to C2 |
 |---|---|---|---|---|---|---|---|---|
 ";
 
-const ACCESSES: &str = "
-## Accesses to memory
+const MEMORY: &str = "
+## Loads, stores, misses of a 32 KiB cache, and allocations: Rust / C0 / C2
 
-Loads, stores, and those that miss a data cache of 32 KiB (8 ways, lines of 64 bytes), outside the provider, as callgrind
-simulates it: of Rust / of C0 / of C2, each by the compiler with the fewest instructions.
-
-| row | loads | stores | misses |
-|---|--:|--:|--:|
+| row | loads | stores | misses | allocations: Rust / C |
+|---|--:|--:|--:|--:|
 ";
 
-const ALLOCATIONS: &str = "
-## Allocations
-
-Calls of the allocator by safe Rust and by C, in the rows that have any; the others have none.
-
-| row | Rust | C |
-|---|--:|--:|
-";
-
-const ABOVE: &str = "
-## Rows that the better C wins
-
-By so many instructions the fastest C is below typed Rust, or C2 below safe Rust. The notes say why.
-
-";
-
-const GATE: &str = "
-## Gate
-
-Each count is at most its record (`recorded.toml`), with 2 instructions or 3 % of tolerance.
-";
-
-/// Everything that was measured in the profile that gates.
-/// `others` says why these compilers are not gated, if they are not.
-pub fn render(
-    rows: &[Row],
-    failures: &[String],
-    others: Option<&str>,
-    versions: &[String],
-) -> Result<String> {
-    let mut text = HEAD.to_owned();
-    for version in versions {
-        let _ = writeln!(text, "- {version}");
-    }
-    text.push('\n');
+/// All rows: instructions outside the provider, the best of -O2 and -O3. The floor is the stores
+/// that the provider reads, its calls and the return.
+pub fn render(rows: &[Row], versions: &[String]) -> String {
+    let mut text = versions.join("\n") + "\n";
     let mut family = "";
     for row in rows {
         if row.family != family {
             family = &row.family;
             match family {
                 "caller" => text.push_str(CALLER),
-                _ => {
-                    let _ = write!(text, "\n## Buffers owned, {family}\n\n{SAFE}");
-                }
+                _ => drop(write!(text, "\n## {family}: the crate owns the buffers\n{SAFE}")),
             }
         }
         text.push_str(&line(row));
     }
-    text.push_str(ACCESSES);
-    rows.iter().filter(|row| row.keeps_books()).for_each(|row| text.push_str(&accesses(row)));
-    text.push_str(ALLOCATIONS);
-    for row in rows {
-        let (ours, c) = row.allocations();
-        if ours + c != 0.0 {
-            let _ = writeln!(text, "| {} | {} | {} |", row.id(), show(Some(ours)), show(Some(c)));
-        }
-    }
-    text.push_str(ABOVE);
-    for row in rows {
-        let (Some((_, ours)), Some(c)) = (row.ours(), row.limit()) else { continue };
-        if ours > c {
-            let _ = writeln!(text, "- `{}`: {}", row.id(), show(Some(ours - c)));
-        }
-    }
-    match others {
-        Some(others) => drop(writeln!(text, "\n## Gate\n\nNone: {others}.")),
-        None => text.push_str(GATE),
-    }
-    for failure in failures {
-        let _ = writeln!(text, "- **{failure}**");
-    }
-    let notes = paths::workspace().join("benches/notes.md");
-    let notes = fs::read_to_string(notes).context("cannot read benches/notes.md")?;
-    let _ = write!(text, "\n{notes}");
-    Ok(text)
+    text.push_str(MEMORY);
+    rows.iter().filter(|row| row.keeps_books()).for_each(|row| text.push_str(&memory(row)));
+    text
 }
 
 fn line(row: &Row) -> String {
@@ -142,13 +66,16 @@ fn line(row: &Row) -> String {
     }
 }
 
-fn accesses(row: &Row) -> String {
+fn memory(row: &Row) -> String {
     let all = [row.our_accesses(), row.accesses_of_best("c0"), row.accesses_of_best("c2")];
     let cell = |of: fn(&Accesses) -> f64| {
         let each = all.iter().map(|one| show(one.as_ref().map(of)));
         each.collect::<Vec<_>>().join(" / ")
     };
-    let cells = [cell(|one| one.loads), cell(|one| one.stores), cell(|one| one.misses)];
+    let (ours, c) = row.allocations();
+    let allocations = format!("{} / {}", show(Some(ours)), show(Some(c)));
+    let cells =
+        [cell(|one| one.loads), cell(|one| one.stores), cell(|one| one.misses), allocations];
     format!("| {} | {} |\n", row.id(), cells.join(" | "))
 }
 
@@ -207,7 +134,7 @@ fn verdict(ours: f64, c: f64) -> String {
 /// The README's tables: the best of each form by any compiler.
 pub fn readme(rows: &[Row]) -> String {
     let mut text = "\
-| instructions | idiomatic C | fastest C | typed Rust | C that keeps no books | C with the same checks | safe Rust |
+| instructions | idiomatic C | fastest C | typed Rust | C without checks | C with the same checks | safe Rust |
 |---|--:|--:|--:|--:|--:|--:|
 "
     .to_owned();
@@ -223,7 +150,7 @@ pub fn readme(rows: &[Row]) -> String {
     }
     text.push_str(
         "
-| programs as they are written, each pass of the loop | C that keeps no books | C with the same checks | safe Rust | fewer |
+| programs as they are written, each pass of the loop | C without checks | C with the same checks | safe Rust | fewer |
 |---|--:|--:|--:|---|
 ",
     );
@@ -236,32 +163,6 @@ pub fn readme(rows: &[Row]) -> String {
         let fewer = ours.zip(c2).map_or("-".into(), |(ours, c)| verdict(ours, c));
         let cells = [whole(c0), whole(c2), format!("**{}**", whole(ours)), fewer];
         let _ = writeln!(text, "| {label} | {} |", cells.join(" | "));
-    }
-    text
-}
-
-/// The Rust forms in other profiles, which do not gate.
-pub fn profiles(gating: &[Row], others: &[(&str, Vec<Row>)], versions: &[String]) -> String {
-    let mut text = "\
-# Instructions a call, in other profiles
-
-Typed and safe Rust, counted as for RESULTS.md. *Gating* is opt-level 3 with one codegen unit, and so are the others but for
-what they name. None of them gates. Made by `cargo xtask overhead --profiles --record`; do not edit.
-
-"
-    .to_owned();
-    versions.iter().for_each(|version| text.push_str(&format!("- {version}\n")));
-    text.push_str("\n| row | gating |");
-    others.iter().for_each(|(name, _)| text.push_str(&format!(" {name} |")));
-    let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(others.len()));
-    for row in gating {
-        let _ = write!(text, "| {} | {} |", row.id(), show(row.ours().map(|ours| ours.1)));
-        for (_, rows) in others {
-            let other = rows.iter().find(|other| other.id() == row.id());
-            let count = other.and_then(Row::ours).map(|ours| ours.1);
-            let _ = write!(text, " {} |", show(count));
-        }
-        text.push('\n');
     }
     text
 }

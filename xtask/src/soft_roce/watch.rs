@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write, stderr, stdout};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
@@ -28,19 +27,18 @@ pub fn to_the_end(
     streams: Option<(UnixStream, UnixStream)>,
     boot: Step,
 ) -> Result<i32> {
-    let boot = Boot(Arc::new(Mutex::new(Some(boot))));
+    let mut boot = Some(boot);
     let line = machine.line();
     let mut running = machine.start("", &dir.qemu_log)?;
     let console = Console::follow(running.console()?, &dir.live_console)?;
-    let copies = streams.map(|(out, err)| [copy(out, stdout(), &boot), copy(err, stderr(), &boot)]);
+    let copies = streams.map(|(out, err)| [copy(out, stdout()), copy(err, stderr())]);
 
-    let verdict = wait(&mut running, &console, timeout, &boot);
+    let verdict = wait(&mut running, &console, timeout, &mut boot);
     drop(running);
     // QEMU is gone, so these end with what is left in the sockets.
     for thread in copies.into_iter().flatten() {
         let _ = thread.join();
     }
-    boot.give_up();
     let (state, end_of_console) = console.finish();
     let result = verdict.and_then(|()| outcome(dir, &state));
     if result.is_err() {
@@ -86,17 +84,18 @@ fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
 }
 
 /// Returns when QEMU has exited, or with the limit it has passed.
-fn wait(running: &mut Running, console: &Console, timeout: Duration, boot: &Boot) -> Result<()> {
+fn wait(
+    running: &mut Running,
+    console: &Console,
+    timeout: Duration,
+    boot: &mut Option<Step>,
+) -> Result<()> {
     let start = Instant::now();
-    let mut shown = String::new();
     while running.exited()?.is_none() {
         let state = console.state();
         let is_running = state.stage == RUNNING;
-        if is_running {
-            boot.done();
-        } else if state.stage != shown {
-            boot.update(&state.stage);
-            shown.clone_from(&state.stage);
+        if let Some(boot) = boot.take_if(|_| is_running) {
+            boot.done("The guest is up, with Soft-RoCE");
         }
         if start.elapsed() > timeout {
             let seconds = timeout.as_secs();
@@ -137,37 +136,12 @@ fn outcome(dir: &RunDir, state: &State) -> Result<i32> {
 }
 
 /// Brings a stream of the guest to one of ours as it comes.
-fn copy(mut from: UnixStream, mut to: impl Write + Send + 'static, boot: &Boot) -> JoinHandle<()> {
-    let boot = boot.clone();
+fn copy(mut from: UnixStream, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            boot.done();
             // If nobody reads our output, the guest's command shall still end as it would.
             let _ = to.write_all(&buffer[..count]).and_then(|()| to.flush());
         }
     })
-}
-
-/// The boot's progress, which must be off the screen before the first byte of output is on it.
-#[derive(Clone)]
-struct Boot(Arc<Mutex<Option<Step>>>);
-
-impl Boot {
-    fn update(&self, stage: &str) {
-        if let Some(step) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            step.update(format!("Booting: {stage}"));
-        }
-    }
-
-    fn done(&self) {
-        let mut step = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(step) = step.take() {
-            step.done("The guest is up, with Soft-RoCE");
-        }
-    }
-
-    fn give_up(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
 }

@@ -35,10 +35,9 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let test = |name: &str| path_of(&tests, name);
     let connections = cargo::executables(
         "Building the connections whose system calls are counted",
-        &["build", "--release", "--package", "proverbs-rate", "--bin", "connections"],
+        &["build", "--release", "--package", "proverbs-connections"],
     )?;
-    let connections = cargo::named(&connections, "connections")?.display().to_string();
-    let rate = paths::workspace().join("benches/rate");
+    let connections = cargo::named(&connections, "proverbs-connections")?.display().to_string();
     let connections_c = connections_c()?.display().to_string();
     let cm = test("cm")?;
     let raw = path_of(&raw, "raw")?;
@@ -55,7 +54,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         cm.clone(),
         format!("{cm} --ignored --test-threads=1 leaks::"),
     ];
-    let script = rate.join("connections.sh");
+    let script = paths::workspace().join("benches/connections/connections.sh");
     lines.push(format!("sh {} {connections} {connections_c}", script.display()));
     lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
     // Those of bandwidth, and the newest perftest, are tried by the part `perftest`, which is in no
@@ -111,8 +110,8 @@ fn path_of(executables: &[(String, PathBuf)], name: &str) -> Result<String> {
 
 /// Builds the connections of C, whose system calls ours are held against.
 fn connections_c() -> Result<PathBuf> {
-    let program = paths::below_target("rate")?.join("connections");
-    let source = paths::workspace().join("benches/rate/connections.c");
+    let program = paths::below_target("connections")?.join("connections");
+    let source = paths::workspace().join("benches/connections/connections.c");
     cmd!(sh::here(), "gcc -std=gnu11 -O2 -Wall -Wextra -o {program} {source} -libverbs")
         .step("Building the connections of C")?;
     Ok(program)
