@@ -9,6 +9,7 @@ mod callgrind;
 mod cargo;
 mod coverage;
 mod interface;
+mod lines;
 mod loom;
 mod machine_code;
 mod miri;
@@ -94,6 +95,8 @@ enum Command {
     /// Build mlx5 from Debian's source package, and see what C and Rust cost on it, with locks and
     /// in a lane.
     Provider,
+    /// Count lines of code by part, and the lines of the hand-kept tables.
+    Lines(lines::Args),
     /// Install everything that is missing for the other commands.
     Setup,
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
@@ -128,6 +131,7 @@ fn run(command: Command) -> Outcome {
         Command::Load(args) => args.run()?,
         Command::Soak(args) => args.run()?,
         Command::Provider => provider::main()?,
+        Command::Lines(args) => lines::main(&args)?,
         Command::Setup => setup::main()?,
         Command::SoftRoce(args) => return soft_roce::main(args),
     }
