@@ -24,7 +24,6 @@ mod rules;
 mod sanitize;
 mod setup;
 mod sh;
-mod share;
 mod soft_roce;
 mod suites;
 mod test;

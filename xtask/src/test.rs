@@ -4,7 +4,6 @@
 //! at work all the time.
 
 mod beside;
-pub mod full;
 mod guest;
 
 use std::time::{Duration, Instant};
@@ -17,14 +16,13 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, coverage, loom, machine_code, miri, mutants, overhead, programs, release, rules, suites,
-    toolchain,
+    cargo, coverage, loom, machine_code, miri, overhead, release, rules, suites, toolchain,
 };
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run these parts only, in this order; without, all that must pass before a change lands (half
-    /// an hour).
+    /// Run these parts only, in this order; without, all that must pass before a change lands
+    /// (about 20 minutes).
     parts: Vec<Part>,
     /// Run the part `guest` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]
@@ -35,12 +33,6 @@ pub struct Args {
     /// Run the part `kernels` or `perftest` with this rdma-core only.
     #[arg(long)]
     library: Option<Library>,
-    /// With the part `full`: write what was seen to tests/FULL.md.
-    #[arg(long)]
-    record: bool,
-    /// With the part `full`: only this line of it, as `miri --weak`; may be given again.
-    #[arg(long = "line", value_name = "LINE")]
-    lines: Vec<String>,
 }
 
 /// The parts, in the order in which they run; some by name only.
@@ -60,9 +52,6 @@ enum Part {
     Bindings,
     /// A million random steps on the loopback device and its faults, against a model; and a load.
     Simulation,
-    /// Generated programs of safe code, natively and under Miri, and their table against the public
-    /// interface.
-    Programs,
     /// Each name of the C headers is in the table that says where it is here, or why not.
     Coverage,
     /// Examples in the documentation, and the examples on the loopback device.
@@ -75,21 +64,20 @@ enum Part {
     Ui,
     /// The rule book against its proofs, and the truth tables.
     Rules,
-    /// Whether a test notices when run-time logic is changed: a sample of 100 mutants.
-    Mutants,
     /// The models of the protocols between threads, in every order that there is.
     Loom,
     /// What the post paths are compiled to.
     MachineCode,
     /// Instructions of a post and a poll against their records, and beside those of C.
     Overhead,
-    /// The suites under Miri, on the worst device: a third of conformance, chosen by the commit, in
-    /// the stricter borrow model, the attacks in both; with weak memory what has threads.
+    /// The suites under Miri, on the worst device: conformance but for its slow tests, and rdma_cm,
+    /// in Stacked Borrows; the attacks and the unit tests in both borrow models; the tests with
+    /// threads with weak memory.
     Miri,
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
     /// what C does.
     Guest,
-    /// Conformance on the newest kernel and rdma-core that are named here, in another guest.
+    /// By name only: conformance on the newest kernel and rdma-core that are named here.
     Newest,
     /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
     /// here, but for the one of `guest`; with the host's rdma-core and the newest.
@@ -103,17 +91,13 @@ enum Part {
     /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.
     Quick,
-    /// By name only: everything, without a bound on its time: the long forms of these parts, and
-    /// all other searches.
-    Full,
 }
 
 impl Part {
     /// Whether it takes another toolchain, or a component that this one has not.
     fn needs_rustup(self) -> bool {
         match self {
-            Self::Anywhere | Self::Miri | Self::Programs | Self::Coverage | Self::Ui => true,
-            Self::Full => true,
+            Self::Anywhere | Self::Miri | Self::Coverage | Self::Ui => true,
             Self::Format | Self::Clippy | Self::Quick => !toolchain::has_tools(),
             _ => false,
         }
@@ -124,11 +108,11 @@ impl Part {
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 5] = [Part::Kernels, Part::Perftest, Part::Siw, Part::Quick, Part::Full];
+const BY_NAME: [Part; 5] = [Part::Newest, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick];
 
-/// Those of the others that run beside them: together they take as long as these. The first ones
-/// use one processor.
-const BESIDE: [Part; 5] = [Part::Guest, Part::Newest, Part::Miri, Part::Loom, Part::MachineCode];
+/// Those of the others that run beside them: together they take as long as these. The first one uses
+/// one processor.
+const BESIDE: [Part; 4] = [Part::Guest, Part::Miri, Part::Loom, Part::MachineCode];
 
 pub fn main(args: &Args) -> Result<()> {
     if !args.parts.is_empty() {
@@ -224,7 +208,6 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Loopback => loopback(),
         Part::Bindings => bindings(),
         Part::Simulation => suites::quick(),
-        Part::Programs => programs::quick(),
         Part::Coverage => coverage::main(&coverage::Args { check: true }),
         Part::Doc => doc(),
         Part::Package => release::package(false),
@@ -234,7 +217,6 @@ fn run(part: Part, args: &Args) -> Result<()> {
             rules::run(false)?;
             cargo::run(&["test", "--test", "truth_table"])
         }
-        Part::Mutants => mutants::gate(),
         Part::Loom => loom::check(None),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
@@ -245,7 +227,6 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Kernels => guest::kernels(FEATURES, args.kernel.as_deref(), args.library),
         Part::Perftest => guest::perftest(FEATURES, args.library),
         Part::Siw => guest::siw(FEATURES),
-        Part::Full => full::run(&args.lines, args.record),
     }
 }
 

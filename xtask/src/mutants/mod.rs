@@ -136,25 +136,6 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `cargo xtask test` runs.
-pub fn gate() -> Result<()> {
-    let args = Args {
-        seed: GATE_SEED,
-        sample: GATE_SAMPLE,
-        skip: 0,
-        folder: Vec::new(),
-        entries: None,
-        guest: false,
-        minutes: None,
-        quick: false,
-        gate: true,
-        again: false,
-        record: false,
-        judge: None,
-    };
-    main(args).map(drop)
-}
-
 impl Args {
     fn command(&self) -> String {
         let mut text = format!("cargo xtask mutants --seed {} --sample {}", self.seed, self.sample);

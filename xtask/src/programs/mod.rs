@@ -9,7 +9,6 @@
 //! | `line`, `choice` | what each of its turns makes of it: a text is compiled once, and run as many programs |
 //! | `compile` | rustc is the filter |
 //! | `run`, `shrink` | natively and under Miri; what fails is made short |
-//! | `results` | the page that counts what ran |
 //! | tests/programs/src | what the programs have around them, and what must hold for each |
 
 mod body;
@@ -22,7 +21,6 @@ mod dice;
 mod draw;
 mod habits;
 mod line;
-pub mod results;
 mod run;
 mod shrink;
 mod table;
@@ -35,12 +33,12 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::miri::Model;
 use crate::setup::{self, Group};
 use crate::sh::two_at_a_time;
-use crate::{Outcome, paths, test, toolchain};
+use crate::{Outcome, paths, toolchain};
 use draw::{For, Program};
 use run::{Failure, Job, Way};
 use table::Table;
@@ -85,9 +83,6 @@ pub struct Args {
     /// Hold the table of calls against the public interface, and run nothing.
     #[arg(long)]
     check: bool,
-    /// Write the figures into a line of tests/programs/RESULTS.md, after each crate.
-    #[arg(long, conflicts_with = "short")]
-    record: bool,
     /// Go on after failures, and do not make them short.
     #[arg(long)]
     all: bool,
@@ -200,12 +195,10 @@ pub fn main(args: Args) -> Outcome {
     let (alternate, inlined, first) = (args.alternate, args.inlined, args.first);
     let shrinks = !(args.all || first);
     let asked = Asked { seed, what, models, alternate, inlined, turns, shrinks, first };
-    // It may be another one when the run ends.
-    let commit = if args.record { test::full::commit()? } else { String::new() };
     let started = Instant::now();
     let mut figures = Figures { seed, miri: args.miri, ..Figures::default() };
     eprintln!("seed {seed}");
-    let (mut from, mut recorded) = (args.from, None);
+    let mut from = args.from;
     let end = args.from + args.count;
     let is_late = || args.minutes.is_some_and(|most| started.elapsed().as_secs() >= 60 * most);
     while from < end && !is_late() {
@@ -213,20 +206,12 @@ pub fn main(args: Args) -> Outcome {
         let failures = some(&table, &asked, from..to, &mut figures)?;
         from = to;
         eprintln!("{figures}, {:.0} s", started.elapsed().as_secs_f64());
-        if args.record {
-            let seconds = started.elapsed().as_secs();
-            let texts = args.from..from;
-            recorded = Some(results::record(&figures, &commit, texts, &asked.turns, seconds)?);
-        }
         if failures && !args.all {
             break;
         }
     }
     println!("{figures}");
     println!("{:.1} s", started.elapsed().as_secs_f64());
-    if let Some(sum) = recorded {
-        println!("{sum}");
-    }
     Ok(ExitCode::from(if figures.failed != 0 { FAILED } else { 0 }))
 }
 
@@ -348,39 +333,5 @@ fn tell(way: Way, seed: u64, program: &Program, failure: &Failure) -> Result<()>
     };
     println!("it is in {}; again:", path.display());
     println!("  cargo xtask programs --seed {seed} --from {number} --count 1 --turn {turn}{miri}");
-    Ok(())
-}
-
-/// What `cargo xtask test` runs: a fixed seed, natively and under Miri. There each text is run in
-/// both borrow models, one turn in each.
-pub fn quick() -> Result<()> {
-    check::check(&table::read()?)?;
-    for (miri, count, turns) in [(false, 60, 20), (true, 24, 2)] {
-        let (seed, from, turns) = (Some(1), 0, Some(turns));
-        let (turn, model, print, minutes) = (None, None, None, None);
-        let (check, record, all, first, short) = (false, false, false, false, false);
-        let (alternate, inlined) = (miri, miri);
-        let args = Args {
-            seed,
-            count,
-            from,
-            turns,
-            turn,
-            miri,
-            short,
-            model,
-            alternate,
-            inlined,
-            print,
-            check,
-            record,
-            all,
-            first,
-            minutes,
-        };
-        if main(args)? != ExitCode::SUCCESS {
-            bail!("a generated program failed");
-        }
-    }
     Ok(())
 }
