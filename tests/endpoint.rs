@@ -12,8 +12,9 @@ use proverbs::device::{Gid, GidKind};
 use proverbs::endpoint::*;
 use proverbs::prelude::*;
 
-/// So long that it does not end a test that passes.
-const LONG: Duration = Duration::from_secs(60);
+#[path = "patience/mod.rs"]
+mod patience;
+use patience::long;
 
 /// A sum of REMOTE_WRITE, REMOTE_READ and REMOTE_ATOMIC that some type of region has.
 fn export(endpoint: &mut Endpoint, rights: usize, addr: u64, len: u64, rkey: u32) {
@@ -266,7 +267,7 @@ fn regions_keep_their_rights() {
     assert_eq!(Endpoint::from_bytes(&endpoint.to_bytes()), Ok(endpoint));
 }
 
-fn long(seed: u32) -> Endpoint {
+fn lengthy(seed: u32) -> Endpoint {
     let mut endpoint = plain();
     for i in 0..Endpoint::MAX_REGIONS as u32 {
         export(&mut endpoint, i as usize, 0x1000, 16, seed ^ i);
@@ -310,12 +311,12 @@ impl Write for Narrow {
 
 #[test]
 fn long_endpoints_do_not_block_each_other() {
-    for (a, b) in [(long(1), long(2)), (long(3), plain()), (plain(), long(4))] {
+    for (a, b) in [(lengthy(1), lengthy(2)), (lengthy(3), plain()), (plain(), lengthy(4))] {
         let (mut here, mut there) = narrow(2 * CHUNK);
         let sent = b.clone();
         let other =
-            thread::spawn(move || exchange(&mut Unbounded(&mut there), &sent, LONG).unwrap());
-        assert_eq!(exchange(&mut Unbounded(&mut here), &a, LONG).unwrap(), b);
+            thread::spawn(move || exchange(&mut Unbounded(&mut there), &sent, long()).unwrap());
+        assert_eq!(exchange(&mut Unbounded(&mut here), &a, long()).unwrap(), b);
         assert_eq!(other.join().unwrap(), a);
     }
 }
@@ -344,13 +345,13 @@ fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
     let mut says = plain().to_bytes();
     says.extend_from_slice(b"and on");
     let mut stream = Unbounded(Says(Cursor::new(says)));
-    assert_eq!(exchange(&mut stream, &long(5), LONG).unwrap(), plain());
+    assert_eq!(exchange(&mut stream, &lengthy(5), long()).unwrap(), plain());
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     assert_eq!(rest, "and on");
 
     let mut stream = Unbounded(Says(Cursor::new(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())));
-    let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
+    let error = exchange(&mut stream, &plain(), long()).unwrap_err();
     let (mut all, at) = (error.received().to_vec(), stream.0.0.position());
     stream.read_to_end(&mut all).unwrap();
     assert!(all.starts_with(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "after {at}: {all:?}");
@@ -359,7 +360,7 @@ fn nothing_that_was_read_is_lost_and_nothing_behind_is_read() {
     assert_eq!(error.to_string(), text);
 
     let mut stream = Unbounded(Says(Cursor::new(plain().to_bytes()[..30].to_vec())));
-    let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
+    let error = exchange(&mut stream, &plain(), long()).unwrap_err();
     assert_eq!(error.to_string(), "the peer hung up after 30 of 56 bytes");
     assert_eq!(error.received(), &plain().to_bytes()[..30]);
 }
@@ -390,7 +391,7 @@ fn an_unbounded_stream_is_the_one_within() {
     assert_eq!(stream.flush().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     assert_eq!(stream.0.0, ["read", "write", "flush"]);
     assert_eq!(stream.timeouts().unwrap(), Timeouts::default());
-    stream.set_timeouts(Timeouts { read: Some(LONG), write: None }).unwrap();
+    stream.set_timeouts(Timeouts { read: Some(long()), write: None }).unwrap();
 }
 
 #[test]
@@ -422,7 +423,7 @@ fn a_stream_that_takes_nothing_is_a_failure() {
         }
     }
     let mut stream = Unbounded(Mute(Cursor::new(plain().to_bytes())));
-    let error = exchange(&mut stream, &plain(), LONG).unwrap_err();
+    let error = exchange(&mut stream, &plain(), long()).unwrap_err();
     let ExchangeError::Io { error, received } = error else { panic!("{error}") };
     assert_eq!((error.kind(), received.len()), (io::ErrorKind::BrokenPipe, 0));
 }
@@ -431,7 +432,7 @@ fn a_stream_that_takes_nothing_is_a_failure() {
 fn a_claim_is_not_memory() {
     let mut wire = plain().to_bytes();
     wire[6..12].copy_from_slice(&[255, 255, 0, 0xff, 0xff, 0xff]);
-    let error = exchange(&mut Unbounded(Says(Cursor::new(wire))), &plain(), LONG).unwrap_err();
+    let error = exchange(&mut Unbounded(Says(Cursor::new(wire))), &plain(), long()).unwrap_err();
     assert!(error.to_string().ends_with("65535 regions exceed 1024"), "{error}");
 }
 

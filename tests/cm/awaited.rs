@@ -14,11 +14,11 @@ use proverbs::{DefaultProfile, ErrorKind, post_send, wr};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-use crate::support::{BUFS, End, LONG, address, connected, end, event_channel, fabric};
+use crate::support::{BUFS, End, address, connected, end, event_channel, fabric, long};
 
 fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(LONG, future).await.expect("in time") })
+    runtime.block_on(async { tokio::time::timeout(long(), future).await.expect("in time") })
 }
 
 /// Polls once, and drops the future.
@@ -45,8 +45,8 @@ async fn routed(
     at: SocketAddr,
 ) -> CmId<Tcp, RouteResolved, OnChannel> {
     let id = channel.get_ref().create_id::<Tcp>().unwrap();
-    let id = channel.finish(id.resolve_addr(at, LONG).unwrap()).await.unwrap();
-    channel.finish(id.resolve_route(LONG).unwrap()).await.unwrap()
+    let id = channel.finish(id.resolve_addr(at, long()).unwrap()).await.unwrap();
+    channel.finish(id.resolve_route(long()).unwrap()).await.unwrap()
 }
 
 type Connected = Connection<DefaultProfile, OnChannel>;
@@ -90,7 +90,7 @@ fn tasks_connect_beside_each_other() {
                     if let Some(received) = end.look() {
                         break received.data()[0];
                     }
-                    assert!(began.elapsed() < LONG, "no message");
+                    assert!(began.elapsed() < long(), "no message");
                     tokio::task::yield_now().await;
                 };
                 let ended = connection.disconnect().unwrap();
@@ -111,9 +111,9 @@ fn what_others_are_told_is_kept() {
         let (listening, at) = listener(&channel);
         let clone = channel.get_ref().clone();
         let create = || clone.create_id::<Tcp>().unwrap();
-        let first = create().resolve_addr(at, LONG).unwrap();
-        let second = create().resolve_addr(at, LONG).unwrap();
-        let third = create().resolve_addr(at, LONG).unwrap();
+        let first = create().resolve_addr(at, long()).unwrap();
+        let second = create().resolve_addr(at, long()).unwrap();
+        let third = create().resolve_addr(at, long()).unwrap();
         let third_key = third.key();
         // The second finds its own behind that of the first.
         let second = channel.finish(second).await.unwrap();
@@ -123,10 +123,10 @@ fn what_others_are_told_is_kept() {
         drop((third, second));
 
         // A request that came while something else was awaited.
-        let id = channel.finish(first.resolve_route(LONG).unwrap()).await.unwrap();
+        let id = channel.finish(first.resolve_route(long()).unwrap()).await.unwrap();
         let (qp, mut active) = end(&id, 0);
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
-        let other = create().resolve_addr(at, LONG).unwrap();
+        let other = create().resolve_addr(at, long()).unwrap();
         drop(channel.finish(other).await.unwrap());
         let request = channel.request(&listening).await.unwrap();
         request.reject(&RejectData::of(b"no")).unwrap();
@@ -203,7 +203,7 @@ async fn yields(turns: u32) {
 fn events_of_others_do_not_keep_the_task() {
     let (tell, told) = mpsc::channel();
     let (connection, mut active, server) = connected(move |connection, mut passive| {
-        told.recv_timeout(LONG).unwrap();
+        told.recv_timeout(long()).unwrap();
         passive.drain(connection.disconnect().unwrap().qp);
     });
     let ended = run(async {
@@ -308,9 +308,9 @@ fn who_awaits_on_a_device_that_goes_is_told() {
             };
             let (listening, mute) = (bound(&goes), bound(&stays));
             let id = channel.get_ref().create_id::<Tcp>().unwrap().bind_addr(at(&goes)).unwrap();
-            let id = id.resolve_addr(mute.local_addr().unwrap(), LONG).unwrap();
+            let id = id.resolve_addr(mute.local_addr().unwrap(), long()).unwrap();
             let id = channel.finish(id).await.unwrap();
-            let id = channel.finish(id.resolve_route(LONG).unwrap()).await.unwrap();
+            let id = channel.finish(id.resolve_route(long()).unwrap()).await.unwrap();
             let (qp, _end) = end(&id, 0);
             let pending = id.connect(qp, &ConnParam::default()).unwrap();
             let goes = async {
@@ -361,8 +361,8 @@ fn what_is_kept_stays_when_its_id_moves() {
         let (mut first, mut second) = (channel(), channel());
         let (_listening, at) = crate::support::listener::<Tcp>();
         let create = |channel: &AsyncEventChannel| channel.get_ref().create_id::<Tcp>().unwrap();
-        let moves = create(&first).resolve_addr(at, LONG).unwrap();
-        let other = create(&first).resolve_addr(at, LONG).unwrap();
+        let moves = create(&first).resolve_addr(at, long()).unwrap();
+        let other = create(&first).resolve_addr(at, long()).unwrap();
         drop(first.finish(other).await.unwrap()); // its event is behind
         let moves = moves.migrate_to(second.get_ref()).unwrap();
         assert!(timeout(Duration::from_millis(10), second.finish(moves)).await.is_err());
@@ -374,7 +374,7 @@ fn what_is_kept_stays_when_its_id_moves() {
 fn an_awaited_wait_ends_with_its_time() {
     let (tell, told) = mpsc::channel();
     let (connection, mut active, server) = connected(move |connection, mut passive| {
-        told.recv_timeout(LONG).unwrap();
+        told.recv_timeout(long()).unwrap();
         passive.drain(connection.disconnect().unwrap().qp);
     });
     let connection = run(async {
@@ -411,7 +411,7 @@ fn an_end_that_was_seen_before_is_not_awaited_again() {
     let (mut connection, mut active, server) = connected(|connection, mut passive| {
         passive.drain(connection.disconnect().unwrap().qp);
     });
-    connection.id.wait_disconnected(LONG).unwrap();
+    connection.id.wait_disconnected(long()).unwrap();
     run(async {
         let mut channel = channel();
         let connection = connection.migrate_to(channel.get_ref()).unwrap();
@@ -425,10 +425,10 @@ fn an_end_that_was_seen_before_is_not_awaited_again() {
     let (listening, at) = crate::support::listener::<Tcp>();
     let depth = proverbs::Depth { send: 1, recv: 1 };
     let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         let ep = request.create_ep::<DefaultProfile>(None, depth).unwrap();
-        let mut ep = ep.accept(&AcceptParam::default(), LONG).unwrap();
-        ep.id.wait_disconnected(LONG).unwrap();
+        let mut ep = ep.accept(&AcceptParam::default(), long()).unwrap();
+        ep.id.wait_disconnected(long()).unwrap();
         run(async {
             let mut channel = channel();
             let ep = ep.migrate_to(channel.get_ref()).unwrap();
@@ -436,7 +436,7 @@ fn an_end_that_was_seen_before_is_not_awaited_again() {
         });
     });
     let ep = crate::support::routed::<Tcp>(at).create_ep::<DefaultProfile>(None, depth).unwrap();
-    let ep = ep.connect(&ConnParam::default(), LONG).unwrap();
+    let ep = ep.connect(&ConnParam::default(), long()).unwrap();
     let _ep = ep.disconnect().unwrap();
     server.join().unwrap();
 }
@@ -448,7 +448,7 @@ fn events_that_another_thread_takes_are_not_slept_for() {
     crate::waits::ends("a wait that is awaited", || {
         let (tell, told) = mpsc::channel();
         let (connection, mut active, server) = connected(move |connection, mut passive| {
-            told.recv_timeout(LONG).unwrap();
+            told.recv_timeout(long()).unwrap();
             passive.drain(connection.disconnect().unwrap().qp);
         });
         let connection = run(async {
@@ -461,7 +461,7 @@ fn events_that_another_thread_takes_are_not_slept_for() {
                 let (qp, _end) = end(&id, 0);
                 let pending = id.connect(qp, &ConnParam::default()).unwrap();
                 let clone = here.get_ref().clone();
-                let id = clone.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+                let id = clone.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
                 let taker = thread::spawn(move || {
                     drop(clone.try_event().unwrap());
                     drop(id);

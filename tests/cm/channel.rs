@@ -9,7 +9,7 @@ use proverbs::{post_send, wr};
 
 use crate::steps::{done, event_of, next_event};
 use crate::support::{
-    LONG, address, end, event_channel, fabric, is_iwarp, is_siw, listener, new_id, routed,
+    address, end, event_channel, fabric, is_iwarp, is_siw, listener, long, new_id, routed,
 };
 
 #[test]
@@ -23,25 +23,25 @@ fn both_ends_on_one_channel_in_one_thread() {
     let at = listening.local_addr().unwrap();
 
     let id = channel.create_id::<Tcp>().unwrap();
-    let id = id.resolve_addr(at, LONG).unwrap();
+    let id = id.resolve_addr(at, long()).unwrap();
     // This one by looks that do not wait.
     let began = Instant::now();
     let event = loop {
         if let Some(event) = channel.try_event().unwrap() {
             break event;
         }
-        assert!(began.elapsed() < LONG, "no event");
+        assert!(began.elapsed() < long(), "no event");
         std::thread::yield_now();
     };
     assert_eq!((event.kind(), event.id()), (EventKind::AddrResolved, id.key()));
     // The event of another id leaves an id waiting.
-    let other = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let other = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     let Step::Waiting(other) = other.advance(&event) else { panic!("not its event") };
     let id = done(id.advance(&event));
     // One at a time: addresses and routes are resolved in queues of their own.
     let event = event_of(&channel, other.key());
     drop(done(other.advance(&event)));
-    let id = id.resolve_route(LONG).unwrap();
+    let id = id.resolve_route(long()).unwrap();
     let event = event_of(&channel, id.key());
     let id = done(id.advance(&event));
 
@@ -104,7 +104,7 @@ fn a_message_stands_for_the_confirmation() {
     let id = routed::<Tcp>(at).migrate_to(&there).unwrap();
     let (qp, mut active) = end(&id, 1);
     let pending = id.connect(qp, &ConnParam::default()).unwrap();
-    let request = listening.get_request_timeout(LONG).unwrap().migrate_to(&here).unwrap();
+    let request = listening.get_request_timeout(long()).unwrap().migrate_to(&here).unwrap();
     let (qp, mut passive) = end(&request.id, 1);
     let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
     let answer = event_of(&there, pending.id().key());
@@ -134,7 +134,7 @@ fn forgotten_and_dropped_things_block_nobody() {
     // Unanswered, the peer is told.
     let id = routed::<Tcp>(at);
     let (qp, _end) = end(&id, 1);
-    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), long()));
     drop(event_of(&channel, listening.key()));
     let refused = attempt.join().unwrap().unwrap_err();
     assert!(matches!(refused.error.kind(), proverbs::ErrorKind::Rejected { .. }), "{refused}");
@@ -151,9 +151,9 @@ fn forgotten_and_dropped_things_block_nobody() {
 
     // An id and its channel, forgotten: nothing waits for them.
     let channel = event_channel();
-    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     std::mem::forget(id);
-    std::mem::forget(channel.wait_timeout(LONG).unwrap());
+    std::mem::forget(channel.wait_timeout(long()).unwrap());
     drop(channel);
 }
 
@@ -162,17 +162,17 @@ fn forgotten_and_dropped_things_block_nobody() {
 fn an_id_migrates_with_its_events() {
     let (listening, at) = listener::<Tcp>();
     let (first, second) = (event_channel(), event_channel());
-    let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     let id = id.migrate_to(&second).unwrap();
     let id = id.migrate_to(&second).unwrap(); // where it is
     let event = event_of(&second, id.key());
     let id = done(id.advance(&event)).into_synchronous().unwrap();
-    let id = id.resolve_route(LONG).unwrap();
+    let id = id.resolve_route(long()).unwrap();
     assert!(first.try_event().unwrap().is_none());
     // The listener as well.
     let (qp, mut active) = end(&id, 1);
     let listening = listening.migrate_to(&first).unwrap();
-    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), long()));
     let event = event_of(&first, listening.key());
     let request = listening.request(event).unwrap();
     assert_eq!(request.id.peer_addr().unwrap().ip(), at.ip());
@@ -189,7 +189,7 @@ fn an_id_migrates_with_its_events() {
 fn an_id_that_comes_with_events_wakes_who_sleeps() {
     let (_listening, at) = listener::<Tcp>();
     let (first, second) = (event_channel(), event_channel());
-    let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let id = first.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     let key = id.key();
     is_readable(&first);
     let (says, who) = std::sync::mpsc::channel();
@@ -197,7 +197,7 @@ fn an_id_that_comes_with_events_wakes_who_sleeps() {
         let second = second.clone();
         move || {
             says.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
-            second.wait_timeout(LONG).unwrap()
+            second.wait_timeout(long()).unwrap()
         }
     });
     until_asleep(&who.recv().unwrap());
@@ -217,7 +217,7 @@ fn a_request_that_waits_while_its_listener_migrates() {
     let listening = listening.bind_addr(address(0)).unwrap().listen(1).unwrap();
     let id = routed::<Tcp>(listening.local_addr().unwrap());
     let (qp, mut active) = end(&id, 1);
-    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    let attempt = std::thread::spawn(move || id.connect(qp, &ConnParam::default(), long()));
     is_readable(&first);
 
     let listening = listening.migrate_to(&second).unwrap();
@@ -242,7 +242,7 @@ fn a_request_that_waits_while_its_listener_migrates() {
 fn until_asleep(thread: &Path) {
     let (stat, began) = (Path::new("/proc").join(thread).join("stat"), Instant::now());
     while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
-        assert!(began.elapsed() < LONG, "it does not sleep");
+        assert!(began.elapsed() < long(), "it does not sleep");
         std::thread::yield_now();
     }
 }
@@ -253,7 +253,7 @@ fn is_readable(channel: &EventChannel) {
     let fd = channel.as_raw_fd();
     let (token, readable) = (mio::Token(0), mio::Interest::READABLE);
     poll.registry().register(&mut mio::unix::SourceFd(&fd), token, readable).unwrap();
-    poll.poll(&mut events, Some(LONG)).unwrap();
+    poll.poll(&mut events, Some(long())).unwrap();
     assert!(!events.is_empty(), "no event");
 }
 

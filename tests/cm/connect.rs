@@ -11,7 +11,7 @@ use proverbs::prelude::*;
 use proverbs::state::QpState;
 
 use crate::steps::{done, next_event};
-use crate::support::{LONG, end, is_iwarp, is_siw, listener, routed};
+use crate::support::{end, is_iwarp, is_siw, listener, long, routed};
 
 /// One message each way between two threads, then both sides disconnect, and every buffer is at
 /// home.
@@ -25,25 +25,25 @@ fn a_message_each_way_and_an_orderly_end() {
         let (qp, mut end) = end(&request.id, 4);
         let private_data = PrivateData::of(b"welcome");
         let param = AcceptParam { private_data, ..Default::default() };
-        let mut connection = request.accept(qp, &param, LONG).unwrap();
+        let mut connection = request.accept(qp, &param, long()).unwrap();
         assert_eq!(end.receive().data(), b"ping");
         // Not waited for: the client may be gone before its device acknowledged this.
         post_send!(connection.qp, [wr::Send::inline(b"pong")]).unwrap();
-        connection.id.wait_disconnected(LONG).unwrap();
+        connection.id.wait_disconnected(long()).unwrap();
         end.drain(connection.disconnect().unwrap().qp);
     });
 
     let id = routed::<Tcp>(at);
     let (qp, mut end) = end(&id, 4);
     let param = ConnParam { private_data: PrivateData::of(b"hello"), ..Default::default() };
-    let mut connection = id.connect(qp, &param, LONG).unwrap();
+    let mut connection = id.connect(qp, &param, long()).unwrap();
     assert_eq!(&connection.private_data[..7], b"welcome");
     let mut message = end.pool.take().unwrap();
     message.copy_from(b"ping").unwrap();
     post_send!(connection.qp, [wr::Send::new(message)]).unwrap();
     assert_eq!(end.receive().data(), b"pong");
     let mut ended = connection.disconnect().unwrap();
-    ended.id.wait_disconnected(LONG).unwrap();
+    ended.id.wait_disconnected(long()).unwrap();
     end.drain(ended.qp);
     ended.id.destroy().unwrap();
     server.join().unwrap();
@@ -61,12 +61,12 @@ fn two_clients_at_once_on_one_listening_id() {
                 let (qp, mut end) = end(&request.id, 1);
                 let private_data = PrivateData::new(&request.private_data[..1]).unwrap();
                 let param = AcceptParam { private_data, ..Default::default() };
-                let mut connection = request.accept(qp, &param, LONG).unwrap();
+                let mut connection = request.accept(qp, &param, long()).unwrap();
                 let message = end.receive();
                 assert_eq!(message.data(), &connection.private_data[..1]);
                 drop(message);
                 post_send!(connection.qp, [wr::Send::inline(b"seen")]).unwrap();
-                connection.id.wait_disconnected(LONG).unwrap();
+                connection.id.wait_disconnected(long()).unwrap();
                 end.drain(connection.disconnect().unwrap().qp);
             });
         }
@@ -78,12 +78,12 @@ fn two_clients_at_once_on_one_listening_id() {
                 let param =
                     ConnParam { private_data: PrivateData::of(&[name]), ..Default::default() };
                 start.wait();
-                let mut connection = id.connect(qp, &param, LONG).unwrap();
+                let mut connection = id.connect(qp, &param, long()).unwrap();
                 assert_eq!(connection.private_data[0], name, "each has its own peer");
                 post_send!(connection.qp, [wr::Send::inline(&[name])]).unwrap();
                 assert_eq!(end.receive().data(), b"seen");
                 let mut ended = connection.disconnect().unwrap();
-                ended.id.wait_disconnected(LONG).unwrap();
+                ended.id.wait_disconnected(long()).unwrap();
                 end.drain(ended.qp);
             });
         }
@@ -99,7 +99,7 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
         assert_eq!(request.peer.unwrap().retry_count, if is_iwarp() { 0 } else { 7 });
         assert_eq!(request.peer.unwrap().responder_resources, 3);
         let (qp, mut end) = end(&request.id, 1);
-        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         let attr = connection.qp.query().unwrap();
         // The least of what either side wants and can. (siw tells what it has room for.)
         if !is_siw() {
@@ -109,7 +109,7 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
             assert_eq!(attr.retry_cnt, Some(RetryCount::SIX));
         }
         let mut ended = connection.disconnect().unwrap();
-        ended.id.wait_disconnected(LONG).unwrap();
+        ended.id.wait_disconnected(long()).unwrap();
         end.drain(ended.qp);
     });
     let id = routed::<Tcp>(at);
@@ -119,13 +119,13 @@ fn what_the_peer_asks_for_does_not_make_retries_endless() {
         initiator_depth: ReadDepth::new(3).unwrap(),
         ..Default::default()
     };
-    let mut connection = id.connect(qp, &param, LONG).unwrap();
+    let mut connection = id.connect(qp, &param, long()).unwrap();
     if !is_siw() {
         let attr = connection.qp.query().unwrap();
         assert_eq!((attr.max_rd_atomic, attr.max_dest_rd_atomic), (1, 1));
         assert_eq!(attr.state, Some(proverbs::state::QpState::Rts));
     }
-    connection.id.wait_disconnected(LONG).unwrap();
+    connection.id.wait_disconnected(long()).unwrap();
     end.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
 }
@@ -152,8 +152,8 @@ fn a_queue_pair_of_another_device_is_not_connected() {
         let channel = EventChannel::on(&fabrics[0]).unwrap();
         let create = || channel.create_id::<Tcp>().unwrap();
         let listening = create().bind_addr(of(0, &device)).unwrap().listen(1).unwrap();
-        let id = create().resolve_addr(listening.local_addr().unwrap(), LONG).unwrap();
-        let id = done(id.advance(&next_event(&channel))).resolve_route(LONG).unwrap();
+        let id = create().resolve_addr(listening.local_addr().unwrap(), long()).unwrap();
+        let id = done(id.advance(&next_event(&channel))).resolve_route(long()).unwrap();
         let id = done(id.advance(&next_event(&channel)));
         let (object, error) = id.connect(theirs(), &ConnParam::default()).unwrap_err().into_parts();
         is_refused("rdma_connect", error);

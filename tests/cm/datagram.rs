@@ -13,7 +13,7 @@ use proverbs::transport::Ud;
 use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, profile, wr};
 
 use crate::support::{
-    BUFS, End, LONG, address, event_channel, fabric, gid_index, listener, new_id, routed,
+    BUFS, End, address, event_channel, fabric, gid_index, listener, long, new_id, routed,
 };
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
@@ -65,7 +65,7 @@ fn a_service_is_found_and_answers() {
     let (mut qp, mut end) = end(&id);
     assert_eq!(qp.query().unwrap().sq_psn, 0);
     let pd = id.pd().unwrap();
-    let found = id.connect(&LookupData::of(b"who?"), LONG).unwrap();
+    let found = id.connect(&LookupData::of(b"who?"), long()).unwrap();
     assert_eq!(&found.private_data[..8], b"it is me");
     assert_eq!(found.peer.qkey, RDMA_UDP_QKEY);
     let ah = pd.create_ah(found.peer.vector).unwrap();
@@ -89,14 +89,14 @@ fn endpoints_of_datagrams() {
         let pool = ep.reg_msgs::<()>(2, 256).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
         let mut ep = ep.accept(&ReplyData::of(b"an endpoint")).unwrap();
-        match ep.get_recv_comp_timeout(LONG).unwrap() {
+        match ep.get_recv_comp_timeout(long()).unwrap() {
             Outcome::Datagram(message) => assert_eq!(message.payload(), b"to an endpoint"),
             _ => panic!("no datagram"),
         }
     });
     let ep = routed::<Udp>(at).create_ep::<Numbered>(None, DEPTH).unwrap();
     let pool = ep.reg_msgs::<u32>(2, 256).unwrap();
-    let (mut ep, peer) = ep.connect(&LookupData::of(b"who?"), LONG).unwrap();
+    let (mut ep, peer) = ep.connect(&LookupData::of(b"who?"), long()).unwrap();
     assert!(ep.private_data.starts_with(b"an endpoint"));
     let ah = ep.pd().create_ah(peer.vector).unwrap();
     let address_handle = ep.qp.add_address_handle(ah).unwrap();
@@ -115,7 +115,7 @@ fn a_service_that_says_no() {
         let request = listening.get_request().unwrap();
         request.reject(&ReplyData::of(b"closed")).unwrap();
     });
-    let refused = routed::<Udp>(at).connect(&LookupData::none(), LONG).unwrap_err();
+    let refused = routed::<Udp>(at).connect(&LookupData::none(), long()).unwrap_err();
     let (object, error) = refused.into_parts();
     assert!(matches!(object, NotFound::Failed(_)));
     match error.kind() {
@@ -130,9 +130,9 @@ fn a_service_that_says_no() {
 fn a_group_is_joined_and_left() {
     let group_address = "239.77.0.1:7471".parse().unwrap();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
-    let mut id = id.resolve_addr(group_address, LONG).unwrap();
+    let mut id = id.resolve_addr(group_address, long()).unwrap();
     let (mut qp, mut end) = end(&id);
-    let group = id.join_multicast(group_address, LONG).unwrap();
+    let group = id.join_multicast(group_address, long()).unwrap();
     group.attach(&mut qp).unwrap();
     let ah = id.pd().unwrap().create_ah(group.peer.vector).unwrap();
     let address_handle = qp.add_address_handle(ah).unwrap();
@@ -146,7 +146,7 @@ fn a_group_is_joined_and_left() {
     // Attached, C refuses to destroy it (R5.12).
     qp.destroy().unwrap();
     // A group that is not left before its id is destroyed.
-    id.join_multicast(group_address, LONG).unwrap();
+    id.join_multicast(group_address, long()).unwrap();
     id.destroy().unwrap();
 }
 
@@ -159,8 +159,8 @@ fn a_group_is_joined_after_the_bind_alone() {
     assert_eq!((sender.device(), sender.port()), (member.device(), member.port()));
     let (mut from, mut sends) = end(&sender);
     let (mut qp, mut receives) = end(&member);
-    let out: Group<SendOnlyFullMember> = sender.join_multicast_ex(group_address, LONG).unwrap();
-    let group = member.join_multicast(group_address, LONG).unwrap();
+    let out: Group<SendOnlyFullMember> = sender.join_multicast_ex(group_address, long()).unwrap();
+    let group = member.join_multicast(group_address, long()).unwrap();
     assert_eq!((out.gid(), out.peer), (group.gid(), group.peer));
     group.attach(&mut qp).unwrap();
 
@@ -174,9 +174,9 @@ fn a_group_is_joined_after_the_bind_alone() {
     }
     assert!(group.detach(&mut qp).unwrap());
     member.leave_multicast(group).unwrap();
-    let error = sender.join_multicast(group_address, LONG).unwrap_err();
+    let error = sender.join_multicast(group_address, long()).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EADDRINUSE), "a member is a member");
-    let more = sender.join_multicast_ex::<FullMember>(group_address, LONG).unwrap_err();
+    let more = sender.join_multicast_ex::<FullMember>(group_address, long()).unwrap_err();
     assert_eq!((error.verb(), more.verb()), ("rdma_join_multicast", "rdma_join_multicast_ex"));
     sender.leave_multicast(out).unwrap();
 
@@ -185,7 +185,7 @@ fn a_group_is_joined_after_the_bind_alone() {
     let mut id = member.migrate_to(&channel).unwrap();
     let mut joining = id.join_multicast_ex::<FullMember>(group_address).unwrap();
     let group = loop {
-        match joining.advance(&channel.wait_timeout(LONG).unwrap().expect("in time")) {
+        match joining.advance(&channel.wait_timeout(long()).unwrap().expect("in time")) {
             Step::Done(group) => break group,
             Step::Waiting(waiting) => joining = waiting,
             Step::Failed(refused) => panic!("{refused}"),
@@ -212,7 +212,7 @@ fn a_join_that_is_given_up_stands_in_no_way() {
     let error = id.join_multicast(group_address).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EADDRINUSE));
     let group = loop {
-        match joining.advance(&channel.wait_timeout(LONG).unwrap().expect("in time")) {
+        match joining.advance(&channel.wait_timeout(long()).unwrap().expect("in time")) {
             Step::Done(group) => break group,
             Step::Waiting(waiting) => joining = waiting,
             Step::Failed(refused) => panic!("{refused}"),
@@ -237,11 +237,11 @@ fn a_service_of_another_device_is_not_answered_with() {
     let listening = CmId::<Udp, _>::on(&fabrics[0]).unwrap().bind_addr(at).unwrap();
     let listening = listening.listen(1).unwrap();
     let id = CmId::<Udp, _>::on(&fabrics[0]).unwrap();
-    let id = id.resolve_addr(listening.local_addr().unwrap(), LONG).unwrap();
+    let id = id.resolve_addr(listening.local_addr().unwrap(), long()).unwrap();
     let channel = EventChannel::on(&fabrics[0]).unwrap();
-    let id = id.resolve_route(LONG).unwrap().migrate_to(&channel).unwrap();
+    let id = id.resolve_route(long()).unwrap().migrate_to(&channel).unwrap();
     let id = id.connect(&LookupData::none()).unwrap();
-    let request = listening.get_request_timeout(LONG).unwrap();
+    let request = listening.get_request_timeout(long()).unwrap();
 
     let pd = elsewhere.alloc_pd().unwrap();
     let cq = elsewhere.create_cq(64).unwrap();
@@ -298,7 +298,7 @@ fn a_queue_pair_hears_itself_in_a_group_or_not() {
         let mut qp = id.init_qp(&pd, qp).unwrap();
         qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
         let (mut other, mut there) = end(&id);
-        let group = id.join_multicast(at, LONG).unwrap();
+        let group = id.join_multicast(at, long()).unwrap();
         group.attach(&mut qp).unwrap();
         group.attach(&mut other).unwrap();
         let ah = pd.create_ah(group.peer.vector).unwrap();

@@ -5,7 +5,7 @@ use std::thread;
 use proverbs::cm::*;
 use proverbs::{ErrorKind, Outcome, post_send, wr};
 
-use crate::support::{LONG, end, event_channel, is_siw, listener, routed};
+use crate::support::{end, event_channel, is_siw, listener, long, routed};
 
 /// The active side dies when the passive one has all it needs to accept.
 #[test]
@@ -22,7 +22,7 @@ fn a_client_dies_before_the_answer() {
     id.destroy().unwrap();
     active.drain(qp);
 
-    let refused = request.accept(passive_qp, &AcceptParam::default(), LONG);
+    let refused = request.accept(passive_qp, &AcceptParam::default(), long());
     match refused.unwrap_err().into_object() {
         NotAccepted::Failed { id, qp } => {
             passive.drain(qp);
@@ -39,7 +39,7 @@ fn a_server_dies_before_its_answer() {
     let server = thread::spawn(move || drop((listening.get_request().unwrap(), listening)));
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
-    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Rejected { .. }), "{refused}");
     let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
     active.drain(qp);
@@ -52,7 +52,7 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     let (listening, at) = listener::<Tcp>();
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
-    let attempt = thread::spawn(move || id.connect(qp, &ConnParam::default(), LONG));
+    let attempt = thread::spawn(move || id.connect(qp, &ConnParam::default(), long()));
     // The descriptor of the channel would tell when the request is there; dying at any time is
     // fine.
     drop(listening);
@@ -73,12 +73,12 @@ fn a_connected_peer_dies_while_sends_are_posted() {
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
         let (qp, end) = end(&request.id, 2);
-        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         drop((connection, end));
     });
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
-    let connected = id.connect(qp, &ConnParam::default(), LONG);
+    let connected = id.connect(qp, &ConnParam::default(), long());
     if is_siw() && connected.is_err() {
         return server.join().unwrap(); // R24.7: the peer's end was quicker than its answer
     }
@@ -89,7 +89,7 @@ fn a_connected_peer_dies_while_sends_are_posted() {
         post_send!(connection.qp, [wr::Send::new(message)]).unwrap();
     }
     server.join().unwrap();
-    connection.id.wait_disconnected(LONG).unwrap();
+    connection.id.wait_disconnected(long()).unwrap();
     let ended = connection.disconnect().unwrap();
     if is_siw() {
         ended.qp.destroy().unwrap(); // R24.7: it flushed nothing of what was posted late
@@ -106,14 +106,14 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
         let server = thread::spawn(move || {
             let request = listening.get_request().unwrap();
             let (qp, mut end) = end(&request.id, 2);
-            let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+            let mut connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
             post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
-            connection.id.wait_disconnected(LONG).unwrap();
+            connection.id.wait_disconnected(long()).unwrap();
             end.drain(connection.disconnect().unwrap().qp);
         });
         let id = routed::<Tcp>(at);
         let (qp, mut active) = end(&id, 2);
-        let Connection { mut qp, id, .. } = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+        let Connection { mut qp, id, .. } = id.connect(qp, &ConnParam::default(), long()).unwrap();
         // Else the other side's `accept` may find that this one left.
         assert_eq!(active.receive().data(), b"connected");
         if id_first {
@@ -131,7 +131,7 @@ fn an_id_and_its_queue_pair_go_in_any_order() {
             }
         } else {
             qp.destroy().unwrap();
-            id.disconnect().unwrap().wait_disconnected(LONG).unwrap();
+            id.disconnect().unwrap().wait_disconnected(long()).unwrap();
         }
         server.join().unwrap();
     }

@@ -9,7 +9,7 @@ use proverbs::completion::WcOpcode;
 use proverbs::memory::AnyBuf;
 use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, PostError, profile};
 
-use crate::support::{LONG, address, event_channel, fabric, is_iwarp, listener, routed};
+use crate::support::{address, event_channel, fabric, is_iwarp, listener, long, routed};
 
 /// The program's own context, which no pointer cast could tell from another.
 #[derive(Debug, Default, PartialEq)]
@@ -65,7 +65,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
             private_data: PrivateData::new(&private_data).unwrap(),
             ..Default::default()
         };
-        let mut ep = ep.accept(&param, LONG).unwrap();
+        let mut ep = ep.accept(&param, long()).unwrap();
         assert!(ep.private_data.starts_with(b"hello") && ep.peer.is_some());
         tell.send(()).unwrap();
 
@@ -75,7 +75,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         assert_eq!(*buf.context(), Task::Named("first".into()));
 
         // 100 bytes in two buffers of 64.
-        let (_, len, list) = entry(ep.get_recv_comp_timeout(LONG).unwrap());
+        let (_, len, list) = entry(ep.get_recv_comp_timeout(long()).unwrap());
         let list = list.into_list().unwrap();
         let lengths: Vec<_> = list.segments().map(<[u8]>::len).collect();
         assert_eq!((len, lengths), (100, vec![64, 36]));
@@ -87,7 +87,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         to_write.read_at(0, &mut written).unwrap();
         assert_eq!(&written, b"writtenboth!!");
 
-        ep.id.wait_disconnected(LONG).unwrap();
+        ep.id.wait_disconnected(long()).unwrap();
         let mut ep = ep.disconnect().unwrap();
         ep.drain(|_| panic!("nothing is posted")).unwrap();
         drop((ep, list, buf));
@@ -98,10 +98,10 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         Some((fabric, _)) => AddrInfo::<Tcp>::look_up_on(fabric, &node, &service),
         None => AddrInfo::look_up(&node, &service),
     };
-    let ep = info.unwrap()[0].create_ep::<Vectored>(None, DEPTH, LONG).unwrap();
+    let ep = info.unwrap()[0].create_ep::<Vectored>(None, DEPTH, long()).unwrap();
     let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
     let private_data = PrivateData::of(b"hello");
-    let mut ep = ep.connect(&ConnParam { private_data, ..Default::default() }, LONG).unwrap();
+    let mut ep = ep.connect(&ConnParam { private_data, ..Default::default() }, long()).unwrap();
     ep.post_recv(Task::Numbered(77), pool.take().unwrap()).unwrap(); // nobody sends
     let remote = proverbs::RemoteSlice::<proverbs::memory::RemoteRead>::from_bytes(
         &ep.private_data[..24].try_into().unwrap(),
@@ -129,7 +129,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     ep.post_send(Task::Numbered(4), filled(b"hello")).unwrap();
     for (i, wanted) in [WcOpcode::RdmaWrite, WcOpcode::RdmaWrite, WcOpcode::Send].iter().enumerate()
     {
-        let (opcode, _, entry) = entry(ep.get_send_comp_timeout(LONG).unwrap());
+        let (opcode, _, entry) = entry(ep.get_send_comp_timeout(long()).unwrap());
         let buf = match entry {
             AnyBuf::List(mut list) => list.pop_front().unwrap(),
             other => other.into_buf().unwrap(),
@@ -140,9 +140,9 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     assert_eq!(entry(ep.get_send_comp().unwrap()).0, WcOpcode::Send);
 
     // Who leaves before the other side knows of the connection is a disconnection to its `accept`.
-    told.recv_timeout(LONG).unwrap();
+    told.recv_timeout(long()).unwrap();
     let mut ep = ep.disconnect().unwrap();
-    ep.id.wait_disconnected(LONG).unwrap();
+    ep.id.wait_disconnected(long()).unwrap();
     let mut flushed = Vec::new();
     ep.drain(|entry| flushed.push(entry)).unwrap();
     assert_eq!(*flushed.pop().unwrap().into_buf().unwrap().context(), Task::Numbered(77));
@@ -162,7 +162,7 @@ fn finish<W: Waits>(
     step: Advance<W>,
 ) -> Result<W::Done, (W::Failed, proverbs::Error)> {
     loop {
-        let event = channel.wait_timeout(LONG).unwrap().expect("an event, in time");
+        let event = channel.wait_timeout(long()).unwrap().expect("an event, in time");
         match step(begun, &event) {
             Step::Done(done) => return Ok(done),
             Step::Waiting(waiting) => begun = waiting,
@@ -179,7 +179,7 @@ fn asked() -> (EventChannel, EpPending<Pending>, EventChannel, Request<Tcp, OnCh
     let ep = routed::<Tcp>(listening.local_addr().unwrap());
     let ep = ep.create_ep::<DefaultProfile>(None, DEPTH).unwrap().migrate_to(&here).unwrap();
     let asking = ep.connect(&ConnParam::default()).unwrap();
-    let event = there.wait_timeout(LONG).unwrap().expect("a request, in time");
+    let event = there.wait_timeout(long()).unwrap().expect("a request, in time");
     let request = listening.request(event).unwrap();
     (here, asking, there, request)
 }
@@ -191,7 +191,7 @@ fn received<S: EpState<Tcp>>(ep: &mut OnAChannel<S>) -> Buf {
         match ep.try_recv_comp().unwrap() {
             Some(Outcome::Received(got)) => return got.entry.unwrap(),
             Some(_) => panic!("no receive"),
-            None => assert!(began.elapsed() < LONG, "no message"),
+            None => assert!(began.elapsed() < long(), "no message"),
         }
     }
 }
@@ -219,7 +219,7 @@ fn endpoints_connect_by_events() {
     assert!(server.try_recv_comp().unwrap().is_none(), "no other message");
     let began = Instant::now();
     while client.try_send_comp().unwrap().is_none() {
-        assert!(began.elapsed() < LONG, "the send must complete");
+        assert!(began.elapsed() < long(), "the send must complete");
     }
 
     // From the channel, and back to it: its end is found there.
@@ -229,7 +229,7 @@ fn endpoints_connect_by_events() {
     server.drain(|_| panic!("nothing is posted")).unwrap();
     client.drain(|_| panic!("nothing is posted")).unwrap();
     let mut client = client.into_synchronous().unwrap();
-    client.id.wait_disconnected(LONG).unwrap();
+    client.id.wait_disconnected(long()).unwrap();
     let EpParts { qp, send, mut recv, .. } = client.into_parts();
     // One more than the depth, for what shows that a queue is drained.
     assert!(send.0.capacity() > DEPTH.send && recv.0.capacity() > DEPTH.recv);
@@ -271,7 +271,7 @@ fn a_service_is_looked_up_by_events() {
     let here = event_channel();
     let ep = routed::<Udp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
     let asking = ep.migrate_to(&here).unwrap().connect(&LookupData::of(b"who?")).unwrap();
-    let request = listening.get_request_timeout(LONG).unwrap();
+    let request = listening.get_request_timeout(long()).unwrap();
     assert!(request.private_data.starts_with(b"who?"));
     let service = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
     let number = service.qp.qp_num();

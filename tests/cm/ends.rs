@@ -7,7 +7,7 @@ use proverbs::loopback::Fabric;
 use proverbs::{ErrorKind, Refused};
 
 use crate::fabric;
-use crate::support::{LONG, connected, event_channel};
+use crate::support::{connected, event_channel, long};
 
 /// What comes of a step, by the events of the channel.
 fn finish<D, W, F>(
@@ -15,7 +15,7 @@ fn finish<D, W, F>(
     mut waiting: W,
     advance: impl Fn(W, &Event) -> Step<D, W, F>,
 ) -> Result<D, Refused<F>> {
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + long();
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let event = channel.wait_timeout(left).unwrap().expect("in time");
@@ -54,7 +54,7 @@ fn a_connection_goes_to_a_channel_and_back() {
     });
     let connection = connection.migrate_to(&event_channel()).unwrap();
     let mut connection = connection.into_synchronous().unwrap();
-    connection.id.wait_disconnected(LONG).unwrap();
+    connection.id.wait_disconnected(long()).unwrap();
     active.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
 }
@@ -127,7 +127,7 @@ fn an_event_of_the_programs_own_wakes_who_waits() {
     let channel = event_channel();
     let id = channel.create_id::<Tcp>().unwrap();
     let told = |status, arg| {
-        let event = channel.wait_timeout(LONG).unwrap().expect("in time");
+        let event = channel.wait_timeout(long()).unwrap().expect("in time");
         assert_eq!((event.id(), event.kind()), (id.key(), EventKind::User));
         assert_eq!((event.status(), event.user_arg()), (status, Some(arg)));
         assert!(event.private_data().is_empty() && event.peer_param().is_none());

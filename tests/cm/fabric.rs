@@ -12,7 +12,7 @@ use proverbs::transport::Rc;
 use proverbs::{Buf, Context, DefaultProfile, Depth, ErrorKind, Outcome, QueuePair, post_send, wr};
 
 use crate::steps::done;
-use crate::support::{End, LONG, end};
+use crate::support::{End, end, long};
 
 /// The address of a device, with any port.
 fn of(fabric: &Fabric, device: &Context) -> SocketAddr {
@@ -78,8 +78,9 @@ fn routed(
     to: SocketAddr,
 ) -> CmId<Tcp, RouteResolved, OnChannel> {
     let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(fabric, from)).unwrap();
-    let id = id.resolve_addr(to, LONG).unwrap();
-    let id = done(id.advance(&next(channel, EventKind::AddrResolved))).resolve_route(LONG).unwrap();
+    let id = id.resolve_addr(to, long()).unwrap();
+    let id =
+        done(id.advance(&next(channel, EventKind::AddrResolved))).resolve_route(long()).unwrap();
     done(id.advance(&next(channel, EventKind::RouteResolved)))
 }
 
@@ -150,15 +151,15 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     // A route, and an address.
     fabric.silence_device(&one, false);
     let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &one)).unwrap();
-    let id = id.resolve_addr(at, LONG).unwrap();
+    let id = id.resolve_addr(at, long()).unwrap();
     let id = done(id.advance(&next(&channel, EventKind::AddrResolved)));
     fabric.silence_device(&two, true);
-    let id = id.resolve_route(LONG).unwrap();
+    let id = id.resolve_route(long()).unwrap();
     let Step::Failed(refused) = id.advance(&next(&channel, EventKind::RouteError)) else {
         panic!("no route");
     };
     assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. }), "{refused}");
-    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
     let Step::Failed(refused) = id.advance(&next(&channel, EventKind::AddrError)) else {
         panic!("no answer");
     };
@@ -193,7 +194,7 @@ fn a_peer_of_a_device_that_goes_is_told_of_the_end() {
     let id = channel.create_id::<Tcp>().unwrap();
     let refused = id.bind_addr(of(&fabric, &two)).unwrap_err();
     assert_eq!(refused.error.errno(), Some(libc::ENODEV));
-    let id = refused.into_object().resolve_addr(of(&fabric, &two), LONG).unwrap();
+    let id = refused.into_object().resolve_addr(of(&fabric, &two), long()).unwrap();
     drop(next(&channel, EventKind::AddrError));
     drop(id);
 }
@@ -302,10 +303,10 @@ fn a_step_makes_nothing_of_the_events_of_others() {
     });
     let [a, b] = [&listening, &other].map(|there| {
         let id = channel.create_id::<Tcp>().unwrap().bind_addr(of(&fabric, &one)).unwrap();
-        let id = id.resolve_addr(there.local_addr().unwrap(), LONG).unwrap();
+        let id = id.resolve_addr(there.local_addr().unwrap(), long()).unwrap();
         done(id.advance(&next(&channel, EventKind::AddrResolved)))
     });
-    let [a, b] = [a, b].map(|id| id.resolve_route(LONG).unwrap());
+    let [a, b] = [a, b].map(|id| id.resolve_route(long()).unwrap());
     let (first, second) =
         (next(&channel, EventKind::RouteResolved), next(&channel, EventKind::RouteResolved));
     let Step::Waiting(a) = a.advance(&second) else { panic!("the route of another id") };
@@ -341,10 +342,10 @@ fn a_lookup_makes_nothing_of_the_answers_of_others() {
     let there = listening.local_addr().unwrap();
     let [a, b] = [b"a", b"b"].map(|name| {
         let id = channel.create_id::<Udp>().unwrap().bind_addr(at(&one)).unwrap();
-        let id = id.resolve_addr(there, LONG).unwrap();
+        let id = id.resolve_addr(there, long()).unwrap();
         let id = done(id.advance(&next(&channel, EventKind::AddrResolved)));
         let id = done(
-            id.resolve_route(LONG).unwrap().advance(&next(&channel, EventKind::RouteResolved)),
+            id.resolve_route(long()).unwrap().advance(&next(&channel, EventKind::RouteResolved)),
         );
         (id, name)
     });
@@ -475,7 +476,7 @@ fn a_group_has_members_on_every_device() {
                 let device = fabric.open_device();
                 let id = CmId::<Udp, _>::on(&fabric).unwrap();
                 let id = id.bind_addr(of(&fabric, &device)).unwrap();
-                let mut id = id.resolve_addr(group, LONG).unwrap();
+                let mut id = id.resolve_addr(group, long()).unwrap();
                 let pd = id.pd().unwrap();
                 let cq = id.context().unwrap().create_cq::<Buf>(16).unwrap();
                 let pool = pd.create_pool(2, 128).unwrap();
@@ -516,7 +517,7 @@ fn a_group_has_members_on_every_device() {
         let mut id = id;
         id.leave_multicast(joined).unwrap();
         fabric.silence_device(&device, true);
-        let error = id.join_multicast(group, LONG).unwrap_err();
+        let error = id.join_multicast(group, long()).unwrap_err();
         assert!(error.to_string().contains("RDMA_CM_EVENT_MULTICAST_ERROR"), "{error}");
     }
 }
@@ -533,10 +534,10 @@ fn a_group_is_joined_behind_many_events() {
         (0..200).for_each(|number| id.write_cm_event(0, number).unwrap());
     };
     say_much(&id);
-    let joined = id.join_multicast(group, LONG).unwrap();
+    let joined = id.join_multicast(group, long()).unwrap();
     id.leave_multicast(joined).unwrap();
     say_much(&id);
-    id.join_multicast_ex::<FullMember>(group, LONG).unwrap();
+    id.join_multicast_ex::<FullMember>(group, long()).unwrap();
 }
 
 /// librdmacm frees a group whether or not the kernel leaves it, and would look up events of it in

@@ -10,7 +10,7 @@ use proverbs::state::Reset;
 use proverbs::transport::Rc;
 use proverbs::{Buf, Context, ErrorKind, Refused};
 
-use crate::support::{End, LONG, address, end, is_iwarp, is_siw, listener, new_id, routed};
+use crate::support::{End, address, end, is_iwarp, is_siw, listener, long, new_id, routed};
 
 /// Everything that went into the attempt is accounted for; gives the error.
 fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
@@ -33,7 +33,7 @@ fn a_closed_port_rejects() {
     let taken = new_id::<Tcp>().bind_addr(address(0)).unwrap();
     let id = routed::<Tcp>(taken.local_addr().unwrap());
     let (qp, end) = end(&id, 4);
-    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
     assert!(is_siw() || refused.to_string().contains("nobody listens"), "{refused}");
     match accounted(refused, end) {
         ErrorKind::Rejected { reason: 8, .. } => {}
@@ -72,7 +72,7 @@ fn nobody_answers_within_the_time_asked_for() {
         "{kind:?}"
     );
     // Asked for nothing, the kernel tries for longer than this.
-    assert!(start.elapsed() < LONG, "{:?}", start.elapsed());
+    assert!(start.elapsed() < long(), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_rejection_comes_with_its_private_data() {
     });
     let id = routed::<Tcp>(at);
     let (qp, end) = end(&id, 4);
-    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
     match accounted(refused, end) {
         ErrorKind::Rejected { reason, private_data } => {
             assert_eq!(reason, if is_siw() { -libc::ECONNRESET } else { 28 });
@@ -120,14 +120,14 @@ fn a_queue_pair_tries_again_with_another_id() {
         listening.get_request().unwrap().reject(&RejectData::none()).unwrap();
         let request = listening.get_request().unwrap();
         let (qp, mut end) = end(&request.id, 1);
-        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         let mut ended = connection.disconnect().unwrap();
-        ended.id.wait_disconnected(LONG).unwrap();
+        ended.id.wait_disconnected(long()).unwrap();
         end.drain(ended.qp);
     });
     let id = routed::<Tcp>(at);
     let (qp, mut end) = end(&id, 2);
-    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
     let (NotConnected::Failed { mut qp, id: _id }, _) = refused.into_parts() else {
         panic!("it was sent")
     };
@@ -136,8 +136,8 @@ fn a_queue_pair_tries_again_with_another_id() {
     assert!(stranded.is_empty());
     let id = routed::<Tcp>(at);
     let qp = id.init_qp(&id.pd().unwrap(), qp).unwrap();
-    let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
-    connection.id.wait_disconnected(LONG).unwrap();
+    let mut connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
+    connection.id.wait_disconnected(long()).unwrap();
     end.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
 }
@@ -185,7 +185,7 @@ fn what_is_refused_at_once_may_be_tried_again() {
     let server = thread::spawn(move || {
         let request = listening.get_request().unwrap();
         let (qp, mut end) = end(&request.id, 1);
-        let connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         end.drain(connection.disconnect().unwrap().qp);
     });
     // An id cannot be bound to an address that is none of this machine's.
@@ -194,10 +194,10 @@ fn what_is_refused_at_once_may_be_tried_again() {
     assert_eq!(refused.error.verb(), "rdma_bind_addr");
     let id = refused.into_object().bind_addr(address(0)).unwrap();
     assert!(id.device().is_some());
-    let id = id.resolve_addr(at, LONG).unwrap().resolve_route(LONG).unwrap();
+    let id = id.resolve_addr(at, long()).unwrap().resolve_route(long()).unwrap();
     let (qp, mut end) = end(&id, 1);
-    let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
-    connection.id.wait_disconnected(LONG).unwrap();
+    let mut connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
+    connection.id.wait_disconnected(long()).unwrap();
     end.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
 }
@@ -212,10 +212,10 @@ fn a_peer_that_serves_no_reads_is_not_for_every_profile() {
     let none = ResponderDepth::new(0).unwrap();
     let (listening, at) = listener::<Tcp>();
     let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         assert_eq!(request.peer.unwrap().initiator_depth, 0);
         let (qp, end) = end(&request.id, 1);
-        let refused = request.accept(qp, &AcceptParam::default(), LONG).unwrap_err();
+        let refused = request.accept(qp, &AcceptParam::default(), long()).unwrap_err();
         assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }), "{refused}");
         let NotAccepted::Unanswered { request, qp } = refused.into_object() else {
             panic!("nothing was answered")
@@ -223,24 +223,24 @@ fn a_peer_that_serves_no_reads_is_not_for_every_profile() {
         request.reject(&RejectData::of(b"serve reads")).unwrap();
         drop((qp, end));
 
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         let (qp, end) = crate::support::end(&request.id, 1);
         let param = AcceptParam { responder_resources: none, ..Default::default() };
         // It is told that the other side goes, perhaps after it is connected.
-        drop(request.accept(qp, &param, LONG));
+        drop(request.accept(qp, &param, long()));
         drop(end);
     });
     let id = routed::<Tcp>(at);
     let (qp, active) = end(&id, 1);
     let param = ConnParam { responder_resources: none, ..Default::default() };
-    let refused = id.connect(qp, &param, LONG).unwrap_err();
+    let refused = id.connect(qp, &param, long()).unwrap_err();
     match accounted(refused, active) {
         ErrorKind::Rejected { private_data, .. } => assert_eq!(&private_data[..5], b"serve"),
         other => panic!("{other:?}"),
     }
     let id = routed::<Tcp>(at);
     let (qp, active) = end(&id, 1);
-    let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+    let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
     let kind = accounted(refused, active);
     assert!(matches!(kind, ErrorKind::Limit { .. }), "{kind:?}");
     server.join().unwrap();

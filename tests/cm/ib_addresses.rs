@@ -7,7 +7,7 @@ use proverbs::device::Gid;
 use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::{Context, DefaultProfile, Depth, Outcome, wr};
 
-use crate::support::LONG;
+use crate::support::long;
 
 const DEPTH: Depth = Depth { send: 4, recv: 4 };
 
@@ -34,29 +34,29 @@ fn ids_connect_without_an_address_of_ip() {
     assert!(at.port != 0 && listening.peer_ib_addr().is_none());
     assert!(listening.device().is_some());
     let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         let from = (request.id.local_ib_addr(), request.id.peer_ib_addr().unwrap());
         assert_eq!((from.0, from.1.gid), (Some(at), gid));
         let mut ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
         let pool = ep.reg_msgs::<()>(1, 64).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
-        let mut ep = ep.accept(&AcceptParam::default(), LONG).unwrap();
-        match ep.get_recv_comp_timeout(LONG).unwrap() {
+        let mut ep = ep.accept(&AcceptParam::default(), long()).unwrap();
+        match ep.get_recv_comp_timeout(long()).unwrap() {
             Outcome::Received(got) => assert_eq!(got.entry.unwrap()[..], *b"hello"),
             _ => panic!("no message"),
         }
-        ep.id.wait_disconnected(LONG).unwrap();
+        ep.id.wait_disconnected(long()).unwrap();
     });
-    let id = id::<Tcp>(&fabric).resolve_ib_addr(at, LONG).unwrap();
+    let id = id::<Tcp>(&fabric).resolve_ib_addr(at, long()).unwrap();
     assert_eq!((id.peer_ib_addr(), id.peer_addr()), (Some(at), None));
     let own = id.local_ib_addr().unwrap();
     assert_eq!(own.gid, gid);
     assert!(own.port != 0 && own.port != at.port);
-    let id = id.resolve_route(LONG).unwrap();
+    let id = id.resolve_route(long()).unwrap();
     let ep = id.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
-    let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
+    let mut ep = ep.connect(&ConnParam::default(), long()).unwrap();
     ep.qp.post_send(wr::Send::inline(b"hello")).unwrap();
-    assert!(matches!(ep.get_send_comp_timeout(LONG).unwrap(), Outcome::Sent(_)));
+    assert!(matches!(ep.get_send_comp_timeout(long()).unwrap(), Outcome::Sent(_)));
     let ended = ep.disconnect().unwrap();
     server.join().unwrap();
     drop(ended);
@@ -69,14 +69,14 @@ fn a_service_is_found_without_an_address_of_ip() {
     let listening = there.create_id::<Udp>().unwrap().bind_ib_addr(IbAddr::new(gid, 9)).unwrap();
     let listening = listening.listen(8).unwrap();
     let here = EventChannel::on(&fabric).unwrap();
-    let next = || here.wait_timeout(LONG).unwrap().expect("an event, in time");
-    let asking = here.create_id::<Udp>().unwrap().resolve_ib_addr(IbAddr::new(gid, 9), LONG);
+    let next = || here.wait_timeout(long()).unwrap().expect("an event, in time");
+    let asking = here.create_id::<Udp>().unwrap().resolve_ib_addr(IbAddr::new(gid, 9), long());
     let Step::Done(id) = asking.unwrap().advance(&next()) else { panic!("the address") };
-    let Step::Done(id) = id.resolve_route(LONG).unwrap().advance(&next()) else {
+    let Step::Done(id) = id.resolve_route(long()).unwrap().advance(&next()) else {
         panic!("the route")
     };
     let id = id.connect(&LookupData::none()).unwrap();
-    let event = there.wait_timeout(LONG).unwrap().expect("a request, in time");
+    let event = there.wait_timeout(long()).unwrap().expect("a request, in time");
     let service = listening.request(event).unwrap().create_ep::<DefaultProfile>(None, DEPTH);
     let service = service.unwrap();
     let number = service.qp.qp_num();
@@ -99,20 +99,20 @@ fn the_families_do_not_hear_each_other() {
     let by_ip = id::<Tcp>(&fabric).bind_addr((ip, 7).into()).unwrap().listen(1).unwrap();
     id::<Udp>(&fabric).bind_ib_addr(IbAddr::new(gid, 7)).unwrap();
     drop(listening);
-    let route = |id: CmId<Tcp, AddrResolved>| id.resolve_route(LONG).unwrap();
+    let route = |id: CmId<Tcp, AddrResolved>| id.resolve_route(long()).unwrap();
     let ask = |id: CmId<Tcp, RouteResolved>| {
         let ep = id.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
-        ep.connect(&ConnParam::default(), LONG).map(drop).map_err(|refused| refused.error)
+        ep.connect(&ConnParam::default(), long()).map(drop).map_err(|refused| refused.error)
     };
-    let by_gid = route(id::<Tcp>(&fabric).resolve_ib_addr(IbAddr::new(gid, 7), LONG).unwrap());
+    let by_gid = route(id::<Tcp>(&fabric).resolve_ib_addr(IbAddr::new(gid, 7), long()).unwrap());
     let error = ask(by_gid).unwrap_err();
     assert!(matches!(error.kind(), proverbs::ErrorKind::Rejected { .. }), "{error}");
     drop(by_ip);
     // One that listens for any of its family.
     let any = id::<Tcp>(&fabric).bind_ib_addr(IbAddr::new(Gid::default(), 8)).unwrap();
     let any = any.listen(1).unwrap();
-    let id = route(id::<Tcp>(&fabric).resolve_ib_addr(IbAddr::new(gid, 8), LONG).unwrap());
-    let there = thread::spawn(move || any.get_request_timeout(LONG).unwrap().id.peer_ib_addr());
+    let id = route(id::<Tcp>(&fabric).resolve_ib_addr(IbAddr::new(gid, 8), long()).unwrap());
+    let there = thread::spawn(move || any.get_request_timeout(long()).unwrap().id.peer_ib_addr());
     assert!(ask(id).is_err(), "the request is dropped, which rejects it");
     assert_eq!(there.join().unwrap().map(|from| from.gid), Some(gid));
 }
@@ -129,7 +129,7 @@ fn a_fabric_without_such_addresses_has_no_device_for_them() {
         let at = IbAddr::new(device.query_gid(1, 0).unwrap(), 1);
         let refused = id::<Tcp>(&fabric).bind_ib_addr(at).unwrap_err();
         assert_eq!(refused.error.errno(), Some(libc::ENODEV), "{refused}");
-        let error = refused.into_object().resolve_ib_addr(at, LONG).unwrap_err().error;
+        let error = refused.into_object().resolve_ib_addr(at, long()).unwrap_err().error;
         assert_eq!((error.verb(), error.errno()), ("rdma_resolve_addr", Some(libc::ENODEV)));
     }
 }

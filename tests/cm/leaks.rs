@@ -9,7 +9,7 @@ use std::thread;
 use proverbs::cm::*;
 use proverbs::{post_send, wr};
 
-use crate::support::{LONG, end, listener, routed};
+use crate::support::{end, listener, long, routed};
 
 fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
@@ -50,13 +50,13 @@ fn a_thousand_connections_leave_nothing() {
     let server = thread::spawn(move || {
         for i in 0..all {
             {
-                let request = listening.get_request_timeout(LONG).unwrap();
+                let request = listening.get_request_timeout(long()).unwrap();
                 let (qp, mut end) = end(&request.id, 2);
-                let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+                let mut connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
                 assert_eq!(end.receive().data(), i.to_be_bytes());
                 // Not waited for: the client may be gone before its device acknowledged this.
                 post_send!(connection.qp, [wr::Send::inline(b"seen")]).unwrap();
-                connection.id.wait_disconnected(LONG).unwrap();
+                connection.id.wait_disconnected(long()).unwrap();
                 end.drain(connection.disconnect().unwrap().qp);
             }
             tell.send(()).unwrap();
@@ -69,17 +69,17 @@ fn a_thousand_connections_leave_nothing() {
         {
             let id = routed::<Tcp>(at);
             let (qp, mut end) = end(&id, 2);
-            let mut connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+            let mut connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
             post_send!(connection.qp, [wr::Send::inline(&i.to_be_bytes())]).unwrap();
             // Who leaves before the other side knows of the connection is a disconnection to its
             // `accept`.
             assert_eq!(end.receive().data(), b"seen");
             let mut ended = connection.disconnect().unwrap();
-            ended.id.wait_disconnected(LONG).unwrap();
+            ended.id.wait_disconnected(long()).unwrap();
             end.drain(ended.qp);
         }
         // Both sides have dropped everything.
-        told.recv_timeout(LONG).unwrap();
+        told.recv_timeout(long()).unwrap();
     };
     // The first ones bring libraries and allocators to what they keep.
     (0..warm).for_each(connect);

@@ -20,8 +20,12 @@ mod failure;
 mod ib_addresses;
 mod leaks;
 mod options;
+#[path = "../patience/mod.rs"]
+mod patience;
 mod removal;
 mod removed;
 mod steps;
 mod support;
 mod waits;
+
+use patience::long;

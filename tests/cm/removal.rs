@@ -15,7 +15,7 @@ use proverbs::transport::Rc;
 use proverbs::{ErrorKind, QueuePair, Refused};
 
 use crate::support::{
-    BUFS, End, LONG, address, connected_at, end, event_channel, fabric, listener_at, routed,
+    BUFS, End, address, connected_at, end, event_channel, fabric, listener_at, long, routed,
 };
 
 fn is_removal(kind: &ErrorKind) -> bool {
@@ -42,7 +42,7 @@ fn who_waits_on_a_device_that_goes_is_told() {
     let (mut connection, mut active, server) =
         connected_at(here, move |mut connection, mut end| {
             server_told.send(end_of_a_removed(&mut connection.id)).unwrap();
-            told_server.recv_timeout(LONG).unwrap();
+            told_server.recv_timeout(long()).unwrap();
             leave(&mut end, connection.qp.to_error());
         });
     // Nobody answers it.
@@ -50,14 +50,14 @@ fn who_waits_on_a_device_that_goes_is_told() {
     let id = routed::<Tcp>(at);
     let (qp, mut unanswered) = end(&id, 1);
     let attempt = thread::spawn(move || {
-        let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+        let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
         assert!(is_removal(refused.error.kind()), "{refused}");
         let NotConnected::Failed { qp, id: _id } = refused.into_object() else {
             panic!("it was sent")
         };
         leave(&mut unanswered, Ok::<_, Refused<QueuePair<Rc, Rts>>>(qp));
     });
-    let request = mute.get_request_timeout(LONG).unwrap();
+    let request = mute.get_request_timeout(long()).unwrap();
     // It returns when nobody uses the device any more.
     let remover = thread::spawn(move || match fabric() {
         Some((fabric, devices)) => assert!(fabric.remove_device(&devices[1])),
@@ -69,9 +69,9 @@ fn who_waits_on_a_device_that_goes_is_told() {
     let is_told = || {
         for _ in 0..2 {
             let began = Instant::now();
-            let error = listening.get_request_timeout(LONG).unwrap_err();
+            let error = listening.get_request_timeout(long()).unwrap_err();
             assert!(is_removal(error.kind()), "{error}");
-            assert!(began.elapsed() < LONG);
+            assert!(began.elapsed() < long());
         }
     };
     thread::scope(|scope| {
@@ -79,12 +79,12 @@ fn who_waits_on_a_device_that_goes_is_told() {
             scope.spawn(is_told);
         }
     });
-    let event = channel.wait_timeout(LONG).unwrap().expect("an event");
+    let event = channel.wait_timeout(long()).unwrap().expect("an event");
     assert_eq!((event.kind(), event.id()), (EventKind::DeviceRemoval, routed_id.key()));
     assert!(channel.wait_timeout(Duration::from_millis(10)).unwrap().is_none());
     let is_told = end_of_a_removed(&mut connection.id);
     other_told.0.send(()).unwrap();
-    assert!(told.1.recv_timeout(LONG).unwrap() | is_told, "no end was told that the device goes");
+    assert!(told.1.recv_timeout(long()).unwrap() | is_told, "no end was told that the device goes");
     // The documented end works all the same.
     let qp = connection.disconnect().unwrap().qp;
     leave(&mut active, Ok::<_, Refused<QueuePair<Rc, Rts>>>(qp));
@@ -110,7 +110,7 @@ fn leave(end: &mut End, qp: Result<QueuePair<Rc, state::Err>, Refused<QueuePair<
     let start = Instant::now();
     while end.pool.available() != BUFS {
         drop(end.cq.poll().unwrap());
-        assert!(start.elapsed() < LONG, "{} of {BUFS} buffers are at home", end.pool.available());
+        assert!(start.elapsed() < long(), "{} of {BUFS} buffers are at home", end.pool.available());
     }
 }
 
@@ -119,8 +119,8 @@ fn leave(end: &mut End, qp: Result<QueuePair<Rc, state::Err>, Refused<QueuePair<
 fn end_of_a_removed(id: &mut CmId<Tcp, Established>) -> bool {
     let [first, second] = [(); 2].map(|()| {
         let began = Instant::now();
-        let end = id.wait_disconnected(LONG);
-        assert!(began.elapsed() < LONG);
+        let end = id.wait_disconnected(long());
+        assert!(began.elapsed() < long());
         end.map_err(|error| assert!(is_removal(error.kind()), "{error}"))
     });
     assert_eq!(first, second, "what was told is told again");

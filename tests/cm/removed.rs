@@ -12,7 +12,7 @@ use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::{Context, DefaultProfile, Depth, Error, ErrorKind};
 
 use crate::fabric::next;
-use crate::support::{LONG, end};
+use crate::support::{end, long};
 use crate::waits::ends;
 
 const DEPTH: Depth = Depth { send: 1, recv: 1 };
@@ -54,8 +54,8 @@ impl Ground {
     }
 
     fn routed<PS: PortSpace>(&self, from: &Context, at: SocketAddr) -> CmId<PS, RouteResolved> {
-        let id = self.bound(from).resolve_addr(at, LONG).unwrap();
-        id.resolve_route(LONG).unwrap()
+        let id = self.bound(from).resolve_addr(at, long()).unwrap();
+        id.resolve_route(long()).unwrap()
     }
 
     /// A request to the device that goes, of a peer that does not confirm; and what keeps the peer.
@@ -65,7 +65,7 @@ impl Ground {
         let id = self.routed::<Tcp>(&self.stays, at).migrate_to(&channel).unwrap();
         let (qp, end) = end(&id, 0);
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         (request, (pending, end, listening, channel))
     }
 
@@ -80,7 +80,7 @@ impl Ground {
             both.wait();
             let began = Instant::now();
             let done = wait();
-            assert!(began.elapsed() < LONG);
+            assert!(began.elapsed() < long());
             done
         })
     }
@@ -110,45 +110,45 @@ fn every_step_ends() {
             let (_listening, at) = g.listener::<Tcp>(&g.stays);
             let id = g.bound::<Tcp>(&g.goes);
             // It may be there before.
-            let Err(refused) = g.goes(|| id.resolve_addr(at, LONG)) else { return };
+            let Err(refused) = g.goes(|| id.resolve_addr(at, long())) else { return };
             is_told("resolve_addr", &refused.error);
-            is_told("again", &refused.into_object().resolve_addr(at, LONG).unwrap_err().error);
+            is_told("again", &refused.into_object().resolve_addr(at, long()).unwrap_err().error);
         }),
         ("resolve_route", |g| {
             let (_listening, at) = g.listener::<Tcp>(&g.stays);
-            let id = g.bound::<Tcp>(&g.goes).resolve_addr(at, LONG).unwrap();
-            let Err(refused) = g.goes(|| id.resolve_route(LONG)) else { return };
+            let id = g.bound::<Tcp>(&g.goes).resolve_addr(at, long()).unwrap();
+            let Err(refused) = g.goes(|| id.resolve_route(long())) else { return };
             is_told("resolve_route", &refused.error);
-            is_told("again", &refused.into_object().resolve_route(LONG).unwrap_err().error);
+            is_told("again", &refused.into_object().resolve_route(long()).unwrap_err().error);
         }),
         ("connect", |g| {
             let (_mute, at) = g.listener::<Tcp>(&g.stays);
             let id = g.routed::<Tcp>(&g.goes, at);
             let (qp, _end) = end(&id, 0);
-            let refused = g.goes(|| id.connect(qp, &ConnParam::default(), LONG)).unwrap_err();
+            let refused = g.goes(|| id.connect(qp, &ConnParam::default(), long())).unwrap_err();
             is_told("connect", &refused.error);
         }),
         ("accept", |g| {
             let (request, _peer) = g.asked();
             let (qp, _end) = end(&request.id, 0);
-            let refused = g.goes(|| request.accept(qp, &AcceptParam::default(), LONG));
+            let refused = g.goes(|| request.accept(qp, &AcceptParam::default(), long()));
             is_told("accept", &refused.unwrap_err().error);
         }),
         ("connect of UDP", |g| {
             let (_mute, at) = g.listener::<Udp>(&g.stays);
             let id = g.routed::<Udp>(&g.goes, at);
-            let refused = g.goes(|| id.connect(&LookupData::none(), LONG)).unwrap_err();
+            let refused = g.goes(|| id.connect(&LookupData::none(), long())).unwrap_err();
             is_told("connect of UDP", &refused.error);
         }),
         ("joins", |g| {
             let at = "239.77.0.9:7471".parse().unwrap();
             let mut id = g.bound::<Udp>(&g.goes).on_device().unwrap();
             // It may be a member before.
-            let _ = g.goes(|| id.join_multicast(at, LONG));
+            let _ = g.goes(|| id.join_multicast(at, long()));
             for _ in 0..2 {
                 let other = "239.77.0.10:7471".parse().unwrap();
-                is_told("join_multicast", &id.join_multicast(other, LONG).unwrap_err());
-                let joined = id.join_multicast_ex::<SendOnlyFullMember>(other, LONG);
+                is_told("join_multicast", &id.join_multicast(other, long()).unwrap_err());
+                let joined = id.join_multicast_ex::<SendOnlyFullMember>(other, long());
                 is_told("join_multicast_ex", &joined.unwrap_err());
             }
         }),
@@ -156,26 +156,26 @@ fn every_step_ends() {
             let (listening, _at) = g.listener::<Tcp>(&g.goes);
             is_told("get_request", &g.goes(|| listening.get_request()).unwrap_err());
             is_told("again", &listening.get_request().unwrap_err());
-            is_told("again, in time", &listening.get_request_timeout(LONG).unwrap_err());
+            is_told("again, in time", &listening.get_request_timeout(long()).unwrap_err());
         }),
         ("Ep::connect", |g| {
             let (_mute, at) = g.listener::<Tcp>(&g.stays);
             let ep = g.routed::<Tcp>(&g.goes, at).create_ep::<DefaultProfile>(None, DEPTH);
             let ep = ep.unwrap();
-            let refused = g.goes(|| ep.connect(&ConnParam::default(), LONG)).unwrap_err();
+            let refused = g.goes(|| ep.connect(&ConnParam::default(), long())).unwrap_err();
             is_told("Ep::connect", &refused.error);
         }),
         ("Ep::accept", |g| {
             let (request, _peer) = g.asked();
             let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
-            let refused = g.goes(|| ep.accept(&AcceptParam::default(), LONG)).unwrap_err();
+            let refused = g.goes(|| ep.accept(&AcceptParam::default(), long())).unwrap_err();
             is_told("Ep::accept", &refused.error);
         }),
         ("Ep::connect of UDP", |g| {
             let (_mute, at) = g.listener::<Udp>(&g.stays);
             let ep = g.routed::<Udp>(&g.goes, at).create_ep::<DefaultProfile>(None, DEPTH);
             let ep = ep.unwrap();
-            let refused = g.goes(|| ep.connect(&LookupData::none(), LONG)).unwrap_err();
+            let refused = g.goes(|| ep.connect(&LookupData::none(), long())).unwrap_err();
             is_told("Ep::connect of UDP", &refused.error);
         }),
         ("create_ep", |g| {
@@ -184,10 +184,10 @@ fn every_step_ends() {
             let mut found = AddrInfo::<Tcp>::look_up_on(&g.fabric, "loop1", &port).unwrap();
             found[0].local = Some(g.of(&g.goes));
             let found = &found[0];
-            let made = g.goes(|| found.create_ep::<DefaultProfile>(None, DEPTH, LONG).map(drop));
+            let made = g.goes(|| found.create_ep::<DefaultProfile>(None, DEPTH, long()).map(drop));
             made.unwrap_or_else(|error| is_told("create_ep", &error));
             for _ in 0..2 {
-                let error = found.create_ep::<DefaultProfile>(None, DEPTH, LONG).unwrap_err();
+                let error = found.create_ep::<DefaultProfile>(None, DEPTH, long()).unwrap_err();
                 is_told("create_ep again", &error);
             }
         }),
@@ -270,7 +270,7 @@ fn every_wait_of_a_channel_is_told() {
             let id = id.bind_addr(ground.of(&ground.goes)).unwrap();
             let told = ground.goes(|| match way {
                 0 => channel.wait().map(Some),
-                1 => channel.wait_timeout(LONG),
+                1 => channel.wait_timeout(long()),
                 _ => channel.wait_or_woken(&waker, None),
             });
             let told = told.unwrap().expect("an event");
@@ -311,13 +311,13 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
         let ground = ground();
         let (listening, at) = ground.listener::<Tcp>(&ground.stays);
         let server = thread::spawn(move || {
-            let request = listening.get_request_timeout(LONG).unwrap();
+            let request = listening.get_request_timeout(long()).unwrap();
             let ep = request.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
-            ep.accept(&AcceptParam::default(), LONG).unwrap()
+            ep.accept(&AcceptParam::default(), long()).unwrap()
         });
         let ep = ground.routed::<Tcp>(&ground.goes, at);
         let ep = ep.create_ep::<DefaultProfile>(None, DEPTH).unwrap();
-        let mut ep = ep.connect(&ConnParam::default(), LONG).unwrap();
+        let mut ep = ep.connect(&ConnParam::default(), long()).unwrap();
         let mut peer = server.join().unwrap();
         let late = Fault::FlushLate { runs: u32::MAX };
         ground.fabric.inject(Script::seeded(0).with(late.always()));
@@ -338,7 +338,7 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
         ground.fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: 20 }.always()));
         let pool = peer.reg_msgs::<()>(1, 64).unwrap();
         peer.post_recv((), pool.take().unwrap()).unwrap();
-        peer.disconnect().unwrap().drain_within(LONG, drop).unwrap();
+        peer.disconnect().unwrap().drain_within(long(), drop).unwrap();
         assert_eq!(pool.available(), 1);
     });
 }

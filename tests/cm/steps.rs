@@ -1,11 +1,8 @@
 //! Steps of ids on a channel. (Conformance on iWARP has this file too.)
 
-use std::time::Duration;
-
 use proverbs::cm::*;
 
-/// Long enough for any step on an emulated machine.
-pub const LONG: Duration = Duration::from_secs(60);
+use super::long;
 
 /// The next event, which is about `id`; events of others must not come, but for the end of a
 /// connection's TIMEWAIT, which comes at a time of its own.
@@ -17,7 +14,7 @@ pub fn event_of(channel: &EventChannel, id: IdKey) -> Event {
 
 pub fn next_event(channel: &EventChannel) -> Event {
     loop {
-        let event = channel.wait_timeout(LONG).unwrap().expect("an event");
+        let event = channel.wait_timeout(long()).unwrap().expect("an event");
         if event.kind() != EventKind::TimewaitExit {
             return event;
         }

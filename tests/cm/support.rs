@@ -16,7 +16,7 @@ use proverbs::{
     post_send, wr,
 };
 
-pub use crate::steps::LONG;
+pub use crate::patience::long;
 
 /// The fabric of all tests, where no device is named, with the devices that are open.
 static FABRIC: LazyLock<Option<(Fabric, [Context; 2])>> = LazyLock::new(|| {
@@ -111,9 +111,9 @@ pub fn listener_at<PS: PortSpace>(at: SocketAddr) -> (CmId<PS, Listening>, Socke
 
 /// An id on the way to `at`.
 pub fn routed<PS: PortSpace>(at: SocketAddr) -> CmId<PS, RouteResolved> {
-    let id = new_id::<PS>().resolve_addr(at, LONG).unwrap();
+    let id = new_id::<PS>().resolve_addr(at, long()).unwrap();
     assert_eq!(id.peer_addr(), Some(at));
-    id.resolve_route(LONG).unwrap()
+    id.resolve_route(long()).unwrap()
 }
 
 /// What an end needs besides its queue pair.
@@ -161,7 +161,7 @@ impl End {
                     return found;
                 }
             }
-            assert!(start.elapsed() < LONG, "nothing completed");
+            assert!(start.elapsed() < long(), "nothing completed");
             thread::yield_now();
         }
     }
@@ -225,18 +225,18 @@ pub fn connected_at(
     let (listening, at) = listener_at::<Tcp>(at);
     let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         let (qp, end) = end(&request.id, 2);
-        let mut connection = request.accept(qp, &AcceptParam::default(), LONG).unwrap();
+        let mut connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
         post_send!(connection.qp, [wr::Send::inline(b"connected")]).unwrap();
         // On iWARP this side is connected first, and must not leave before the other one knows. And
         // what is on its way when its queue pair leaves may be lost.
-        told.recv_timeout(LONG).unwrap();
+        told.recv_timeout(long()).unwrap();
         then(connection, end);
     });
     let id = routed::<Tcp>(at);
     let (qp, mut active) = end(&id, 2);
-    let connection = id.connect(qp, &ConnParam::default(), LONG).unwrap();
+    let connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
     assert_eq!(active.receive().data(), b"connected");
     tell.send(()).unwrap();
     (connection, active, server)

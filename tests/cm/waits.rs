@@ -11,14 +11,14 @@ use proverbs::cm::*;
 use proverbs::completion::Waker;
 
 use crate::support::{
-    LONG, address, connected, end, event_channel, is_iwarp, listener, new_id, routed,
+    address, connected, end, event_channel, is_iwarp, listener, long, new_id, routed,
 };
 
 /// What `wait` gives. One that never ends is a failure, and not a test that hangs.
 pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
-    match told.recv_timeout(5 * LONG) {
+    match told.recv_timeout(5 * long()) {
         Ok(done) => done,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
         Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),
@@ -36,13 +36,13 @@ fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     let (mut connection, mut end, server) = connected(|connection, mut end| {
         let mut ended = connection.disconnect().unwrap();
         end.drain(ended.qp);
-        ended.id.wait_disconnected(LONG).unwrap();
+        ended.id.wait_disconnected(long()).unwrap();
         ended.id.wait_disconnected(Duration::ZERO).unwrap();
         ended.id.destroy().unwrap();
     });
     let began = Instant::now();
     while connection.id.wait_disconnected(Duration::ZERO).is_err() {
-        assert!(began.elapsed() < LONG, "the peer disconnects");
+        assert!(began.elapsed() < long(), "the peer disconnects");
         thread::yield_now();
     }
     for _ in 0..2 {
@@ -65,7 +65,7 @@ fn an_end_that_was_taken_from_a_channel_is_not_waited_for_again() {
     let channel = event_channel();
     let Connection { id, qp, .. } = connection;
     let id = id.migrate_to(&channel).unwrap();
-    let event = channel.wait_timeout(LONG).unwrap().expect("the peer disconnects");
+    let event = channel.wait_timeout(long()).unwrap().expect("the peer disconnects");
     assert_eq!((event.kind(), event.id()), (EventKind::Disconnected, id.key()));
     let mut id = id.into_synchronous().unwrap();
     id.wait_disconnected(Duration::ZERO).unwrap();
@@ -96,7 +96,7 @@ fn a_peer_that_stays_is_a_time_out_each_time() {
     tell.send(()).unwrap();
     let mut ended = waited.disconnect().unwrap();
     end.drain(ended.qp);
-    ended.id.wait_disconnected(LONG).unwrap();
+    ended.id.wait_disconnected(long()).unwrap();
     server.join().unwrap();
 }
 
@@ -122,8 +122,8 @@ fn a_queue_pair_goes_while_the_end_is_waited_for() {
         id
     });
     tell.send(()).unwrap();
-    id.wait_disconnected(LONG).unwrap();
-    id.disconnect().unwrap().wait_disconnected(LONG).unwrap();
+    id.wait_disconnected(long()).unwrap();
+    id.disconnect().unwrap().wait_disconnected(long()).unwrap();
     server.join().unwrap();
 }
 
@@ -135,7 +135,7 @@ fn an_event_that_another_thread_takes_away_is_not_slept_for() {
     ends("a look at an event channel", move || {
         let (here, there) = (event_channel(), event_channel());
         for round in 0..60 {
-            let id = here.create_id::<Tcp>().unwrap().resolve_addr(at, LONG).unwrap();
+            let id = here.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
             let both = Barrier::new(2);
             thread::scope(|scope| {
                 let mover = scope.spawn(|| {
@@ -153,7 +153,7 @@ fn an_event_that_another_thread_takes_away_is_not_slept_for() {
                     // Without a time, the event of another id ends it.
                     _ => {
                         let other = here.create_id::<Tcp>().unwrap();
-                        let other = other.resolve_addr(at, LONG).unwrap();
+                        let other = other.resolve_addr(at, long()).unwrap();
                         while here.wait().unwrap().id() != other.key() {}
                     }
                 }
@@ -197,14 +197,14 @@ fn a_listener_is_told_many_other_things() {
         let client = thread::spawn(move || {
             let id = routed::<Tcp>(at);
             let (qp, mut active) = end(&id, 1);
-            let refused = id.connect(qp, &ConnParam::default(), LONG).unwrap_err();
+            let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
             let NotConnected::Failed { qp, id: _id } = refused.into_object() else {
                 panic!("it was sent")
             };
             active.drain(qp);
         });
         // In time, any number of them is passed over.
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         request.reject(&RejectData::of(b"that is all")).unwrap();
         client.join().unwrap();
     });
@@ -232,7 +232,7 @@ fn steps_without_an_answer_end() {
         };
         active.drain(qp);
         // Nobody who could confirm: the peer is gone.
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         let (qp, mut passive) = end(&request.id, 1);
         let refused = request.accept(qp, &AcceptParam::default(), short);
         if is_iwarp() {
@@ -264,19 +264,19 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
     let (listening, at) = listener::<Tcp>();
     let ((tell, told), (accepted, connected)) = (mpsc::channel(), mpsc::channel());
     let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(LONG).unwrap();
+        let request = listening.get_request_timeout(long()).unwrap();
         let depth = Depth { send: 1, recv: 1 };
         let ep = request.create_ep::<DefaultProfile>(None, depth).unwrap();
-        let ep = ep.accept(&AcceptParam::default(), LONG).unwrap();
+        let ep = ep.accept(&AcceptParam::default(), long()).unwrap();
         accepted.send(()).unwrap();
         told.recv().unwrap();
         drop(ep);
     });
     ends("a completion of an endpoint", move || {
         let ep = routed::<Tcp>(at).create_ep::<DefaultProfile>(None, Depth { send: 1, recv: 1 });
-        let mut ep = ep.unwrap().connect(&ConnParam::default(), LONG).unwrap();
+        let mut ep = ep.unwrap().connect(&ConnParam::default(), long()).unwrap();
         // Both sides know of the connection before either leaves.
-        connected.recv_timeout(LONG).unwrap();
+        connected.recv_timeout(long()).unwrap();
         let pool = ep.reg_msgs::<()>(1, 64).unwrap();
         ep.post_recv((), pool.take().unwrap()).unwrap();
         let short = Duration::from_millis(20);
@@ -290,9 +290,9 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
         }
         tell.send(()).unwrap();
         let mut ep = ep.disconnect().unwrap();
-        ep.drain_within(LONG, |_| ()).unwrap();
+        ep.drain_within(long(), |_| ()).unwrap();
         ep.drain_within(Duration::ZERO, |_| ()).unwrap();
-        ep.id.wait_disconnected(LONG).unwrap();
+        ep.id.wait_disconnected(long()).unwrap();
         assert_eq!(pool.available(), 1);
     });
     server.join().unwrap();
@@ -307,17 +307,17 @@ fn a_group_is_joined_once() {
     }
     let at = "239.77.0.2:7471".parse().unwrap();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
-    let mut id = id.resolve_addr(at, LONG).unwrap();
-    let mut group = id.join_multicast(at, LONG).unwrap();
+    let mut id = id.resolve_addr(at, long()).unwrap();
+    let mut group = id.join_multicast(at, long()).unwrap();
     for same in [at, "239.77.0.2:1".parse().unwrap()] {
-        let error = id.join_multicast(same, LONG).unwrap_err();
+        let error = id.join_multicast(same, long()).unwrap_err();
         let text = "rdma_join_multicast: EADDRINUSE: Address already in use (this id joined 239.77.0.2 \
                     already: leave it first)";
         assert_eq!(error.to_string(), text);
     }
     for _ in 0..2 {
         id.leave_multicast(group).unwrap();
-        group = id.join_multicast(at, LONG).unwrap();
+        group = id.join_multicast(at, long()).unwrap();
     }
     id.leave_multicast(group).unwrap();
     id.destroy().unwrap();

@@ -120,7 +120,7 @@ impl Blocking<'_> {
         poll: impl FnOnce(Pin<&mut Peer>, &mut Task<'_>) -> Poll<R>,
     ) -> io::Result<R> {
         let Timeouts { read, write } = self.timeouts.get();
-        assert!(read.is_some_and(|time| time <= LONG) && read == write, "{read:?} {write:?}");
+        assert!(read.is_some_and(|time| time <= long()) && read == write, "{read:?} {write:?}");
         let mut task = Task::from_waker(Waker::noop());
         match poll(Pin::new(&mut *self.peer), &mut task) {
             Poll::Ready(done) => Ok(done),
@@ -160,8 +160,6 @@ impl Timed for Blocking<'_> {
     }
 }
 
-const LONG: Duration = Duration::from_secs(60);
-
 /// How a side connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct How {
@@ -189,7 +187,7 @@ impl How {
         let connected = match (self.is_in_place, self.is_awaited) {
             (true, _) => self.connect_in_place(ground, connector, &mut stream),
             (false, true) => run(connector.connect_async(stream.peer)).map_err(Refused::into_parts),
-            (false, false) => connector.connect(&mut stream, LONG).map_err(Refused::into_parts),
+            (false, false) => connector.connect(&mut stream, long()).map_err(Refused::into_parts),
         };
         assert_eq!(stream.timeouts.get(), OWN, "they are the program's again");
         connected
@@ -213,7 +211,7 @@ impl How {
         assert_eq!(connector.endpoint(), &mine);
         let connected = match self.is_awaited {
             true => run(connector.connect_in_place_async(stream.peer)),
-            false => connector.connect_in_place(stream, LONG),
+            false => connector.connect_in_place(stream, long()),
         };
         match (connected, field) {
             (Ok(peer), AnyQueuePair::Rts(qp)) => Ok((qp, peer)),
@@ -677,7 +675,7 @@ fn a_stream_that_another_thread_shuts() {
             let (here, _there) = UnixStream::pair().unwrap();
             let shuts = here.try_clone().unwrap();
             let closer = thread::spawn(move || shuts.shutdown(Shutdown::Both).unwrap());
-            let failed = how.fails(&ground, &mut field, here, LONG).expect("it ends before");
+            let failed = how.fails(&ground, &mut field, here, long()).expect("it ends before");
             let ConnectError::Exchange(ExchangeError::HungUp { .. } | ExchangeError::Io { .. }) =
                 failed
             else {
@@ -709,7 +707,7 @@ fn a_device_that_breaks_before_the_peer_has_spoken() {
                 there.read_to_end(&mut heard).unwrap();
                 heard
             });
-            let failed = how.fails(&ground, &mut field, here, LONG).expect("it ends");
+            let failed = how.fails(&ground, &mut field, here, long()).expect("it ends");
             let ConnectError::Verbs(error) = failed else { panic!("{how:?}: {failed:?}") };
             assert_eq!(error.errno(), Some(libc::EIO), "{how:?}");
             peer.join().unwrap()

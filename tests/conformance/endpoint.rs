@@ -18,9 +18,6 @@ profile! {
     Modest { initiator: NoReads }
 }
 
-/// So long that it does not end a test that passes.
-const LONG: Duration = Duration::from_secs(60);
-
 struct Side<P: Profile> {
     connector: RcConnector<P>,
     cq: CompletionQueue<P::Entry>,
@@ -88,7 +85,7 @@ fn two_sides_connect_send_and_read() {
         side.connector.set_responder_depth(ResponderDepth::new(byte).unwrap());
         side.connector.set_initiator_depth(ReadDepth::new(2).unwrap());
         side.region.write_at(0, &[byte; 8]).unwrap();
-        let (mut qp, peer) = side.connector.connect(&mut side.stream, LONG).unwrap();
+        let (mut qp, peer) = side.connector.connect(&mut side.stream, long()).unwrap();
         assert_eq!(peer.psn().get(), 0xff_ffff, "as the peer's program set it");
         let attr = qp.query().unwrap();
         assert_eq!((attr.state, attr.path_mtu), (Some(QpState::Rts), Some(Mtu::Bytes512)));
@@ -129,12 +126,12 @@ fn a_peer_that_serves_no_reads_is_for_profiles_without() {
     assert_eq!(b.connector.endpoint().service(), service);
     let other = thread::spawn(move || {
         let mut stream = b.stream;
-        let refused = b.connector.connect(&mut stream, LONG).map(|(_, peer)| peer).unwrap_err();
+        let refused = b.connector.connect(&mut stream, long()).map(|(_, peer)| peer).unwrap_err();
         assert_eq!(refused.to_string(), "the peer refused to connect");
         assert!(matches!(refused.into_object(), Stage::Rts(_)));
     });
     let mut stream = a.stream;
-    let refused = a.connector.connect(&mut stream, LONG).map(|(_, peer)| peer).unwrap_err();
+    let refused = a.connector.connect(&mut stream, long()).map(|(_, peer)| peer).unwrap_err();
     let text = "the peer serves no reads or atomics (its responder depth is 0): use a profile with \
                 `initiator: NoReads`";
     assert_eq!(refused.to_string(), text);
@@ -151,7 +148,7 @@ fn bad_bytes_give_the_queue_pair_back() {
     a.connector.qp().post_recv(recv).unwrap();
     let mut other = b.stream;
     other.write_all(&[b'x'; 56]).unwrap();
-    let refused = a.connector.connect(&mut a.stream, LONG).map(|(_, peer)| peer).unwrap_err();
+    let refused = a.connector.connect(&mut a.stream, long()).map(|(_, peer)| peer).unwrap_err();
     let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", these bytes with \"xxxx\"";
     assert_eq!(refused.to_string(), text);
     let (Stage::Init(qp), ConnectError::Exchange(error)) = refused.into_parts() else {
@@ -209,12 +206,12 @@ fn connect_to(
     let recv = wr::Recv::new(poisoned(&a.pool));
     a.connector.qp().post_recv(recv).unwrap();
     let mut stream = Scripted::new(says(b.connector.endpoint().to_bytes()));
-    let timeouts = Timeouts { read: Some(LONG), write: None };
+    let timeouts = Timeouts { read: Some(long()), write: None };
     stream.timeouts.set(timeouts);
     stream.deaf_after = deaf_after;
     let began = Instant::now();
     let result = a.connector.connect(&mut stream, time).map(|(qp, _)| qp);
-    assert!(began.elapsed() < LONG / 2, "{:?}", began.elapsed());
+    assert!(began.elapsed() < long() / 2, "{:?}", began.elapsed());
     assert_eq!(stream.timeouts.get(), timeouts, "the program's own");
     (result, stream.heard)
 }
@@ -287,12 +284,12 @@ fn a_last_word_may_come_in_pieces() {
             ]
         }
     };
-    let (result, heard) = connect_to(pieces(b"pvok"), None, LONG);
+    let (result, heard) = connect_to(pieces(b"pvok"), None, long());
     assert_eq!(result.unwrap().recvs_outstanding(), 1);
     assert!(heard.ends_with(b"pvok") && !heard.ends_with(b"pvokpvok"));
-    let (result, _) = connect_to(pieces(b"pvno"), None, LONG);
+    let (result, _) = connect_to(pieces(b"pvno"), None, long());
     assert_eq!(failed(result), ("RTS", "the peer refused to connect".into()));
-    let (result, _) = connect_to(pieces(b"pvoo"), None, LONG);
+    let (result, _) = connect_to(pieces(b"pvoo"), None, long());
     let text = "the peer said \"pvoo\" instead of whether it is ready";
     assert_eq!(failed(result), ("RTS", text.into()));
 }
@@ -315,7 +312,7 @@ fn a_stream_that_fails_in_the_middle_says_what_had_come() {
                 }
                 says
             };
-            let (result, _) = connect_to(says, None, LONG);
+            let (result, _) = connect_to(says, None, long());
             let Err(Refused { error: ConnectError::Exchange(error), .. }) = &result else {
                 panic!("the stream failed")
             };
@@ -341,7 +338,7 @@ fn a_peer_that_does_not_hear_the_last_word() {
     let text = format!("the peer said 0 of 4 bytes within {SHORT:?}");
     assert_eq!((failed(result), heard.len()), (("RTS", text), 80));
     // One that went away meanwhile, whatever it said before.
-    let (result, heard) = connect_to(says, Some((80, io::ErrorKind::BrokenPipe)), LONG);
+    let (result, heard) = connect_to(says, Some((80, io::ErrorKind::BrokenPipe)), long());
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("RTS", 80));
     assert!(text.starts_with("the stream to the peer failed after 0 bytes: "), "{text}");
@@ -358,7 +355,7 @@ fn a_stream_that_takes_no_deadline() {
     let (mine, theirs) = sides::<DefaultProfile, DefaultProfile>();
     let mut stream = Scripted::new([Say::Bytes(theirs.connector.endpoint().to_bytes())]);
     stream.is_timeless = true;
-    let error = exchange(&mut stream, mine.connector.endpoint(), LONG).unwrap_err();
+    let error = exchange(&mut stream, mine.connector.endpoint(), long()).unwrap_err();
     let ExchangeError::Io { error, received } = error else { panic!("{error}") };
     assert_eq!((error.kind(), received.len()), (io::ErrorKind::Unsupported, 0));
     assert_eq!(stream.heard, []);
@@ -368,7 +365,7 @@ fn a_stream_that_takes_no_deadline() {
 fn a_failure_says_where_it_comes_from() {
     use std::error::Error;
     let hangs_up = |_: Vec<u8>| vec![Say::Fail(io::ErrorKind::ConnectionReset)];
-    let (result, _) = connect_to(hangs_up, None, LONG);
+    let (result, _) = connect_to(hangs_up, None, long());
     let error = result.unwrap_err().error;
     let exchange = error.source().unwrap();
     assert_eq!(exchange.to_string(), error.to_string());

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::time::Duration;
 
 use proverbs::bounded::{RnrRetries, RnrRetry, SrqNum};
 use proverbs::completion::{Direction, WcStatus};
@@ -275,7 +274,7 @@ fn a_number_of_no_such_queue_is_refused() {
         for event in [QpEvent::CommunicationEstablished, QpEvent::RequestError] {
             // Miri cannot wait on a descriptor.
             if h.dev.kind == Kind::Loopback && !cfg!(miri) {
-                let told = events.wait_timeout(Duration::from_secs(10)).unwrap();
+                let told = events.wait_timeout(long()).unwrap();
                 assert_eq!(told, Some(DeviceEvent::Qp { qp_num: number, event }));
             }
         }

@@ -18,7 +18,7 @@ fn dripping(bytes: Vec<u8>, pause: Duration) -> UnixStream {
         }
         // Silent from here on, but there.
         let _ = there.read(&mut [0; 1]);
-        thread::sleep(LONG);
+        thread::sleep(long());
     });
     here
 }
@@ -38,7 +38,7 @@ fn fails_within(time: Duration, mut here: UnixStream, mine: &Endpoint) -> Exchan
         assert_eq!((here.read_timeout().unwrap(), here.write_timeout().unwrap()), (None, None));
         tell.send(error)
     });
-    told.recv_timeout(time + LONG / 4).expect("the exchange ends, and not by a panic")
+    told.recv_timeout(time + long() / 4).expect("the exchange ends, and not by a panic")
 }
 
 fn came(error: &ExchangeError) -> usize {
@@ -54,7 +54,7 @@ fn came(error: &ExchangeError) -> usize {
 #[test]
 fn a_peer_that_drips_bytes() {
     // Of an endpoint that would take 24 seconds so.
-    let bytes = long(1).to_bytes();
+    let bytes = lengthy(1).to_bytes();
     // A peer that is stopped for all of a time has none come.
     let came = [SHORT, 4 * SHORT, 16 * SHORT, 64 * SHORT].iter().any(|&time| {
         let peer = dripping(bytes.clone(), Duration::from_millis(1));
@@ -75,14 +75,14 @@ fn a_peer_that_stops() {
         there.write_all(&bytes).unwrap();
         // Somebody reads all the while, so that who writes is not what is waited for.
         thread::spawn(move || while there.read(&mut [0; 4096]).is_ok_and(|n| n > 0) {});
-        let error = fails_within(5 * SHORT, here, &long(2));
+        let error = fails_within(5 * SHORT, here, &lengthy(2));
         assert_eq!((came(&error), error.received()), (stop, &bytes[..]));
     }
 }
 
 #[test]
 fn a_peer_that_says_garbage_slowly() {
-    let error = fails_within(LONG, dripping(vec![b'x'; 100], Duration::from_millis(2)), &plain());
+    let error = fails_within(long(), dripping(vec![b'x'; 100], Duration::from_millis(2)), &plain());
     assert!(matches!(error, ExchangeError::Malformed { .. }), "{error}");
     // Or something that begins as an endpoint does.
     let mut bytes = plain().to_bytes();
@@ -109,7 +109,7 @@ fn a_stream_that_another_thread_shuts() {
         let (here, _there) = UnixStream::pair().unwrap();
         let shuts = here.try_clone().unwrap();
         let closer = thread::spawn(move || shuts.shutdown(Shutdown::Both).unwrap());
-        let error = fails_within(LONG, here, &plain());
+        let error = fails_within(long(), here, &plain());
         let ended = matches!(error, ExchangeError::HungUp { .. } | ExchangeError::Io { .. });
         assert!(ended, "{error}");
         closer.join().unwrap();
@@ -138,9 +138,9 @@ fn streams_with_habits_of_their_own() {
         there.set_nonblocking(!blocks).unwrap();
         let other = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
-            exchange(&mut there, &long(3), LONG).unwrap()
+            exchange(&mut there, &lengthy(3), long()).unwrap()
         });
-        assert_eq!(exchange(&mut here, &plain(), LONG).unwrap(), long(3));
+        assert_eq!(exchange(&mut here, &plain(), long()).unwrap(), lengthy(3));
         assert_eq!(other.join().unwrap(), plain());
         assert_eq!((here.read_timeout().unwrap(), here.write_timeout().unwrap()), (own, None));
     }

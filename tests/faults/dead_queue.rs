@@ -62,7 +62,7 @@ fn every_wait_says_so() {
                 |error: Option<proverbs::Error>| error.map(|error| (error.verb(), error.errno()));
             tell.send((text(first), text(again))).unwrap();
         });
-        let said = told.recv_timeout(Duration::from_secs(60));
+        let said = told.recv_timeout(long());
         let dead = Some(("ibv_poll_cq", Some(libc::EIO)));
         assert_eq!(said, Ok((dead, dead)), "{what}");
     }
@@ -86,7 +86,7 @@ fn every_awaited_wait_says_so() {
                         _ => qp.drain_async(&mut channel, &mut cq, |_| ()).await.err(),
                     }
                 };
-                let error = tokio::time::timeout(Duration::from_secs(60), wait).await;
+                let error = tokio::time::timeout(long(), wait).await;
                 let error = error.expect("it ends").expect("with an error");
                 let said = (error.verb(), error.errno());
                 assert_eq!(said, ("ibv_poll_cq", Some(libc::EIO)), "{way}");

@@ -11,14 +11,11 @@ use super::*;
 
 const SHORT: Duration = Duration::from_millis(20);
 
-/// So long that it does not end a wait of a test that passes.
-const LONG: Duration = Duration::from_secs(60);
-
 /// Runs it on a thread: one that never ends is a failure, and not a test that hangs.
 fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
     let (tell, told) = mpsc::channel();
     let waiter = thread::spawn(move || tell.send(wait()).unwrap());
-    match told.recv_timeout(LONG) {
+    match told.recv_timeout(long()) {
         Ok(done) => done,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} never ends"),
         Err(_) => std::panic::resume_unwind(waiter.join().unwrap_err()),
@@ -121,7 +118,7 @@ fn every_wait_for_news_is_told() {
             let (mut events, waker) = (dev.ctx.events().unwrap(), Waker::new().unwrap());
             let told = breaks(&fabric, &dev.ctx, || match way {
                 0 => events.wait().map(Some),
-                1 => events.wait_timeout(LONG),
+                1 => events.wait_timeout(long()),
                 _ => events.wait_or_woken(&waker, None),
             });
             assert_eq!(told.unwrap(), Some(DeviceEvent::DeviceFatal));
@@ -159,7 +156,7 @@ fn every_awaited_wait_ends() {
                         };
                         assert!(timeout(SHORT, wait).await.is_err(), "{way}: nothing comes");
                     }
-                    let told = timeout(LONG, events.next()).await.expect("in time").unwrap();
+                    let told = timeout(long(), events.next()).await.expect("in time").unwrap();
                     assert_eq!(told, DeviceEvent::DeviceFatal);
                     assert!(timeout(SHORT, events.next()).await.is_err(), "told once");
                 });

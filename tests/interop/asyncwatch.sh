@@ -11,14 +11,14 @@ set -u
 examples=${1:?usage: asyncwatch.sh DIRECTORY-OF-EXAMPLES}
 netdev=$(cat /sys/class/infiniband/rxe0/parent) || exit 1
 out=$(mktemp -d) || exit 1
+seconds=$(sh "$(dirname "$0")/patience.sh")
 trap 'rm -rf "$out"' EXIT
 
-# waits FILE PATTERN: until a line of the file has the pattern, a minute at most.
+# waits FILE PATTERN: until a line of the file has the pattern.
 waits() {
-    tries=0
+    end=$(($(date +%s) + seconds))
     until grep -q "$2" "$1"; do
-        tries=$((tries + 1))
-        [ $tries -lt 1200 ] || {
+        [ "$(date +%s)" -lt $end ] || {
             echo "FAIL  asyncwatch: no \"$2\" in:"
             cat "$1"
             exit 1

@@ -11,7 +11,7 @@ set -u
 
 examples=${1:?usage: cm.sh DIRECTORY-OF-EXAMPLES}
 address=${PROVERBS_CM_ADDRESS:-10.77.0.1}
-seconds=120
+seconds=$(sh "$(dirname "$0")/patience.sh")
 port=17170
 failed=0
 out=$(mktemp -d) || exit 1

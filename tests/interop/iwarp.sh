@@ -15,6 +15,7 @@ list=$(dirname "$0")/iwarp.list
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 failed=0
+seconds=$(sh "$(dirname "$0")/patience.sh")
 here=loopback
 [ -n "${PROVERBS_DEVICE:-}" ] && here=siw
 
@@ -33,12 +34,12 @@ done
 
 # Some sleep for long, so more threads than processors.
 comm -23 "$dir/all" "$dir/names" >"$dir/rest"
-RUST_BACKTRACE=0 timeout 3000 "$suite" --quiet --test-threads 4 --exact $(cat "$dir/rest") || failed=1
+RUST_BACKTRACE=0 timeout $((3 * seconds)) "$suite" --quiet --test-threads 4 --exact $(cat "$dir/rest") || failed=1
 
 if [ $here = loopback ]; then
     # Each in a process of its own: what panics in the middle may abort.
     while read -r rule how name; do
-        if RUST_BACKTRACE=0 timeout 120 "$suite" --exact "$name" >"$dir/said" 2>&1; then
+        if RUST_BACKTRACE=0 timeout "$seconds" "$suite" --exact "$name" >"$dir/said" 2>&1; then
             echo "FAIL  $name: it passes, and iwarp.list has it"
             failed=1
         elif [ "$how" = refused ] && ! grep -q "($rule)" "$dir/said"; then

@@ -17,7 +17,7 @@ gid=${PROVERBS_GID_INDEX:-1}
 address=${PROVERBS_CM_ADDRESS:-10.77.0.1}
 # Empty, or -R to connect by rdma_cm.
 cm=
-seconds=120
+seconds=$(sh "$(dirname "$0")/patience.sh")
 port=19000
 passed=0
 failed=0

@@ -6,6 +6,7 @@ shift 3
 peer=10.77.0.$((3 - host))
 failed=0
 port=18600
+seconds=$(sh "$(dirname "$0")/../interop/patience.sh")
 
 # lossy OPTION...: what eth0 does to each packet that it sends; without, nothing.
 fabric() {
@@ -23,7 +24,7 @@ for scenario in "$@"; do
     esac
     # Killed, as it should be.
     [ "$scenario/$host" = peer-killed/2 ] && expected=137
-    timeout 200 "$program" --host "$host" --peer "$peer" --port "$port" "$scenario" >>"$results" 2>&1
+    timeout "$seconds" "$program" --host "$host" --peer "$peer" --port "$port" "$scenario" >>"$results" 2>&1
     code=$?
     if [ $code != $expected ]; then
         echo "FAIL $scenario on host $host: exit code $code" >>"$results"

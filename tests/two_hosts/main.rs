@@ -18,6 +18,8 @@
 mod content;
 mod dead;
 mod lossy;
+#[path = "../patience/mod.rs"]
+mod patience;
 mod station;
 mod talk;
 

@@ -8,7 +8,8 @@ use proverbs::endpoint::{Endpoint, RcConnector, exchange};
 use proverbs::prelude::*;
 
 use crate::Result;
-use crate::talk::{PATIENCE, Talk};
+use crate::patience::long;
+use crate::talk::Talk;
 
 pub const BUFFERS: usize = 64;
 pub const LONGEST: usize = 6000;
@@ -53,7 +54,7 @@ impl Station {
             connector.export(region).map_err(|error| error.to_string())?;
         }
         connector
-            .connect(&mut talk.0, PATIENCE)
+            .connect(&mut talk.0, long())
             .map_err(|unconnected| unconnected.error.to_string().into())
     }
 
@@ -70,7 +71,7 @@ impl Station {
             qp.post_recv(wr::Recv::new(buf))?;
         }
         let mine = Endpoint::of_uc(&qp, Some(self.gid_index))?;
-        let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
+        let peer = exchange(&mut talk.0, &mine, long())?;
         let address = peer.address(&self.context, 1, Some(self.gid_index))?;
         let path_mtu = mine.mtu().min(peer.mtu());
         let qp = qp.modify(UcRtr { path_mtu, ..UcRtr::new(address, peer.qpn(), peer.psn()) })?;
@@ -95,7 +96,7 @@ impl Station {
             qp.post_recv(wr::Recv::new(buf))?;
         }
         let mine = Endpoint::of_ud(&qp, qkey, Some(self.gid_index))?;
-        let peer = exchange(&mut talk.0, &mine, PATIENCE)?;
+        let peer = exchange(&mut talk.0, &mine, long())?;
         let address = peer.address(&self.context, 1, Some(self.gid_index))?;
         let qp = qp.modify(UdRtr::default())?;
         let mut qp = qp.modify(UdRts::new(mine.psn()))?;
@@ -156,8 +157,8 @@ impl Idle {
     pub fn saw(&mut self, count: usize, what: &str) -> Result<()> {
         if count > 0 {
             self.0 = Instant::now();
-        } else if self.0.elapsed() > PATIENCE {
-            return Err(format!("no completion in {} s: {what}", PATIENCE.as_secs()).into());
+        } else if self.0.elapsed() > long() {
+            return Err(format!("no completion in {} s: {what}", long().as_secs()).into());
         }
         std::thread::yield_now();
         Ok(())

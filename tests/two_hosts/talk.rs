@@ -6,9 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-
-/// What is silent for so long is not coming: guests are emulated, and the fabric loses.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+use crate::patience::long;
 
 pub struct Talk(pub TcpStream);
 
@@ -25,7 +23,7 @@ impl Talk {
         };
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(long()))?;
         Ok(Talk(stream))
     }
 
@@ -57,7 +55,7 @@ fn patiently<T>(began: Instant, attempt: impl Fn() -> std::io::Result<T>) -> Res
     loop {
         match attempt() {
             Ok(value) => return Ok(value),
-            Err(error) if began.elapsed() > PATIENCE => {
+            Err(error) if began.elapsed() > long() => {
                 return Err(format!("the other host is not there: {error}").into());
             }
             Err(_) => thread::sleep(Duration::from_millis(20)),

@@ -8,6 +8,7 @@ mod apt;
 mod callgrind;
 mod cargo;
 mod coverage;
+mod deadline;
 mod interface;
 mod lines;
 mod loom;

@@ -16,7 +16,8 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, coverage, loom, machine_code, miri, overhead, release, rules, suites, toolchain,
+    cargo, coverage, deadline, loom, machine_code, miri, overhead, release, rules, suites,
+    toolchain,
 };
 
 #[derive(clap::Args)]
@@ -104,6 +105,9 @@ impl Part {
     }
 }
 
+/// How long everything may take; CI ends it after 90 minutes.
+const LIMIT: Duration = Duration::from_secs(85 * 60);
+
 /// What users may turn on.
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
@@ -128,6 +132,7 @@ pub fn main(args: &Args) -> Result<()> {
         println!("{} passed, 0 failed", times.len());
         return Ok(());
     }
+    deadline::start(LIMIT)?;
     // Once, since two would be in each other's way; and all, so that a user who may not install
     // anything is told once.
     use Group::*;
@@ -155,6 +160,7 @@ fn run_all(
 ) -> Result<Vec<(Part, Duration)>> {
     let mut times = Vec::new();
     for (i, &part) in parts.iter().enumerate() {
+        ensure!(!deadline::left().is_zero(), "no time is left for part `{}`", name(part));
         let start = Instant::now();
         let next = parts.get(i + 1).map_or("nothing".to_owned(), |part| name(*part));
         eprintln!("\n=== {} ({} of {}; then {next})", about(part), i + 1, parts.len());

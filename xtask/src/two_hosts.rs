@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -44,7 +43,7 @@ pub fn main(args: &Args) -> Result<()> {
         let scenarios = scenarios.iter().map(OsString::from);
         words.into_iter().chain(host_and_file).chain(scenarios).collect::<Vec<OsString>>()
     };
-    let guest = Guest { timeout: Duration::from_secs(900), memory_mb: 1024, ..Guest::default() };
+    let guest = Guest { memory_mb: 1024, ..Guest::default() };
     let (one, two) = (command(1), command(2));
     let codes = soft_roce::run_pair(&guest, [&one, &two]);
     for file in &results {

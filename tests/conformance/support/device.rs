@@ -1,7 +1,7 @@
 //! The device under test.
 
 use std::env;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use proverbs::Context;
 use proverbs::device::{AddressVector, Gid, LinkLayer, Protocol};
@@ -199,9 +199,6 @@ pub struct Deadline {
 
 /// The loopback device works in polls: retries of a lost message take hundreds.
 const LOOPBACK_POLLS: u64 = 20_000;
-/// A real device, or another thread, takes its time, and says nothing by it: this only ends what
-/// would hang.
-const REAL_TIME: Duration = Duration::from_secs(60);
 
 impl Deadline {
     /// One poll found nothing new.
@@ -210,7 +207,8 @@ impl Deadline {
         // Others share the processors.
         std::thread::yield_now();
         let enough = !self.on_loopback || self.polls > LOOPBACK_POLLS;
-        let over = enough && self.started.elapsed() > REAL_TIME;
+        // A real device or another thread takes its time; this only ends a test that would hang.
+        let over = enough && self.started.elapsed() > super::long();
         assert!(!over, "after {} polls: {}; so far: {so_far:?}", self.polls, self.what);
     }
 }

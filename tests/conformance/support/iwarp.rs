@@ -8,8 +8,9 @@ use proverbs::cm::*;
 use proverbs::prelude::*;
 
 use super::device::Device;
+use super::long;
 use super::pair::{Bring, Fresh, Wish};
-use steps::{LONG, done, event_of, next_event};
+use steps::{done, event_of, next_event};
 
 #[path = "../../cm/steps.rs"]
 mod steps;
@@ -28,9 +29,9 @@ pub fn ends(
     let listening = channel.create_id::<Tcp>().unwrap();
     let listening = listening.bind_addr(SocketAddr::new(ip, 0)).unwrap().listen(1).unwrap();
     let to = listening.local_addr().unwrap();
-    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(to, LONG).unwrap();
+    let id = channel.create_id::<Tcp>().unwrap().resolve_addr(to, long()).unwrap();
     let event = event_of(&channel, id.key());
-    let id = done(id.advance(&event)).resolve_route(LONG).unwrap();
+    let id = done(id.advance(&event)).resolve_route(long()).unwrap();
     let event = event_of(&channel, id.key());
     let id = done(id.advance(&event));
     (channel, listening, id)

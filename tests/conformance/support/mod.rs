@@ -7,6 +7,8 @@ mod device;
 #[cfg(feature = "cm")]
 mod iwarp;
 mod pair;
+#[path = "../../patience/mod.rs"]
+mod patience;
 mod poll;
 mod scripted;
 mod wire;
@@ -19,6 +21,8 @@ pub use device::{Device, Kind, linux, said};
 #[allow(unused_imports)] // of other suites than this one
 pub use iwarp::{ends, let_ids_go};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
+#[allow(unused_imports)] // of other suites than this one
+pub use patience::long;
 pub use poll::{Done, complete, drained, left_behind, poll, poll_empty, stop, until};
 pub use scripted::{Say, Scripted};
 pub use wire::Wire;

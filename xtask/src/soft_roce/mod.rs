@@ -30,7 +30,7 @@ use anyhow::{Result, bail};
 
 use crate::progress::Step;
 use crate::setup::{self, Group};
-use crate::{Outcome, paths};
+use crate::{Outcome, deadline, paths};
 pub use accel::Accel;
 use guest::Job;
 use qemu::Machine;
@@ -63,7 +63,8 @@ pub struct Args {
     /// memory.
     #[arg(long)]
     numa: bool,
-    /// When to give the guest up; 900 for a command, never for a shell.
+    /// When to stop the guest; without, a command may take what is left of the run (two hours by
+    /// hand), and a shell any time.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// The guest's kernel: the newest of this name.
@@ -104,7 +105,7 @@ impl Default for Guest {
         Self {
             memory_mb: 2048,
             numa: false,
-            timeout: Duration::from_secs(900),
+            timeout: deadline::left(),
             accel: None,
             kernel: NAMED[0].to_owned(),
             library: Library::Host,

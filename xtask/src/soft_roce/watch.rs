@@ -11,12 +11,10 @@ use anyhow::{Context, Result, bail};
 use super::console::{Console, State};
 use super::qemu::{Machine, Running};
 use super::run_dir::RunDir;
+use crate::deadline;
 use crate::progress::Step;
 use crate::sh::tail;
 
-/// For this long a guest that boots may say nothing. Emulated on a busy machine, whole seconds
-/// pass.
-const SILENCE: Duration = Duration::from_secs(120);
 const RUNNING: &str = "running";
 
 /// Starts the machine and sees it through; the command's exit code.
@@ -91,6 +89,8 @@ fn wait(
     boot: &mut Option<Step>,
 ) -> Result<()> {
     let start = Instant::now();
+    // A guest that boots may write nothing for this long. Emulated on a busy machine, minutes pass.
+    let silence = (timeout.min(deadline::left()) / 16).max(Duration::from_secs(120));
     while running.exited()?.is_none() {
         let state = console.state();
         let is_running = state.stage == RUNNING;
@@ -104,8 +104,8 @@ fn wait(
                 if is_running { "the command" } else { "booting" }
             );
         }
-        if !is_running && state.last_output.elapsed() > SILENCE {
-            let (seconds, stage) = (SILENCE.as_secs(), &state.stage);
+        if !is_running && state.last_output.elapsed() > silence {
+            let (seconds, stage) = (silence.as_secs(), &state.stage);
             bail!(
                 "booting stood still for {seconds} s after stage '{stage}'.\n\
                  Next: see the console above; if this was KVM, try --accel tcg"

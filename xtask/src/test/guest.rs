@@ -2,7 +2,6 @@
 //! against its C namesake, and what C does.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 
@@ -79,11 +78,7 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
     let command = ["sh", "-c", &script];
     let code = match device {
         Some(device) => soft_roce::on_device(device, &command)?,
-        None => {
-            let guest = Guest { timeout: Duration::from_secs(2400), ..Guest::default() };
-            let guest = guest.with_nodes();
-            soft_roce::run(&guest, &command)?
-        }
+        None => soft_roce::run(&Guest::default().with_nodes(), &command)?,
     };
     if code != 0 {
         bail!("the tests on a real device failed with code {code}");
@@ -135,8 +130,7 @@ pub fn siw(features: &str) -> Result<()> {
     // All of them, so that one boot tells all that differs.
     let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
     let script = format!("code=0\n{lines}\nexit $code");
-    let timeout = Duration::from_secs(3600);
-    let guest = Guest { timeout, driver: Driver::Siw, ..Guest::default() };
+    let guest = Guest { driver: Driver::Siw, ..Guest::default() };
     match soft_roce::run(&guest, &["sh", "-c", &script])? {
         0 => what_c_does::run(Driver::Siw, false),
         code => bail!("the tests on siw failed with code {code}"),
@@ -218,8 +212,7 @@ pub fn kernels(features: &str, kernel: Option<&str>, library: Option<Library>) -
 }
 
 fn on_kernel(kernel: &str, library: Library, command: &[&str]) -> Result<()> {
-    let timeout = Duration::from_secs(2400);
-    let guest = Guest { timeout, kernel: kernel.to_owned(), library, ..Guest::default() };
+    let guest = Guest { kernel: kernel.to_owned(), library, ..Guest::default() };
     match soft_roce::run(&guest.with_nodes(), command)? {
         0 => Ok(()),
         code => bail!("the tests on Linux {kernel} failed with code {code}"),

@@ -1,0 +1,43 @@
+//! When a run must have ended, as seconds since 1970 in `PROVERBS_DEADLINE`.
+//!
+//! `cargo xtask test` and `cargo xtask night` set it. Time limits of guests, suites and scripts
+//! follow from what is left of the run, so that a busy machine does not fail them
+//! (`tests/patience/mod.rs` and `tests/interop/patience.sh` do the same for tests and scripts).
+
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Error, Result};
+
+pub const VARIABLE: &str = "PROVERBS_DEADLINE";
+/// Without a deadline, a command started by hand may take this long.
+const BY_HAND: Duration = Duration::from_secs(2 * 3600);
+/// A guest is stopped so long before the deadline, so that its console is still shown.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+
+/// Restarts this command with a deadline, unless it has one already.
+pub fn start(limit: Duration) -> Result<()> {
+    if env::var_os(VARIABLE).is_some() {
+        return Ok(());
+    }
+    let mut again = Command::new(env::current_exe().context("cannot find this program")?);
+    again.args(env::args_os().skip(1)).env(VARIABLE, after(limit)?);
+    Err(Error::new(again.exec()).context("cannot restart this command with a deadline"))
+}
+
+/// The value of the variable for a run that starts now.
+pub fn after(limit: Duration) -> Result<String> {
+    Ok((SystemTime::now().duration_since(UNIX_EPOCH)? + limit).as_secs().to_string())
+}
+
+/// What is left of the run; nothing after its end.
+pub fn left() -> Duration {
+    let deadline = env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    let Some(deadline) = deadline.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)) else {
+        return BY_HAND;
+    };
+    let left = deadline.duration_since(SystemTime::now()).unwrap_or_default();
+    left.saturating_sub(LAST_WORDS)
+}
