@@ -15,6 +15,7 @@ mod loom;
 mod machine_code;
 mod miri;
 mod mutants;
+mod night;
 mod overhead;
 mod paths;
 mod programs;
@@ -52,6 +53,8 @@ enum Command {
     Demo,
     /// Run everything that must pass, or parts of it.
     Test(test::Args),
+    /// Run the long searches: other kernels, Miri whole, sanitizers, fresh seeds.
+    Night(night::Args),
     /// Run the conformance suite under Miri.
     Miri(miri::Args),
     /// Run the models of the protocols between threads, in every order that there is.
@@ -111,6 +114,7 @@ fn run(command: Command) -> Outcome {
     match command {
         Command::Demo => test::demo()?,
         Command::Test(args) => test::main(&args)?,
+        Command::Night(args) => return night::main(&args),
         Command::Miri(args) => miri::main(&args)?,
         Command::Loom(args) => return loom::main(args),
         Command::Sanitize(args) => sanitize::main(&args)?,
