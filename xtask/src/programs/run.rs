@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::compile::PACKAGE;
-use crate::cargo;
 use crate::miri::{Model, inlined};
+use crate::{cargo, deadline};
 
 /// A program, and which of its turns. One program may have several.
 #[derive(Clone)]
@@ -51,11 +51,15 @@ pub enum Way {
     },
 }
 
-/// Without a line for so long, a program sleeps, or the machine is very busy. (The native runner
-/// has a clock of its own.)
-const PATIENCE: Duration = Duration::from_secs(900);
+/// A program that prints no line for so long sleeps. (The native runner has a clock of its own.)
+fn patience() -> Duration {
+    deadline::left() / 4
+}
+
 /// What a turn may take natively.
-const SECONDS: &str = "40s";
+fn turn() -> String {
+    format!("{}s", (deadline::left() / 60).as_secs().max(40))
+}
 
 /// Runs these, one after the other; of `first`, until one fails.
 pub fn run(way: Way, executable: &Path, source: &Path, jobs: &[Job], first: bool) -> Result<Ran> {
@@ -91,7 +95,7 @@ fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> 
         Way::Miri { model, threads, weak, inlined } => (model, threads, weak, inlined),
         Way::Native { short } => {
             let mut command = Command::new(executable);
-            command.arg(SECONDS).args(short.then_some("short")).args(jobs);
+            command.arg(turn()).args(short.then_some("short")).args(jobs);
             return Ok(command);
         }
     };
@@ -132,7 +136,7 @@ fn follow(
     let mut running = None;
     let mut slept = false;
     loop {
-        let line = match said.recv_timeout(PATIENCE) {
+        let line = match said.recv_timeout(patience()) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) if running.is_none() => continue, // It is compiled.
