@@ -1,6 +1,5 @@
 //! Suites that can be run by hand for longer, from another seed, or in the guest.
 
-
 use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Group};
