@@ -122,7 +122,7 @@ fn run(command: Command) -> Outcome {
         Command::Ui(args) => args.run()?,
         Command::MachineCode => machine_code::check()?,
         Command::Rules(args) => rules::main(&args)?,
-        Command::Mutants(args) => return mutants::main(args),
+        Command::Mutants(args) => return mutants::main(&args),
         Command::WhatCDoes(args) => what_c_does::run(args.driver, args.record)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,

@@ -6,10 +6,10 @@
 //! which there are models.
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Block, Expr, Item, Lit, Pat, ReturnType, Signature, Stmt, UnOp};
@@ -17,7 +17,7 @@ use syn::{Attribute, BinOp, Block, Expr, Item, Lit, Pat, ReturnType, Signature, 
 use super::swaps;
 
 /// How a change stands beside what it changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// An expression, in place of one.
     Value,
@@ -32,7 +32,7 @@ pub enum Shape {
 }
 
 /// One change of one place.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Candidate {
     /// From the root of the crate.
     pub file: String,
@@ -53,7 +53,19 @@ pub struct Candidate {
     pub nth: usize,
 }
 
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Candidate { file, line, function, what, .. } = self;
+        write!(f, "{file}:{line} {function}: {what}")
+    }
+}
+
 impl Candidate {
+    /// The lines that it changes.
+    pub fn lines(&self, text: &str) -> RangeInclusive<usize> {
+        self.line..=self.line + text[self.range.clone()].matches('\n').count()
+    }
+
     /// What the place looks like with the change, in a line.
     pub fn after(&self, text: &str) -> String {
         let from = text[..self.range.start].rfind('\n').map_or(0, |at| at + 1);

@@ -11,22 +11,12 @@ use super::watch;
 use crate::sh::two_at_a_time;
 use crate::{paths, progress::Step, test::OF_ROCE};
 
-/// Where tests run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// On the loopback device.
-    Here,
-    /// On Soft-RoCE.
-    Guest,
-}
-
 /// A program of tests, and what it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suite {
     /// The target's name.
     pub target: &'static str,
-    /// What the loopback device is like, and its world, unless it is the plain one in a world of
-    /// IPv4.
+    /// The loopback device's personality and world, unless it is the plain one in a world of IPv4.
     device: Option<(&'static str, &'static str)>,
 }
 
@@ -38,7 +28,8 @@ const fn on(target: &'static str, personality: &'static str, world: &'static str
     Suite { target, device: Some((personality, world)) }
 }
 
-const HERE: [Suite; 14] = [
+/// The suites that judge mutants.
+pub const SUITES: [Suite; 14] = [
     plain("lib"),
     plain("conformance"),
     plain("attack"),
@@ -55,25 +46,8 @@ const HERE: [Suite; 14] = [
     on("conformance", "worst:4", "infiniband"),
 ];
 
-const GUEST: [Suite; 4] = [plain("lib"), plain("conformance"), plain("attack"), plain("cm")];
-
-impl Place {
-    /// How long a test may take that took no time without a mutant: others may use the machine too.
-    fn patience(self) -> Duration {
-        Duration::from_secs(match self {
-            Place::Here => 6,
-            Place::Guest => 40,
-        })
-    }
-
-    /// The suites that look at mutants. Those of the guest are among the others.
-    pub fn suites(self) -> &'static [Suite] {
-        match self {
-            Place::Here => &HERE,
-            Place::Guest => &GUEST,
-        }
-    }
-}
+/// What the random programs are run with: some ten worlds.
+const SIMULATION: [&str; 2] = ["--steps", "10000"];
 
 impl Suite {
     /// One test, as it takes a whole program to notice something.
@@ -103,28 +77,57 @@ impl Suite {
     }
 }
 
-/// What the random programs are run with: some ten worlds.
-const SIMULATION: [&str; 2] = ["--steps", "10000"];
-
 /// From here on tests are run last, and apart.
-pub const SLOW: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_millis(50);
+
+/// How long a test may take that takes no time without a mutant.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Tests of one program that run together.
 #[derive(Clone, Debug)]
 pub struct Chunk {
+    pub target: &'static str,
     pub program: PathBuf,
-    pub args: Vec<String>,
     pub env: Vec<(&'static str, &'static str)>,
+    /// A test without a word for so long hangs.
+    pub patience: Duration,
     /// As it takes without a mutant.
     pub takes: Duration,
-    /// After so long without a word it hangs.
-    pub patience: Duration,
-    /// The most that one of its tests takes.
-    pub slowest: Duration,
+    pub args: Vec<String>,
+    /// None for a program that is one test.
+    pub tests: Vec<String>,
+}
+
+impl Chunk {
+    pub fn all_args(&self) -> impl Iterator<Item = &str> {
+        let exact = (!self.tests.is_empty()).then_some("--exact");
+        self.args
+            .iter()
+            .map(String::as_str)
+            .chain(exact)
+            .chain(self.tests.iter().map(String::as_str))
+    }
+
+    /// For a run without a mutant, of one test if it is named: it must be twice as fast as it may
+    /// be.
+    pub fn only(&self, test: Option<&str>) -> Chunk {
+        let mut only = self.clone();
+        only.patience /= 2;
+        if let Some(test) = test.filter(|_| !self.tests.is_empty()) {
+            only.tests = vec![test.to_owned()];
+        }
+        only
+    }
+
+    /// Without this test. False if nothing is left, or nobody knows what to leave out.
+    pub fn leave_out(&mut self, test: Option<&str>) -> bool {
+        let before = self.tests.len();
+        self.tests.retain(|one| Some(one.as_str()) != test);
+        (1..before).contains(&self.tests.len())
+    }
 }
 
 struct Traced {
-    place: Place,
     suite: Suite,
     program: PathBuf,
     tests: Vec<Test>,
@@ -141,11 +144,11 @@ pub struct Suites(Vec<Traced>);
 
 impl Suites {
     /// Runs every test once, without a mutant, and notes what it reaches.
-    pub fn trace(place: Place, executables: &[(String, PathBuf)]) -> Result<Suites> {
+    pub fn trace(executables: &[(String, PathBuf)]) -> Result<Suites> {
         let step = Step::start("Noting which test reaches which mutant");
         let dir = paths::below_target("mutants")?;
         let mut suites = Vec::new();
-        for &suite in place.suites() {
+        for suite in SUITES {
             let target = if suite.target == "lib" { "proverbs" } else { suite.target };
             let found = executables.iter().find(|(built, _)| built == target);
             let program = found.with_context(|| format!("cargo built no `{target}`"))?.1.clone();
@@ -153,7 +156,7 @@ impl Suites {
             let tests = two_at_a_time(&names, |side, name| {
                 trace(suite, &program, name.as_deref(), &dir.join(format!("trace.{side}")))
             })?;
-            suites.push(Traced { place, suite, program, tests });
+            suites.push(Traced { suite, program, tests });
         }
         let count: usize = suites.iter().map(|traced| traced.tests.len()).sum();
         step.done(&format!("Traced {count} tests"));
@@ -179,16 +182,16 @@ impl Suites {
 
 impl Traced {
     fn chunk(&self, tests: &[&Test]) -> Chunk {
-        let mut args = self.suite.args();
-        if !self.suite.is_one_test() {
-            args.push("--exact".to_owned());
-            args.extend(tests.iter().filter_map(|test| test.name.clone()));
-        }
-        let takes = tests.iter().map(|test| test.takes).sum();
         let slowest = tests.iter().map(|test| test.takes).max().unwrap_or_default();
-        let patience = self.place.patience() + 8 * slowest;
-        let (program, env) = (self.program.clone(), self.suite.env());
-        Chunk { program, args, env, takes, patience, slowest }
+        Chunk {
+            target: self.suite.target,
+            program: self.program.clone(),
+            env: self.suite.env(),
+            patience: PATIENCE + 8 * slowest,
+            takes: tests.iter().map(|test| test.takes).sum(),
+            args: self.suite.args(),
+            tests: tests.iter().filter_map(|test| test.name.clone()).collect(),
+        }
     }
 }
 

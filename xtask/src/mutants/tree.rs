@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 use super::find::Shape;
 use super::splice::{Mutant, Spliced, splice};
-use super::suite::{Place, Suite};
+use super::suite::SUITES;
 use crate::paths;
 use crate::progress::Step;
-use crate::sh::{self, cmd};
+use crate::sh::{self, Run, cmd};
 use crate::test::FEATURES;
 
 /// The crate's files, by their path from the root.
@@ -21,32 +21,33 @@ pub type Sources = BTreeMap<String, String>;
 /// By target name.
 pub type Executables = Vec<(String, PathBuf)>;
 
-/// Everything that a build of the tests reads, besides the sources and the manifest.
-const ALONGSIDE: [&str; 4] = ["tests", "benches/machine_code.rs", "examples", "README.md"];
+/// Everything that a build of the tests reads, besides the manifest.
+const ALONGSIDE: [&str; 6] =
+    ["src", "tests", "benches/machine_code.rs", "examples", "README.md", "Cargo.lock"];
 
 pub struct Tree {
     dir: PathBuf,
 }
 
 impl Tree {
-    /// The project may be edited from here on. What did not change keeps its time, and is not built
-    /// again.
+    /// Copies the crate, which may be edited from here on.
     pub fn new(root: &Path) -> Result<Tree> {
         let dir = paths::below_target("mutants")?.join("logic");
-        for name in ALONGSIDE {
-            refresh(&root.join(name), &dir.join(name))?;
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
         }
-        refresh(&root.join("Cargo.lock"), &dir.join("Cargo.lock"))?;
+        fs::create_dir_all(&dir)?;
+        cmd!(sh::at(root), "cp -r --parents {ALONGSIDE...} {dir}").bytes()?;
         let mut manifest = paths::alone(&fs::read_to_string(root.join("Cargo.toml"))?);
-        // The macros are the project's own: a copy of them, built like them into the same target
-        // directory, would be taken for them, and the project's not built when they change.
+        // The macros are built where they are. A copy in the same target directory would be taken
+        // for them, and they would not be built again when they change.
         let (member, path) = (", \"macros\"]", "path = \"macros\"");
         ensure!(manifest.contains(member) && manifest.contains(path), "Cargo.toml has no macros");
         let macros = root.join("macros").display().to_string();
         manifest = manifest.replace(member, "]").replace(path, &format!("path = {macros:?}"));
-        // Nobody debugs it, and it is a quarter of the time.
+        // Debug information would take a quarter of the build.
         manifest.push_str("\n[profile.dev.package.proverbs]\ndebug = 0\n");
-        write(&dir.join("Cargo.toml"), manifest.as_bytes())?;
+        fs::write(dir.join("Cargo.toml"), manifest)?;
         Ok(Tree { dir })
     }
 
@@ -56,9 +57,8 @@ impl Tree {
         let mut dropped = Vec::new();
         loop {
             let places = self.splice(sources, mutants)?;
-            match self.cargo(&places, Place::Here.suites())? {
+            match self.cargo(&places)? {
                 Ok(executables) => {
-                    let executables = self.keep(executables)?;
                     step.done("Built the suites");
                     return Ok(Build { executables, dropped });
                 }
@@ -84,52 +84,21 @@ impl Tree {
                     .text
                     .push_str("\nmod mutant_switch;\npub(crate) use mutant_switch::mutant;\n");
             }
-            write(&self.dir.join(file), spliced.text.as_bytes())?;
+            fs::write(self.dir.join(file), &spliced.text)?;
             places.insert(file.clone(), spliced);
         }
-        self.forget_files(sources)?;
         let switch = include_str!("switch.in").replace("COUNT]", &format!("{}]", most + 1));
-        write(&self.dir.join(SWITCH), switch.as_bytes())?;
+        fs::write(self.dir.join(SWITCH), switch)?;
         Ok(places)
-    }
-
-    /// Copies of the executables, since the next build makes others in their place, perhaps while
-    /// these run.
-    fn keep(&self, executables: Executables) -> Result<Executables> {
-        let dir = paths::directory(self.dir.join("suites"))?;
-        let kept = executables.into_iter().map(|(name, path)| {
-            let copy = dir.join(&name);
-            fs::copy(&path, &copy).with_context(|| format!("cannot copy {}", path.display()))?;
-            Ok((name, copy))
-        });
-        kept.collect()
-    }
-
-    /// Files that the crate has no longer, as others may have their place.
-    fn forget_files(&self, sources: &Sources) -> Result<()> {
-        let mut folders = vec![self.dir.join("src")];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder)? {
-                let path = entry?.path();
-                let name = path.strip_prefix(&self.dir)?.to_string_lossy().into_owned();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if !sources.contains_key(&name) && name != SWITCH {
-                    fs::remove_file(&path)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// The executables, or the mutants that do not compile.
     fn cargo(
         &self,
         places: &BTreeMap<String, Spliced>,
-        suites: &[Suite],
     ) -> Result<std::result::Result<Executables, BTreeSet<u32>>> {
         let mut args = vec!["test", "--no-run", "--quiet", "--features", FEATURES];
-        let targets: BTreeSet<&str> = suites.iter().map(|suite| suite.target).collect();
+        let targets: BTreeSet<&str> = SUITES.iter().map(|suite| suite.target).collect();
         for target in targets {
             match target {
                 "lib" => args.push("--lib"),
@@ -201,35 +170,4 @@ fn blamed(message: &Value, places: &BTreeMap<String, Spliced>) -> BTreeSet<u32> 
         between.extend(statements.map(|p| p.id));
     }
     [around, within, between].into_iter().find(|found| !found.is_empty()).unwrap_or_default()
-}
-
-/// Makes `to` what `from` is, and touches nothing that is so already.
-fn refresh(from: &Path, to: &Path) -> Result<()> {
-    if from.is_file() {
-        return write(to, &fs::read(from)?);
-    }
-    fs::create_dir_all(to)?;
-    let names = |dir: &Path| -> Result<BTreeSet<_>> {
-        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
-    };
-    let wanted = names(from)?;
-    for name in names(to)?.difference(&wanted) {
-        let path = to.join(name);
-        if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
-    }
-    for name in wanted.iter().filter(|name| *name != "target") {
-        refresh(&from.join(name), &to.join(name))?;
-    }
-    Ok(())
-}
-
-/// Writes a file unless it has these contents.
-fn write(path: &Path, contents: &[u8]) -> Result<()> {
-    if fs::read(path).is_ok_and(|there| there == contents) {
-        return Ok(());
-    }
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::write(path, contents).with_context(|| format!("cannot write {}", path.display()))
 }

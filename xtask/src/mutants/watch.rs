@@ -1,6 +1,7 @@
 //! Running tests that may do anything: sleep for ever, use all memory, crash.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,18 +12,16 @@ use anyhow::{Context, Result};
 
 use super::suite::Chunk;
 
-/// How a mutant showed.
+/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// A test failed, or what was tested ended otherwise than by passing.
-    Failed(String),
-    /// Nothing happened for a long time.
-    Hung(String),
-    /// Every test passed.
+enum Ended {
     Passed,
+    Failed,
+    /// A test wrote nothing for longer than it may take.
+    Hung,
 }
 
-/// A program with no more memory than tests need, in a process group of its own.
+/// A program with a limit on its memory, in a process group of its own.
 pub fn limited<A: AsRef<std::ffi::OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = A>,
@@ -46,12 +45,37 @@ pub fn timed(mut command: Command) -> Result<(Duration, Ran)> {
     Ok((start.elapsed(), Ran { status: output.status.success(), text }))
 }
 
-/// Runs tests with a mutant switched on, up to the first that notices.
-pub fn run(chunk: &Chunk, id: u32) -> Result<Seen> {
-    let mut command = limited(&chunk.program, &chunk.args);
+/// Runs tests with a mutant switched on, up to the first that notices, and says which. That test
+/// must then pass without the mutant and within half of the time: a machine that is busy, or a
+/// test that fails now and then, notices nothing.
+pub fn notices(mut chunk: Chunk, id: u32) -> Result<Option<String>> {
+    loop {
+        let (ended, test) = run(&chunk, id)?;
+        let how = match ended {
+            Ended::Passed => return Ok(None),
+            Ended::Failed => "failed",
+            Ended::Hung => "hung",
+        };
+        let control = chunk.only(test.as_deref());
+        if run(&control, NO_MUTANT)?.0 == Ended::Passed {
+            let what = test.unwrap_or_else(|| chunk.target.to_owned());
+            return Ok(Some(format!("{what} ({how})")));
+        }
+        eprintln!("{test:?} of {} {how}, and without a mutant too", chunk.target);
+        if !chunk.leave_out(test.as_deref()) {
+            return Ok(None);
+        }
+    }
+}
+
+const NO_MUTANT: u32 = 0;
+
+/// How the tests end, up to the first that does not pass, and which that is.
+fn run(chunk: &Chunk, id: u32) -> Result<(Ended, Option<String>)> {
+    let mut command = limited(&chunk.program, chunk.all_args());
     command.envs(chunk.env.iter().copied());
     let mut child = command.env("PROVERBS_MUTANT", id.to_string()).spawn()?;
-    let result = follow(&mut child, chunk);
+    let result = follow(&mut child, chunk.patience);
     // It, and what it started. By the shell's own `kill`: not every system has the program.
     let kill = format!("kill -KILL -{}", child.id());
     let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status()?;
@@ -59,32 +83,46 @@ pub fn run(chunk: &Chunk, id: u32) -> Result<Seen> {
     result
 }
 
-fn follow(child: &mut Child, chunk: &Chunk) -> Result<Seen> {
-    let mut out = BufReader::new(child.stdout.take().context("its output is ours")?);
-    let (sender, lines) = mpsc::channel();
+/// libtest writes `test NAME ... ` before a test and the result behind it, if one runs at a time.
+fn follow(child: &mut Child, patience: Duration) -> Result<(Ended, Option<String>)> {
+    let mut out = child.stdout.take().context("its output is ours")?;
+    let (sender, pieces) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut line = Vec::new();
-        while out.read_until(b'\n', &mut line).is_ok_and(|n| n != 0) {
-            if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
-                break;
-            }
-            line.clear();
+        let mut piece = [0; 4096];
+        while let Ok(n @ 1..) = out.read(&mut piece) {
+            // (Reading goes on if nothing takes it: a full pipe would stop the program.)
+            let _ = sender.send(String::from_utf8_lossy(&piece[..n]).into_owned());
         }
-        // Whoever writes more is not stopped by a full pipe.
-        let _ = out.read_to_end(&mut line);
     });
-    let patience = chunk.patience;
-    let mut last = String::new();
+    let (mut line, mut test) = (String::new(), None);
+    let mut heard = (Instant::now(), starved(child.id()));
     loop {
-        match lines.recv_timeout(patience) {
-            Ok(line) => {
-                if let Some(test) = line.strip_suffix(" ... FAILED") {
-                    let test = test.strip_prefix("test ").unwrap_or(test);
-                    return Ok(Seen::Failed(test.to_owned()));
+        match pieces.recv_timeout(patience.saturating_sub(heard.0.elapsed())) {
+            Ok(piece) => {
+                heard = (Instant::now(), starved(child.id()));
+                for part in piece.split_inclusive('\n') {
+                    line.push_str(part);
+                    let named = line.strip_prefix("test ").and_then(|l| l.split_once(" ... "));
+                    if let Some((name, result)) = named {
+                        let name = name.split(" - should panic").next().unwrap_or(name);
+                        test = Some(name.to_owned());
+                        if result.trim_end() == "FAILED" {
+                            return Ok((Ended::Failed, test));
+                        }
+                    }
+                    if line.ends_with('\n') {
+                        line.clear();
+                    }
                 }
-                last = line;
             }
-            Err(RecvTimeoutError::Timeout) => return Ok(Seen::Hung(after(&last, chunk))),
+            Err(RecvTimeoutError::Timeout) => {
+                let starved = starved(child.id());
+                if starved <= heard.1 {
+                    return Ok((Ended::Hung, test));
+                }
+                // Others had the processors for so long. It does not count.
+                heard = (heard.0 + (starved - heard.1), starved);
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -92,20 +130,53 @@ fn follow(child: &mut Child, chunk: &Chunk) -> Result<Seen> {
     let end = Instant::now() + patience;
     loop {
         match child.try_wait()? {
-            Some(status) if status.success() => return Ok(Seen::Passed),
-            Some(status) => return Ok(Seen::Failed(format!("{status}, {}", after(&last, chunk)))),
-            None if Instant::now() > end => return Ok(Seen::Hung(after(&last, chunk))),
+            Some(status) if status.success() => return Ok((Ended::Passed, test)),
+            Some(_) => return Ok((Ended::Failed, test)),
+            None if Instant::now() > end => return Ok((Ended::Hung, test)),
             None => std::thread::sleep(Duration::from_millis(1)),
         }
     }
 }
 
-/// Where it was: the tests say only what is behind them.
-fn after(last: &str, chunk: &Chunk) -> String {
-    let name = chunk.program.file_stem().unwrap_or_default().to_string_lossy();
-    let suite = name.split('-').next().unwrap_or_default();
-    match last.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
-        Some((test, _)) => format!("{suite} after {test}"),
-        None => suite.to_owned(),
+/// For how long a thread of a process was ready to run and did not, the most of all its threads.
+fn starved(pid: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let waits = threads.filter_map(|thread| {
+        let times = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        times.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+    });
+    waits.max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is noticed of a shell script in place of a suite, with mutant 7.
+    fn noticed(script: &str) -> Option<String> {
+        let chunk = Chunk {
+            target: "script",
+            program: "sh".into(),
+            env: Vec::new(),
+            patience: Duration::from_secs(1),
+            takes: Duration::ZERO,
+            args: vec!["-c".to_owned(), script.to_owned()],
+            tests: Vec::new(),
+        };
+        notices(chunk, 7).expect("there is a shell")
+    }
+
+    #[test]
+    fn a_mutant_is_noticed_only_if_the_test_passes_without_it() {
+        let with = |does: &str| {
+            format!("printf 'test a ... '; test $PROVERBS_MUTANT = 7 && {does}; echo ok")
+        };
+        assert_eq!(noticed(&with("echo FAILED")).as_deref(), Some("a (failed)"));
+        assert_eq!(noticed(&with("kill -ABRT $$")).as_deref(), Some("a (failed)"));
+        assert_eq!(noticed(&with("sleep 60")).as_deref(), Some("a (hung)"));
+        assert_eq!(noticed(&with("true")), None);
+        for fails_anyway in ["echo 'test a ... FAILED'; exit 1", "exit 1", "sleep 60"] {
+            assert_eq!(noticed(fails_anyway), None, "{fails_anyway}");
+        }
     }
 }
