@@ -66,7 +66,8 @@ pub(crate) struct Slots<C> {
     number: PoolNumber,
     /// In an arena, which bytes each handle has.
     cuts: Option<Cuts>,
-    /// All slots from here on have never been taken. It only grows. (Whoever looks for stranded
+    /// All slots from here on have never been taken. It only grows, to at most `count`: the search
+    /// for stranded buffers reads all headers below it. (Whoever looks for stranded
     /// buffers reads it at any time, also while the memory of this goes: so it is not a part of
     /// it.)
     untaken: Arc<AtomicU32>,
@@ -288,6 +289,7 @@ impl<C> Slots<C> {
     /// visible.
     fn note_taken(&self, index: u32) {
         self.untaken.fetch_max(index + 1, Ordering::Relaxed);
+        debug_assert!(self.untaken.load(Ordering::Relaxed) as usize <= self.count);
     }
 
     /// Gives a buffer all of its bytes, for the holder of its only handle, whose slot it is.

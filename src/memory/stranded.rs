@@ -497,4 +497,21 @@ mod tests {
         let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
         assert_eq!((all.len(), looked_at()), (1000, 1000));
     }
+
+    /// In an arena too, a search reads no header beyond those that were handed out.
+    #[test]
+    fn a_search_stays_within_the_headers_of_an_arena() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let arena = pd.create_arena(4096, 3).unwrap();
+        let looked_at = || domains()[&pd.id()].values().flat_map(Headers::all).count();
+        assert_eq!(looked_at(), 0);
+        let mut held = Vec::new();
+        for taken in 1..=3 {
+            held.push(arena.take(64).unwrap());
+            assert_eq!(looked_at(), taken);
+        }
+        assert!(arena.take(64).is_none());
+        assert_eq!(looked_at(), 3);
+    }
 }

@@ -43,6 +43,7 @@ mod on_demand;
 mod own_memory;
 mod owning;
 mod persistence;
+mod pools;
 mod prepared;
 mod query;
 mod reads;

@@ -547,3 +547,25 @@ fn one_of_several_threads_thaws() {
         buf.copy_from(&[round as u8; 6]).unwrap();
     }
 }
+
+/// A buffer that was shared and is exclusive again goes home by itself if its queue ends with it:
+/// nothing of the count of shares is left where lists have their links.
+#[test]
+fn a_thawed_buffer_comes_home_by_itself() {
+    let mut p = Pair::<Rc>::new();
+    let pool = p.pd.create_pool(4, 64).unwrap();
+    let thawed: Buf = pool.take().unwrap().freeze().thaw().expect("the only share");
+    let last = pool.take().unwrap().share(2).collect::<Vec<_>>().into_iter();
+    let last: Buf = last.filter_map(SharedBuf::thaw_if_last).next().expect("the last share");
+    for buf in [thawed, last, pool.take().unwrap()] {
+        p.a.post_recv(wr::Recv::new(buf)).unwrap();
+    }
+    drop((p.a, p.b));
+    for cq in [&mut p.ca, &mut p.cb] {
+        poll_empty(cq);
+        pool.reclaim(cq);
+    }
+    assert_eq!(pool.available(), 4);
+    let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    assert_eq!(all.len(), 4, "each is handed out once");
+}
