@@ -123,6 +123,7 @@
 
 extern crate self as proverbs;
 
+#[doc(alias("rdma_cm", "librdmacm"))]
 #[cfg(feature = "cm")]
 pub mod cm;
 mod cold;

@@ -61,6 +61,7 @@ use crate::work::opcode::{AtomicWrite, Flush, RdmaWrite};
 /// profile! { Reader { receive: OwnRq, signaling: SignalAll, initiator: Reads } } // as they are anyway
 /// profile! { Server { receive: SharedRq } }
 /// ```
+#[doc(alias("ibv_qp_init_attr", "sq_sig_all", "ibv_qp_cap", "max_inline_data"))]
 pub trait Profile: 'static {
     /// [`OwnRq`] or [`SharedRq`].
     type Receive: ReceiveSource;
@@ -381,6 +382,9 @@ pub enum OrdinaryPosting {}
 /// assert_eq!(&there, b"by one session");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_qp_to_qp_ex", "ibv_wr_start", "ibv_wr_complete"))]
+#[doc(alias("IBV_QP_INIT_ATTR_SEND_OPS_FLAGS", "ibv_qp_create_send_ops_flags", "ibv_qp_ex"))]
+#[doc(alias("ibv_qp_init_attr_ex", "send_ops_flags"))]
 pub struct ExtendedPosting<O: MoreOps = ()>(Infallible, PhantomData<O>);
 
 /// [`OrdinaryPosting`] or [`ExtendedPosting`], in a [`Profile`]: ibv_post_send(3), or

@@ -176,6 +176,7 @@ impl Request<Tcp> {
     /// or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the request's device.
     /// With `ece`, nothing was answered if the queue pair does not take what the peer offers:
     /// EINVAL for the options of another vendor's device.
+    #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -198,6 +199,7 @@ impl Request<Tcp, OnChannel> {
     /// nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
     /// `rdma_init_qp_attr` or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the
     /// request's device. With `ece` as for an id that waits.
+    #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

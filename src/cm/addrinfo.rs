@@ -37,9 +37,11 @@ const VERB: &str = "rdma_getaddrinfo";
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "rdma_addrinfo")]
 #[derive(Debug)]
 pub struct AddrInfo<PS: PortSpace> {
     /// The local address to use, if the resolver gives one.
+    #[doc(alias("ai_family", "ai_next"))]
     pub local: Option<SocketAddr>,
     /// The peer's address.
     pub peer: SocketAddr,
@@ -116,6 +118,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) with the resolver's text if it knows no such node, service
     /// or IP address; [`Os`](ErrorKind::Os): the errno of the call, or EINVAL for a NUL in a name.
+    #[doc(alias("rdma_getaddrinfo", "rdma_freeaddrinfo", "ai_flags", "ai_port_space"))]
+    #[doc(alias("ai_qp_type", "ai_src_addr", "ai_src_len", "ai_dst_addr", "ai_dst_len"))]
     pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {
         let found = look_up(Some(node), Some(service), PS::C, false)?;
         let found = found.into_iter();
@@ -162,6 +166,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
     ///
     /// # Errors
     /// As for [`AddrInfo::look_up`].
+    #[doc(alias("rdma_getaddrinfo", "rdma_freeaddrinfo", "RAI_PASSIVE"))]
     pub fn look_up(node: Option<&str>, service: &str) -> Result<Vec<Self>, Error> {
         let found = look_up(node, Some(service), PS::C, true)?;
         let all: Vec<_> = found

@@ -64,6 +64,7 @@ use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("rdma_cm_event", "rdma_event_channel"))]
 #[derive(Clone)]
 pub struct EventChannel {
     pub(super) channel: Arc<Channel>,
@@ -75,6 +76,7 @@ impl EventChannel {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): the system has no rdma_cm (the kernel module is `rdma_ucm`),
     /// or too many files are open.
+    #[doc(alias("rdma_create_event_channel", "rdma_destroy_event_channel"))]
     pub fn new() -> Result<Self, Error> {
         Channel::open().and_then(Channel::watched).map(EventChannel::of).map_err(unopened)
     }
@@ -87,6 +89,7 @@ impl EventChannel {
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_create_id`.
+    #[doc(alias = "rdma_create_id")]
     pub fn create_id<PS: PortSpace>(&self) -> Result<CmId<PS, Created, OnChannel>, Error> {
         CmId::create(self.channel.clone())
     }
@@ -117,6 +120,7 @@ impl EventChannel {
     /// # Errors
     /// As for [`try_event`](Self::try_event); and [`Os`](crate::ErrorKind::Os) with the errno of
     /// poll(2).
+    #[doc(alias("rdma_get_cm_event", "rdma_ack_cm_event"))]
     pub fn wait(&self) -> Result<Event, Error> {
         loop {
             // Without a deadline there is an event or an error.

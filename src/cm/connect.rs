@@ -151,6 +151,8 @@ impl<S: CmState> CmId<Tcp, S> {
     /// `rdma_connect` (a depth exceeds the device's, R16.16; EINVAL also if `qp` is not on this
     /// id's device), `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`, and with `ece` of
     /// the calls of [`Ece`](crate::qp::Ece).
+    #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
+    #[doc(alias = "private_data_len")]
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -173,6 +175,7 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
     /// Both are given back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os)
     /// with the errno of `rdma_connect` (a depth exceeds the device's, R16.16; EINVAL also if `qp`
     /// is not on this id's device).
+    #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece"))]
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

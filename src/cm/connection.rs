@@ -67,6 +67,7 @@ impl<P: Profile, M: Mode> Connection<P, M> {
     /// # Errors
     /// The connection is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
     /// `rdma_disconnect`.
+    #[doc(alias = "rdma_disconnect")]
     pub fn disconnect(mut self) -> Result<Ended<P, M>, Refused<Self>> {
         // SAFETY: in this state the id has a device.
         match unsafe { self.id.core.id.disconnect() } {
@@ -82,6 +83,7 @@ impl<P: Profile, M: Mode> Connection<P, M> {
     ///
     /// # Errors
     /// The connection is given back, as for [`CmId::migrate_to`].
+    #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,
         channel: &EventChannel,
@@ -256,6 +258,7 @@ impl<M: Mode> CmId<Tcp, Established, M> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "rdma_disconnect")]
     pub fn disconnect(mut self) -> Result<CmId<Tcp, Disconnected, M>, Refused<Self>> {
         // SAFETY: in this state the id has a device.
         match unsafe { self.core.id.disconnect() } {
@@ -284,6 +287,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "rdma_notify")]
     pub fn notify_established(&self) -> Result<(), Error>
     where
         S: HasAnswered,

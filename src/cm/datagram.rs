@@ -73,6 +73,7 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 ///     Ok(())
 /// }
 /// ```
+#[doc(alias = "rdma_ud_param")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdPeer {
     /// The address vector of the peer, for [`create_ah`](crate::ProtectionDomain::create_ah).
@@ -162,6 +163,7 @@ impl<S: CmState> CmId<Udp, S> {
     /// [`Cm`](crate::ErrorKind::Cm) if there is no such peer,
     /// [`TimedOut`](crate::ErrorKind::TimedOut), or [`Os`](crate::ErrorKind::Os) with the errno of
     /// `rdma_connect`.
+    #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -197,6 +199,7 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece"))]
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -277,6 +280,7 @@ impl<M: Mode> Request<Udp, M> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         mut self,
         qp: &QueuePair<Ud, Rts, P>,

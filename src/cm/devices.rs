@@ -67,6 +67,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// As for [`Context::open`]: the device was removed, or may not be opened.
+    #[doc(alias("rdma_cm_id", "verbs"))]
     pub fn context(&self) -> Result<Context, Error>
     where
         S: HasDevice,

@@ -80,6 +80,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "rdma_get_remote_ece")]
     pub fn remote_ece(&self) -> Result<Option<Ece>, Error>
     where
         S: HeardPeer,
@@ -95,6 +96,7 @@ impl<M: Mode> Request<Tcp, M> {
     /// # Errors
     /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
     /// `rdma_reject_ece`; ENOSYS if the library is older than rdma-core 31.
+    #[doc(alias = "rdma_reject_ece")]
     pub fn reject_ece(mut self, private_data: &RejectData) -> Result<(), Refused<Self>> {
         match self.id.core.id.reject_ece(private_data) {
             Ok(()) => Ok(()),

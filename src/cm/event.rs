@@ -41,6 +41,7 @@ pub struct IdKey(pub(super) u64);
 ///     }
 /// }
 /// ```
+#[doc(alias("rdma_cm_event", "rdma_ud_param"))]
 #[must_use = "an id waits for this event; a dropped connection request is rejected"]
 pub struct Event {
     pub(super) copied: Copied,
@@ -61,6 +62,15 @@ macro_rules! kinds {
         /// use proverbs::cm::EventKind;
         /// assert_eq!(EventKind::ConnectRequest.name(), "RDMA_CM_EVENT_CONNECT_REQUEST");
         /// ```
+        #[doc(alias("RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR"))]
+        #[doc(alias("RDMA_CM_EVENT_ROUTE_RESOLVED", "RDMA_CM_EVENT_ROUTE_ERROR"))]
+        #[doc(alias("RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE"))]
+        #[doc(alias("RDMA_CM_EVENT_CONNECT_ERROR", "RDMA_CM_EVENT_UNREACHABLE"))]
+        #[doc(alias("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_ESTABLISHED"))]
+        #[doc(alias("RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL"))]
+        #[doc(alias("RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR"))]
+        #[doc(alias("RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT"))]
+        #[doc(alias = "rdma_cm_event_type")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum EventKind {
@@ -78,6 +88,7 @@ macro_rules! kinds {
             }
 
             /// The name in the manual pages.
+            #[doc(alias = "rdma_event_str")]
             pub fn name(self) -> &'static str {
                 match self {
                     $(EventKind::$name => stringify!($c),)*
@@ -110,6 +121,7 @@ kinds! {
 
 impl Event {
     /// The id that the event is about; for a connection request, the listening id.
+    #[doc(alias = "listen_id")]
     pub fn id(&self) -> IdKey {
         IdKey(self.copied.key)
     }
@@ -126,6 +138,7 @@ impl Event {
     }
 
     /// The private data of the event, perhaps padded with zeroes (R16.15).
+    #[doc(alias("private_data_len", "ah_attr"))]
     pub fn private_data(&self) -> &[u8] {
         &self.copied.data
     }
@@ -182,6 +195,7 @@ impl Event {
 }
 
 /// A peer's parameters, or the parameters it requests for a connection, from this side's view.
+#[doc(alias = "rdma_conn_param")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PeerParam {
     /// The most reads and atomics of the peer's that this side may have to serve at once.

@@ -35,6 +35,7 @@ use crate::terms::gid::Gid;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("RDMA_IB_IP_PS_TCP", "RDMA_IB_IP_PS_UDP"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IbAddr {
     /// The port's GID; all zeroes for any of this machine's.

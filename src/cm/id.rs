@@ -66,6 +66,7 @@ use crate::wait::end_of;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("rdma_cm_id", "rdma_route", "rdma_addr"))]
 pub struct CmId<PS: PortSpace, S: CmState, M: Mode = Synchronous> {
     pub(super) core: Core,
     _types: PhantomData<(PS, S, M)>,
@@ -228,21 +229,27 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// The local address, once the id is bound.
+    #[doc(alias("rdma_get_local_addr", "rdma_get_src_port", "src_addr", "src_sin", "src_sin6"))]
+    #[doc(alias = "src_storage")]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.core.local
     }
 
     /// The peer's address, once it was resolved or the peer sent a request.
+    #[doc(alias("rdma_get_peer_addr", "rdma_get_dst_port", "dst_addr", "dst_sin", "dst_sin6"))]
+    #[doc(alias = "dst_storage")]
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         self.core.peer
     }
 
     /// The name of the device, once the id has one.
+    #[doc(alias("rdma_get_devices", "rdma_free_devices"))]
     pub fn device(&self) -> Option<&str> {
         self.core.device.as_ref().map(|(name, _)| name.as_str())
     }
 
     /// The port of the device, counted from 1.
+    #[doc(alias = "port_num")]
     pub fn port(&self) -> u8
     where
         S: HasDevice,
@@ -255,6 +262,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.
+    #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_TOS", "RDMA_OPTION_ID"))]
     pub fn set_tos(&mut self, tos: u8) -> Result<(), Error> {
         self.set_option(0, &[tos], "RDMA_OPTION_ID_TOS")
     }
@@ -263,6 +271,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos): set it before the id is bound.
+    #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_REUSEADDR"))]
     pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error> {
         self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
     }
@@ -271,6 +280,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos): set it before the id is bound.
+    #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_AFONLY"))]
     pub fn set_af_only(&mut self, on: bool) -> Result<(), Error> {
         self.set_option(2, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_AFONLY")
     }
@@ -280,6 +290,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos): EINVAL on [`Udp`](super::Udp).
+    #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT"))]
     pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
         self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
     }
@@ -321,6 +332,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("rdma_write_cm_event", "RDMA_CM_EVENT_USER"))]
     pub fn write_cm_event(&self, status: i32, arg: u64) -> Result<(), Error> {
         let written = self.core.id.write_event(status, arg);
         written.map_err(|errno| Error::os("rdma_write_cm_event", errno, format!("{arg:#x}")))
@@ -330,6 +342,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
+    #[doc(alias = "rdma_destroy_id")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let Core { id, local, peer, device, turn } = self.core;
         id.destroy().map_err(|(id, errno)| {
@@ -358,6 +371,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also
     /// if one is of a loopback fabric and the other is not.
+    #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,
         channel: &EventChannel,

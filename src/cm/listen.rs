@@ -35,6 +35,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the
     /// address. EADDRINUSE: another id listens there.
+    #[doc(alias = "rdma_listen")]
     pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
     where
         S: Listens,
@@ -61,6 +62,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// [`Cm`](ErrorKind::Cm), in each thread and from then on, if the device is going away;
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2); for the request's id
     /// as for [`into_synchronous`](Self::into_synchronous).
+    #[doc(alias = "rdma_get_request")]
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
         S: TakesRequests,
@@ -160,6 +162,7 @@ impl<PS: PortSpace, M: Mode> Request<PS, M> {
     /// # Errors
     /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
     /// `rdma_reject`.
+    #[doc(alias = "rdma_reject")]
     pub fn reject(mut self, private_data: &PS::RejectData) -> Result<(), Refused<Self>> {
         let id: &mut Id = &mut self.id.core.id;
         match id.reject(private_data) {

@@ -38,9 +38,11 @@ pub trait Membership: sealed::Sealed + 'static {
 }
 
 /// Sends to the group, and receives from it with queue pairs that are attached.
+#[doc(alias("rdma_cm_mc_join_flags", "RDMA_MC_JOIN_FLAG_FULLMEMBER"))]
 #[derive(Debug)]
 pub enum FullMember {}
 /// Sends to the group. Switches send it nothing, so no queue pair can be attached (R23.3).
+#[doc(alias = "RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER")]
 #[derive(Debug)]
 pub enum SendOnlyFullMember {}
 
@@ -91,6 +93,7 @@ mod sealed {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias("rdma_ib_addr", "rdma_addr"))]
 #[derive(Debug)]
 pub struct Group<J: Membership = FullMember> {
     key: u64,
@@ -173,6 +176,7 @@ impl<S: CmState, M: Mode> CmId<Udp, S, M> {
     /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined the group, or the errno of
     /// `rdma_leave_multicast`, ENXIO after the device was removed. What could not be left ends the
     /// id: its waiting events are gone, and its other calls fail with ENXIO.
+    #[doc(alias = "rdma_leave_multicast")]
     pub fn leave_multicast<J: Membership>(&mut self, group: Group<J>) -> Result<(), Error>
     where
         S: JoinsGroups,
@@ -195,6 +199,7 @@ impl<S: CmState> CmId<Udp, S> {
     /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
     /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
     /// errno of `rdma_join_multicast`.
+    #[doc(alias = "rdma_join_multicast")]
     pub fn join_multicast(&mut self, address: SocketAddr, timeout: Duration) -> Result<Group, Error>
     where
         S: JoinsGroups,
@@ -226,6 +231,9 @@ impl<S: CmState> CmId<Udp, S> {
     /// # drop(address_handle);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("rdma_cm_join_mc_attr_mask", "rdma_join_multicast_ex"))]
+    #[doc(alias("RDMA_CM_JOIN_MC_ATTR_ADDRESS", "RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS"))]
+    #[doc(alias("rdma_cm_join_mc_attr_ex", "join_flags"))]
     pub fn join_multicast_ex<J: Membership>(
         &mut self,
         address: SocketAddr,
@@ -263,6 +271,7 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "rdma_join_multicast")]
     pub fn join_multicast(&mut self, address: SocketAddr) -> Result<Joining, Error>
     where
         S: JoinsGroups,
@@ -284,6 +293,8 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("rdma_join_multicast_ex", "RDMA_CM_JOIN_MC_ATTR_ADDRESS"))]
+    #[doc(alias = "RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS")]
     pub fn join_multicast_ex<J: Membership>(
         &mut self,
         address: SocketAddr,
@@ -329,6 +340,7 @@ impl<J: Membership> Drop for Joining<J> {
 
 impl<J: Membership> Group<J> {
     /// The group's GID.
+    #[doc(alias("sgid", "dgid", "ibaddr"))]
     pub fn gid(&self) -> Gid {
         self.peer.vector.global.map_or(Gid::default(), |route| route.dgid)
     }

@@ -19,6 +19,7 @@ use crate::terms::error::Error;
 ///     ConnParam { private_data: PrivateData::of(b"hello"), ..Default::default() };
 /// assert_eq!(param.retry_count.get(), 6);
 /// ```
+#[doc(alias = "rdma_conn_param")]
 #[derive(Debug)]
 pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     /// Data for the peer's program.

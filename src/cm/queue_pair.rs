@@ -67,6 +67,7 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of
     /// `rdma_init_qp_attr` or `ibv_modify_qp`. Otherwise as for [`ProtectionDomain::create_qp`].
+    #[doc(alias("rdma_create_qp", "rdma_destroy_qp"))]
     pub fn create_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain<P::Threads>,
@@ -105,6 +106,7 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     ///     Ok(id.init_qp(&pd, qp)?)
     /// }
     /// ```
+    #[doc(alias("rdma_init_qp_attr", "rdma_create_qp_ex"))]
     pub fn init_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain<P::Threads>,

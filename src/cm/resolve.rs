@@ -51,6 +51,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
     /// the address. ENODEV: no RDMA device has it; EADDRINUSE: another id has the port.
+    #[doc(alias = "rdma_bind_addr")]
     pub fn bind_addr(self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
         S: Binds,
@@ -132,6 +133,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// the id on the way, so its type is that of one that is bound. After an `Os` it may be bound
     /// to nothing: then [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen)
     /// takes any address on Linux, and is refused on a fabric.
+    #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -151,6 +153,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and
     /// the address. It may be bound to nothing, as that of a synchronous id.
+    #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
         peer: SocketAddr,
@@ -246,6 +249,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// RDMA_CM_EVENT_ROUTE_ERROR if the kernel finds no route or gets no answer in time;
     /// [`TimedOut`](crate::ErrorKind::TimedOut) if the kernel has not said so a second later;
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    #[doc(alias = "rdma_resolve_route")]
     pub fn resolve_route(
         self,
         timeout: Duration,
@@ -267,6 +271,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     ///
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    #[doc(alias = "rdma_resolve_route")]
     pub fn resolve_route(
         self,
         timeout: Duration,

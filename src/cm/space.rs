@@ -28,6 +28,7 @@ pub enum Udp {}
 /// let listening = listen::<Udp>(7471)?;
 /// # Ok::<_, proverbs::Error>(())
 /// ```
+#[doc(alias("RDMA_PS_TCP", "RDMA_PS_UDP", "rdma_port_space"))]
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
     type Transport: HasBothQueues;

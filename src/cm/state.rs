@@ -111,6 +111,7 @@ pub enum Spent {}
 ///     id.wait_disconnected(Duration::ZERO).is_ok()
 /// }
 /// ```
+#[doc(alias = "qp_type")]
 pub trait CmState: sealed::Sealed + 'static {
     /// Its name.
     const NAME: &'static str;
@@ -209,6 +210,7 @@ impl JoinsGroups for AddrResolved {}
 ///     id.set_tos(0x10)
 /// }
 /// ```
+#[doc(alias = "rdma_cm_id")]
 pub trait Mode: sealed::Sealed + 'static {}
 /// Each call waits for its result.
 #[derive(Debug)]

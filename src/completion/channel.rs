@@ -50,6 +50,7 @@ use crate::wait::readiness_of;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "ibv_comp_channel")]
 pub struct CompletionChannel {
     handle: Arc<handle::Channel>,
 }
@@ -60,6 +61,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EMFILE if the process has no
     /// descriptor left.
+    #[doc(alias = "ibv_create_comp_channel")]
     pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
         CompletionChannel::new(self)
     }
@@ -118,6 +120,7 @@ impl CompletionChannel {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("ibv_get_cq_event", "ibv_ack_cq_events"))]
     pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
         match self.get_event() {
             Ok(context) => Ok(Some(CqId::from_context(context))),
@@ -168,6 +171,7 @@ impl CompletionChannel {
     /// # Errors
     /// The channel is given back, with [`Os`](crate::ErrorKind::Os): EBUSY while completion queues
     /// on it exist, or the errno of the verb.
+    #[doc(alias = "ibv_destroy_comp_channel")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_comp_channel";
         match Arc::try_unwrap(self.handle) {

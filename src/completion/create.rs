@@ -46,6 +46,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Limit`] if `cqe` exceeds the device's `max_cqe`,
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
+    #[doc(alias = "ibv_create_cq")]
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
         CompletionQueue::new(self, cqe, None, 0)
     }

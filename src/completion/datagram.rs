@@ -40,6 +40,7 @@ pub const GRH_LEN: usize = 40;
 /// let _ah = pd.create_ah(back)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_wc", "slid", "dlid_path_bits", "ibv_grh", "sgid", "dgid"))]
 #[derive(Debug)]
 pub struct UdReceived<E> {
     /// The entry, its length set to what arrived, GRH included; `None` if the receive had no
@@ -93,6 +94,7 @@ impl<E: Entry> UdReceived<E> {
     }
 
     /// The GRH, if the message had one (R5.9), assembled from the buffers that it spans.
+    #[doc(alias = "IBV_WC_GRH")]
     pub fn grh(&self) -> Option<Grh> {
         let mut bytes = [0; GRH_LEN];
         let mut at = 0;
@@ -108,6 +110,8 @@ impl<E: Entry> UdReceived<E> {
     /// form on RoCE. Of a port with several LIDs the answer comes from the first: if that is to be
     /// the one that the datagram came to, `src_path_bits` of the vector is what
     /// [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits) says.
+    #[doc(alias("ibv_init_ah_from_wc", "ibv_create_ah_from_wc", "version_tclass_flow"))]
+    #[doc(alias = "hop_limit")]
     pub fn reply_vector(&self, port: u8, sgid_index: u8) -> Option<AddressVector> {
         let sl = ServiceLevel::new(self.sl & 15)?;
         let global = match self.grh().and_then(|grh| grh.source()) {

@@ -28,6 +28,7 @@ use crate::terms::threads::Threads;
 /// cq.moderate(&can, None)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_CQ_ATTR_MODERATE", "ibv_cq_attr_mask", "ibv_modify_cq_attr", "ibv_moderate_cq"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Moderation {
     cq_count: NonZeroU16,
@@ -62,6 +63,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's,
     /// [`Limit`](crate::ErrorKind::Limit) if a number exceeds the device's `max_cq_count` or
     /// `max_cq_period`, otherwise [`Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias = "ibv_modify_cq")]
     pub fn moderate(
         &mut self,
         can: &Can<CqModeration>,

@@ -167,6 +167,7 @@ impl<E: Entry> Completion<'_, E> {
     }
 
     /// The immediate in host order, if this is a receive that brought one (R10.3).
+    #[doc(alias = "IBV_WC_WITH_IMM")]
     #[inline]
     pub fn imm_data(&self) -> Option<u32> {
         self.arrival()?.imm_data()
@@ -175,6 +176,7 @@ impl<E: Entry> Completion<'_, E> {
     /// The key that a received message ended, if it ended one
     /// ([`SendWithInv`](crate::wr::SendWithInv), R10.3). Soft-RoCE sets another flag for it, so
     /// there it is `None`.
+    #[doc(alias = "IBV_WC_WITH_INV")]
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
         self.arrival()?.word(ibv_wc_flags::IBV_WC_WITH_INV)

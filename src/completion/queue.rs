@@ -53,6 +53,7 @@ pub(crate) trait UsedByOneThreadAtATime {}
 ///   it.
 /// - `shared` keeps the books of every queue that completes here until none of its completions can
 ///   come any more.
+#[doc(alias = "ibv_cq")]
 pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     pub(super) inbox: At,
     pub(super) shared: Arc<CqShared>,
@@ -77,6 +78,7 @@ unsafe impl<E: Entry + Send, L: Threads + Send> Send for CompletionQueue<E, L> {
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// The number of completions that it holds, as the device granted: at least as many as asked
     /// for.
+    #[doc(alias = "cqe")]
     pub fn capacity(&self) -> u32 {
         self.shared.capacity()
     }
@@ -109,6 +111,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// [`Limit`](crate::ErrorKind::Limit) if `cqe` exceeds the device's `max_cqe`, or the device
     /// granted less (then it has what was granted); otherwise [`Os`](crate::ErrorKind::Os) with the
     /// errno: EINVAL if it holds more completions than that, EOPNOTSUPP if the device cannot do it.
+    #[doc(alias = "ibv_resize_cq")]
     pub fn resize(&mut self, cqe: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_resize_cq";
         let handle = self.shared.handle();
@@ -165,6 +168,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
     /// if queue pairs complete into it, or a shared receive queue of XRC does.
+    #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_cq";
         if self.shared.has_queues() {

@@ -23,6 +23,7 @@ use crate::sys::types::ibv_wc_status;
 /// assert!(error.to_string().ends_with("IBV_WC_REM_ACCESS_ERR: remote access error"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_wc")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WcError {
     /// The status.
@@ -67,6 +68,14 @@ macro_rules! statuses {
     ($($name:ident = $c:ident, $text:literal;)*) => {
         /// The status of a completion that is not a success (`enum ibv_wc_status` of
         /// ibv_poll_cq(3)), part of a [`WcError`].
+        #[doc(alias("IBV_WC_SUCCESS", "IBV_WC_LOC_LEN_ERR", "IBV_WC_LOC_QP_OP_ERR"))]
+        #[doc(alias("IBV_WC_LOC_EEC_OP_ERR", "IBV_WC_LOC_PROT_ERR", "IBV_WC_WR_FLUSH_ERR"))]
+        #[doc(alias("IBV_WC_MW_BIND_ERR", "IBV_WC_BAD_RESP_ERR", "IBV_WC_LOC_ACCESS_ERR"))]
+        #[doc(alias("IBV_WC_REM_INV_REQ_ERR", "IBV_WC_REM_ACCESS_ERR", "IBV_WC_REM_OP_ERR"))]
+        #[doc(alias("IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR", "IBV_WC_LOC_RDD_VIOL_ERR"))]
+        #[doc(alias("IBV_WC_REM_INV_RD_REQ_ERR", "IBV_WC_REM_ABORT_ERR", "IBV_WC_INV_EECN_ERR"))]
+        #[doc(alias("IBV_WC_INV_EEC_STATE_ERR", "IBV_WC_FATAL_ERR", "IBV_WC_RESP_TIMEOUT_ERR"))]
+        #[doc(alias("IBV_WC_GENERAL_ERR", "ibv_wc_status_str", "ibv_wc_status"))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum WcStatus {

@@ -18,6 +18,7 @@ impl LentWindow {
     ///
     /// # Errors
     /// The window, as it was.
+    #[doc(alias = "revoke")]
     pub fn revoked<E: Entry>(self, by: &Completion<'_, E>) -> Result<MemoryWindow, Self> {
         self.ended_by(by.qp_num(), by.invalidated_rkey(), |names| by.belongs_to(names))
     }

@@ -31,6 +31,7 @@ use crate::terms::rate::StaticRate;
 /// assert!(pd.create_ah(to_myself).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_global_route")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GlobalRoute {
     /// The destination.
@@ -60,6 +61,7 @@ impl GlobalRoute {
     /// let route = GlobalRoute { flow_label: 0x0_4321, ..GlobalRoute::new(Gid::default(), 1) };
     /// assert_eq!(route.udp_sport(), 0xc320);
     /// ```
+    #[doc(alias = "ibv_flow_label_to_udp_sport")]
     pub fn udp_sport(&self) -> u16 {
         let label = self.flow_label & 0xf_ffff;
         (label & 0x3fff ^ label >> 14) as u16 | 0xc000
@@ -80,6 +82,7 @@ impl GlobalRoute {
 /// let from_its_second_lid = AddressVector { src_path_bits: 1, ..infiniband };
 /// # let _ = from_its_second_lid;
 /// ```
+#[doc(alias("ibv_ah_attr", "is_global", "port_num"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressVector {
     /// The port to send from. In a transition of an RC or UC queue pair, the queue pair's own port
@@ -209,6 +212,7 @@ impl fmt::Display for AddressVector {
 /// unused.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_ah")]
 pub struct AddressHandle {
     pub(crate) handle: handle::Ah,
     pub(crate) pd: u32,
@@ -241,6 +245,7 @@ impl AddressHandle {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the device's errno, and the handle is given
     /// back.
+    #[doc(alias = "ibv_destroy_ah")]
     pub fn destroy(mut self) -> Result<(), crate::Refused<Self>> {
         match self.handle.close() {
             Ok(()) => Ok(()),

@@ -15,12 +15,14 @@ use crate::sys::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
 /// assert!(attr.max_qp_wr >= 128 && attr.max_sge >= 1);
 /// # Ok::<(), proverbs::Error>(())
 /// ```
+#[doc(alias = "ibv_device_attr")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct DeviceAttr {
     /// Version of the firmware, in the vendor's form.
     pub fw_ver: String,
     /// GUID of the device.
+    #[doc(alias = "ibv_get_device_guid")]
     pub node_guid: Guid,
     /// GUID of the system that the device is part of.
     pub sys_image_guid: Guid,
@@ -138,55 +140,80 @@ bitflags! {
     /// assert!(can.contains(DeviceCap::XRC) && !can.contains(DeviceCap::RAW_IP_CSUM));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "ibv_device_cap_flags")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct DeviceCap: u32 {
         /// Queues can be resized.
+        #[doc(alias = "IBV_DEVICE_RESIZE_MAX_WR")]
         const RESIZE_MAX_WR = 1 << 0;
         /// Wrong P_Keys are counted.
+        #[doc(alias = "IBV_DEVICE_BAD_PKEY_CNTR")]
         const BAD_PKEY_CNTR = 1 << 1;
         /// Wrong Q_Keys are counted.
+        #[doc(alias = "IBV_DEVICE_BAD_QKEY_CNTR")]
         const BAD_QKEY_CNTR = 1 << 2;
         /// Raw multicast.
+        #[doc(alias = "IBV_DEVICE_RAW_MULTI")]
         const RAW_MULTI = 1 << 3;
         /// Automatic path migration.
+        #[doc(alias = "IBV_DEVICE_AUTO_PATH_MIG")]
         const AUTO_PATH_MIG = 1 << 4;
         /// The port of a queue pair can change in SQD.
+        #[doc(alias = "IBV_DEVICE_CHANGE_PHY_PORT")]
         const CHANGE_PHY_PORT = 1 << 5;
         /// UD sends check the port of the address vector.
+        #[doc(alias = "IBV_DEVICE_UD_AV_PORT_ENFORCE")]
         const UD_AV_PORT_ENFORCE = 1 << 6;
         /// `cur_qp_state` is checked.
+        #[doc(alias = "IBV_DEVICE_CURR_QP_STATE_MOD")]
         const CURR_QP_STATE_MOD = 1 << 7;
         /// Ports can be shut down.
+        #[doc(alias = "IBV_DEVICE_SHUTDOWN_PORT")]
         const SHUTDOWN_PORT = 1 << 8;
         /// Initialisation types.
+        #[doc(alias = "IBV_DEVICE_INIT_TYPE")]
         const INIT_TYPE = 1 << 9;
         /// An event reports that a port became active.
+        #[doc(alias = "IBV_DEVICE_PORT_ACTIVE_EVENT")]
         const PORT_ACTIVE_EVENT = 1 << 10;
         /// The system image GUID is valid.
+        #[doc(alias = "IBV_DEVICE_SYS_IMAGE_GUID")]
         const SYS_IMAGE_GUID = 1 << 11;
         /// RC answers a message that finds no receive with an RNR NAK.
+        #[doc(alias = "IBV_DEVICE_RC_RNR_NAK_GEN")]
         const RC_RNR_NAK_GEN = 1 << 12;
         /// Shared receive queues can be resized.
+        #[doc(alias = "IBV_DEVICE_SRQ_RESIZE")]
         const SRQ_RESIZE = 1 << 13;
         /// An event after N completions.
+        #[doc(alias = "IBV_DEVICE_N_NOTIFY_CQ")]
         const N_NOTIFY_CQ = 1 << 14;
         /// Memory windows.
+        #[doc(alias = "IBV_DEVICE_MEM_WINDOW")]
         const MEM_WINDOW = 1 << 17;
         /// UD checks IP checksums.
+        #[doc(alias = "IBV_DEVICE_UD_IP_CSUM")]
         const UD_IP_CSUM = 1 << 18;
         /// The XRC transport.
+        #[doc(alias = "IBV_DEVICE_XRC")]
         const XRC = 1 << 20;
         /// Fast registration, local invalidate, send with invalidate.
+        #[doc(alias = "IBV_DEVICE_MEM_MGT_EXTENSIONS")]
         const MEM_MGT_EXTENSIONS = 1 << 21;
         /// Memory windows of type 2A.
+        #[doc(alias = "IBV_DEVICE_MEM_WINDOW_TYPE_2A")]
         const MEM_WINDOW_TYPE_2A = 1 << 23;
         /// Memory windows of type 2B.
+        #[doc(alias = "IBV_DEVICE_MEM_WINDOW_TYPE_2B")]
         const MEM_WINDOW_TYPE_2B = 1 << 24;
         /// RC checks IP checksums.
+        #[doc(alias = "IBV_DEVICE_RC_IP_CSUM")]
         const RC_IP_CSUM = 1 << 25;
         /// Raw packets have IP checksums.
+        #[doc(alias = "IBV_DEVICE_RAW_IP_CSUM")]
         const RAW_IP_CSUM = 1 << 26;
         /// Flow steering.
+        #[doc(alias = "IBV_DEVICE_MANAGED_FLOW_STEERING")]
         const MANAGED_FLOW_STEERING = 1 << 29;
     }
 }
@@ -202,32 +229,43 @@ bitflags! {
 /// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_atomic_cap")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicCap {
     /// The device has no atomics.
+    #[doc(alias = "IBV_ATOMIC_NONE")]
     None,
     /// Other atomics of this device.
+    #[doc(alias = "IBV_ATOMIC_HCA")]
     Hca,
     /// The processor's atomics too.
+    #[doc(alias = "IBV_ATOMIC_GLOB")]
     Global,
 }
 
 /// The kind of transport that a device speaks (`enum ibv_transport_type`):
 /// [`Context::transport_type`](crate::Context::transport_type).
+#[doc(alias = "ibv_transport_type")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TransportType {
     /// InfiniBand, and RoCE.
+    #[doc(alias = "IBV_TRANSPORT_IB")]
     InfiniBand,
     /// iWARP.
+    #[doc(alias = "IBV_TRANSPORT_IWARP")]
     Iwarp,
     /// usNIC.
+    #[doc(alias = "IBV_TRANSPORT_USNIC")]
     Usnic,
     /// usNIC over UDP.
+    #[doc(alias = "IBV_TRANSPORT_USNIC_UDP")]
     UsnicUdp,
     /// One that has no name in verbs.
+    #[doc(alias = "IBV_TRANSPORT_UNSPECIFIED")]
     Unspecified,
     /// One that this crate does not know.
+    #[doc(alias = "IBV_TRANSPORT_UNKNOWN")]
     Unknown,
 }
 

@@ -30,6 +30,8 @@ use crate::terms::error::{Error, ErrorKind};
 /// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_device_attr_ex", "ibv_tso_caps", "ibv_rss_caps", "ibv_packet_pacing_caps"))]
+#[doc(alias("ibv_tm_caps", "ibv_cq_moderation_caps", "ibv_pci_atomic_caps"))]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct DeviceAttrEx {
@@ -304,6 +306,16 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno.
+    #[doc(alias("ibv_query_device_ex", "orig_attr", "odp_caps", "tso_caps", "rss_caps"))]
+    #[doc(alias(
+        "packet_pacing_caps",
+        "tm_caps",
+        "cq_mod_caps",
+        "pci_atomic_caps",
+        "xrc_odp_caps"
+    ))]
+    #[doc(alias("supported_qpts", "max_rndv_hdr_size", "max_num_tags", "max_ops", "max_sge"))]
+    #[doc(alias("fetch_add", "compare_swap"))]
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
         let mut attr = zeroed::<ibv_device_attr_ex>();
         let query = self.handle.control().query_device_ex;

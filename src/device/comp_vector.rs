@@ -26,6 +26,7 @@ use crate::terms::error::{Error, ErrorKind};
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_context")]
 #[derive(Clone)]
 pub struct CompVector {
     /// Whose it is: the context may close meanwhile, and its address is not used again for another.
@@ -57,6 +58,7 @@ impl fmt::Debug for CompVector {
 
 impl Context {
     /// The completion vectors (`num_comp_vectors` of ibv_create_cq(3)), see [`CompVector`].
+    #[doc(alias = "num_comp_vectors")]
     pub fn comp_vectors(&self) -> Vec<CompVector> {
         // SAFETY: its handle keeps the context open, and the number does not change once it is
         // open.

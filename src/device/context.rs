@@ -30,6 +30,8 @@ use crate::terms::gid::Gid;
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`. A kernel
 /// without RDMA support is not an error: it has no devices.
+#[doc(alias("ibv_get_device_list", "ibv_free_device_list", "rdma_get_devices"))]
+#[doc(alias = "rdma_free_devices")]
 pub fn devices() -> Result<Vec<String>, Error> {
     match device::names() {
         Ok(names) => Ok(names),
@@ -57,6 +59,7 @@ pub fn devices() -> Result<Vec<String>, Error> {
 /// context.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_device", "ibv_port_attr", "ibv_gid", "ibv_context"))]
 #[derive(Clone)]
 pub struct Context {
     pub(crate) handle: Arc<handle::Context>,
@@ -84,6 +87,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::NotFound`] with the names of the devices there are, or
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias = "ibv_open_device")]
     pub fn open(name: &str) -> Result<Context, Error> {
         const VERB: &str = "ibv_open_device";
         let found = match device::open(name) {
@@ -130,6 +134,7 @@ impl Context {
     }
 
     /// The device's name.
+    #[doc(alias = "ibv_get_device_name")]
     pub fn name(&self) -> String {
         device::name_of(&self.handle)
     }
@@ -153,6 +158,7 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias = "ibv_query_device")]
     pub fn query_device(&self) -> Result<DeviceAttr, Error> {
         self.ask_device().map(|attr| DeviceAttr::from_c(&attr))
     }
@@ -208,6 +214,7 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
+    #[doc(alias("ibv_query_port", "active_speed_ex"))]
     pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
         self.ask_port(port).map(|attr| PortAttr::from_c(&attr))
     }
@@ -240,6 +247,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
     /// the table is shorter.
+    #[doc(alias("ibv_query_gid", "subnet_prefix", "interface_id"))]
     pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
         let mut gid = ibv_gid { raw: [0; 16] };
         let query = self.handle.control().query_gid;
@@ -262,6 +270,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
     /// the table is shorter.
+    #[doc(alias = "ibv_query_pkey")]
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
         let mut pkey = 0;
         let query = self.handle.control().query_pkey;
@@ -279,6 +288,7 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias = "ibv_alloc_pd")]
     pub fn alloc_pd(&self) -> Result<ProtectionDomain, Error> {
         ProtectionDomain::new(self)
     }
@@ -288,6 +298,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the context is given back: EBUSY
     /// if objects made from it exist.
+    #[doc(alias = "ibv_close_device")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         match Arc::try_unwrap(self.handle) {
             Ok(mut handle) => match handle.close() {

@@ -27,6 +27,7 @@ use crate::sys::types::raw::ibv_event_type as c;
 /// assert!(is_bad(event));
 /// assert_eq!(event.to_string(), "port 1: port error");
 /// ```
+#[doc(alias("ibv_event_type_str", "ibv_async_event", "port_num", "event_type"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceEvent {
@@ -39,6 +40,7 @@ pub enum DeviceEvent {
     },
     /// A completion queue overran or broke (`IBV_EVENT_CQ_ERR`). Its completions are lost, and
     /// polling it fails from now on (R10.12).
+    #[doc(alias = "IBV_EVENT_CQ_ERR")]
     CqError {
         /// The queue's [`CompletionQueue::id`](crate::CompletionQueue::id).
         cq: CqId,
@@ -58,35 +60,45 @@ pub enum DeviceEvent {
         event: PortEvent,
     },
     /// The device failed for good (`IBV_EVENT_DEVICE_FATAL`): destroy the objects made from it.
+    #[doc(alias = "IBV_EVENT_DEVICE_FATAL")]
     DeviceFatal,
     /// An event without a name in this crate, by its number in `enum ibv_event_type`.
     Other(u32),
 }
 
 /// The events of a queue pair (`enum ibv_event_type`), in a [`DeviceEvent`].
+#[doc(alias = "ibv_event_type")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpEvent {
     /// It failed in a way that no completion reports, and is in the error state
     /// (`IBV_EVENT_QP_FATAL`).
+    #[doc(alias = "IBV_EVENT_QP_FATAL")]
     Fatal,
     /// It refused an invalid request of the peer's, and is in the error state
     /// (`IBV_EVENT_QP_REQ_ERR`, R10.17).
+    #[doc(alias = "IBV_EVENT_QP_REQ_ERR")]
     RequestError,
     /// It refused a request for which the peer lacks the right, and is in the error state
     /// (`IBV_EVENT_QP_ACCESS_ERR`, R10.17).
+    #[doc(alias = "IBV_EVENT_QP_ACCESS_ERR")]
     AccessError,
     /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
+    #[doc(alias = "IBV_EVENT_COMM_EST")]
     CommunicationEstablished,
     /// In SQD, the send queue has drained (`IBV_EVENT_SQ_DRAINED`).
     /// [`Drain::notify`](crate::qp::Drain) asks for this event.
+    #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
     SqDrained,
     /// It moved to its alternate path (`IBV_EVENT_PATH_MIG`).
+    #[doc(alias = "IBV_EVENT_PATH_MIG")]
     PathMigrated,
     /// It could not move to its alternate path (`IBV_EVENT_PATH_MIG_ERR`).
+    #[doc(alias = "IBV_EVENT_PATH_MIG_ERR")]
     PathMigrationError,
     /// In the error state, it takes no more receives from its shared receive queue
     /// (`IBV_EVENT_QP_LAST_WQE_REACHED`). Destroy it only after this event, or receives may be lost
     /// with it.
+    #[doc(alias = "IBV_EVENT_QP_LAST_WQE_REACHED")]
     LastWqeReached,
 }
 
@@ -94,9 +106,11 @@ pub enum QpEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SrqEvent {
     /// It failed (`IBV_EVENT_SRQ_ERR`).
+    #[doc(alias = "IBV_EVENT_SRQ_ERR")]
     Error,
     /// Fewer receives are left than the limit, which has to be armed again
     /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, R7.6).
+    #[doc(alias = "IBV_EVENT_SRQ_LIMIT_REACHED")]
     LimitReached,
 }
 
@@ -104,18 +118,25 @@ pub enum SrqEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortEvent {
     /// It can send and receive (`IBV_EVENT_PORT_ACTIVE`).
+    #[doc(alias = "IBV_EVENT_PORT_ACTIVE")]
     Active,
     /// It can no longer send and receive (`IBV_EVENT_PORT_ERR`).
+    #[doc(alias = "IBV_EVENT_PORT_ERR")]
     Error,
     /// Its LID changed (`IBV_EVENT_LID_CHANGE`).
+    #[doc(alias = "IBV_EVENT_LID_CHANGE")]
     LidChange,
     /// Its P_Key table changed (`IBV_EVENT_PKEY_CHANGE`).
+    #[doc(alias = "IBV_EVENT_PKEY_CHANGE")]
     PkeyChange,
     /// The subnet manager changed (`IBV_EVENT_SM_CHANGE`).
+    #[doc(alias = "IBV_EVENT_SM_CHANGE")]
     SmChange,
     /// The subnet manager asks for all registrations again (`IBV_EVENT_CLIENT_REREGISTER`).
+    #[doc(alias = "IBV_EVENT_CLIENT_REREGISTER")]
     ClientReregister,
     /// Its GID table changed (`IBV_EVENT_GID_CHANGE`).
+    #[doc(alias = "IBV_EVENT_GID_CHANGE")]
     GidChange,
 }
 

@@ -126,6 +126,7 @@ impl DeviceEvents {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias("ibv_get_async_event", "ibv_ack_async_event"))]
     pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
         loop {
             // Without a time limit there is an event or an error.

@@ -13,19 +13,24 @@ use crate::terms::error::Error;
 ///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
 /// }
 /// ```
+#[doc(alias = "ibv_fork_status")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ForkStatus {
     /// It may not: the kernel might give registered pages to the child instead of the parent.
+    #[doc(alias = "IBV_FORK_DISABLED")]
     Disabled,
     /// It may: the library keeps registered pages out of children ([`fork_init`], or the
     /// environment).
+    #[doc(alias = "IBV_FORK_ENABLED")]
     Enabled,
     /// It may: the kernel copies pinned pages.
+    #[doc(alias = "IBV_FORK_UNNEEDED")]
     Unneeded,
 }
 
 /// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
 /// objects (R17.5).
+#[doc(alias = "ibv_is_fork_initialized")]
 pub fn fork_status() -> ForkStatus {
     ForkStatus::from_c(device::fork_status())
 }
@@ -48,6 +53,7 @@ pub fn fork_status() -> ForkStatus {
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if a device, or a channel of rdma_cm, was opened
 /// already; ENOSYS or another errno of `ibv_fork_init` if the kernel cannot do it.
+#[doc(alias = "ibv_fork_init")]
 pub fn fork_init() -> Result<ForkStatus, Error> {
     match device::fork_init() {
         Ok(()) => Ok(fork_status()),

@@ -34,6 +34,7 @@ fn kind(gid_type: u32) -> Option<GidKind> {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_gid_entry")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct GidEntry {
@@ -168,6 +169,7 @@ impl Context {
     /// [`ErrorKind::NotFound`] if the entry is empty; otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
     /// the table is shorter.
+    #[doc(alias("ibv_query_gid_ex", "gid_index", "port_num", "gid_type", "ndev_ifindex"))]
     pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
         const VERB: &str = "ibv_query_gid_ex";
         let mut entry = zeroed();
@@ -193,6 +195,7 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
+    #[doc(alias = "ibv_query_gid_table")]
     pub fn gid_table(&self, port: u8) -> Result<Vec<GidEntry>, Error> {
         self.query_port(port)?;
         let mut ports = Vec::new();

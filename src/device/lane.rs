@@ -66,6 +66,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOMEM if the device has no doorbell
     /// page left. EOPNOTSUPP is not an error.
+    #[doc(alias("ibv_alloc_td", "ibv_dealloc_td", "ibv_alloc_parent_domain", "ibv_td"))]
+    #[doc(alias = "ibv_parent_domain_init_attr")]
     pub fn alloc_lane(&self) -> Result<Lane, Error> {
         let parent = self.handle();
         let (control, context) = (parent.control(), parent.parents().context.clone());

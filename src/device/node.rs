@@ -10,24 +10,33 @@ use crate::terms::error::{Error, ErrorKind};
 use crate::terms::transport::Transport;
 
 /// The kind of a node (`node_type` of ibv_get_device_list(3)): [`Context::node_type`].
+#[doc(alias("ibv_node_type", "ibv_device"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NodeType {
     /// A channel adapter: InfiniBand, and RoCE.
+    #[doc(alias = "IBV_NODE_CA")]
     ChannelAdapter,
     /// A switch.
+    #[doc(alias = "IBV_NODE_SWITCH")]
     Switch,
     /// A router.
+    #[doc(alias = "IBV_NODE_ROUTER")]
     Router,
     /// An RNIC: iWARP.
+    #[doc(alias = "IBV_NODE_RNIC")]
     Rnic,
     /// usNIC.
+    #[doc(alias = "IBV_NODE_USNIC")]
     Usnic,
     /// usNIC over UDP.
+    #[doc(alias = "IBV_NODE_USNIC_UDP")]
     UsnicUdp,
     /// One that has no name in verbs.
+    #[doc(alias = "IBV_NODE_UNSPECIFIED")]
     Unspecified,
     /// One that this crate does not know.
+    #[doc(alias = "IBV_NODE_UNKNOWN")]
     Unknown,
 }
 
@@ -62,6 +71,7 @@ pub struct QpTypes(pub(super) u32);
 
 impl QpTypes {
     /// Whether this transport's is in it.
+    #[doc(alias = "ibv_is_qpt_supported")]
     pub fn contains<T: Transport>(self) -> bool {
         self.has(T::QP_TYPE)
     }
@@ -87,6 +97,7 @@ impl Context {
     /// assert_eq!(context.node_type(), NodeType::ChannelAdapter);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "ibv_node_type_str")]
     pub fn node_type(&self) -> NodeType {
         // SAFETY: a device is live as long as a context of it, and its type does not change.
         NodeType::from_c(unsafe { (*(*self.handle.as_ptr()).device).node_type })
@@ -101,6 +112,7 @@ impl Context {
     /// let (one, two) = (fabric.open_device(), fabric.open_device());
     /// assert_ne!(one.device_index(), two.device_index());
     /// ```
+    #[doc(alias = "ibv_get_device_index")]
     pub fn device_index(&self) -> Option<u32> {
         // SAFETY: its handle keeps the context open.
         u32::try_from(unsafe { (self.handle.control().device_index)(self.handle.as_ptr()) }).ok()
@@ -122,6 +134,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::NotFound`] if the table does not have it,
     /// [`ErrorKind::Os`] with the errno of what was asked.
+    #[doc(alias = "ibv_get_pkey_index")]
     pub fn pkey_index(&self, port: u8, pkey: u16) -> Result<u16, Error> {
         let len = self.query_port(port)?.pkey_tbl_len;
         for index in 0..len {
@@ -149,6 +162,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP or ENOSYS if neither
     /// tells.
+    #[doc(alias = "ibv_query_port_speed")]
     pub fn query_port_speed(&self, port: u8) -> Result<u64, Error> {
         let ask = self.handle.control().query_port_speed;
         // SAFETY: its handle keeps the context open.
@@ -184,6 +198,8 @@ impl Context {
     /// [`ErrorKind::ContextMismatch`] if the proof is another context's.
     /// [`ErrorKind::Os`] with the errno: EOPNOTSUPP if the library or the
     /// device has no such verb, ENODATA if it told something else.
+    #[doc(alias("ibv_values_mask", "ibv_query_rt_values_ex", "IBV_VALUES_MASK_RAW_CLOCK"))]
+    #[doc(alias("ibv_values_ex", "raw_clock"))]
     pub fn clock_now(&self, can: &Can<Timestamps>) -> Result<u64, Error> {
         const VERB: &str = "ibv_query_rt_values_ex";
         can.check_is_of(self, VERB, "the proof of timestamps and the context")?;

@@ -38,6 +38,7 @@ use crate::terms::threads::{AnyThread, Threads};
 ///
 /// `L` is [`AnyThread`], or [`InLane`](crate::qp::InLane) for a [`Lane`](crate::device::Lane) of
 /// the domain.
+#[doc(alias = "ibv_pd")]
 pub struct ProtectionDomain<L: Threads = AnyThread> {
     pd: Arc<handle::Pd>,
     id: u32,
@@ -119,6 +120,7 @@ impl ProtectionDomain {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE (R5.4),
     /// or if the GID table has no entry at the index (R8.5). [`ErrorKind::Limit`] if the port has
     /// not so many LIDs (R24.9).
+    #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }
@@ -147,6 +149,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects made
     /// from it exist.
+    #[doc(alias = "ibv_dealloc_pd")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let id = self.id;
         match Arc::try_unwrap(self.pd) {

@@ -18,6 +18,7 @@ use crate::terms::bounded::Mtu;
 /// assert_eq!((port.active_mtu, port.lid), (Some(Mtu::Bytes4096), 0)); // RoCE: no LIDs
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_port_attr")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PortAttr {
@@ -75,19 +76,26 @@ pub struct PortAttr {
 }
 
 /// The state of a link (`state` of ibv_query_port(3), in a [`PortAttr`]).
+#[doc(alias("ibv_port_state_str", "ibv_port_state"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortState {
     /// Not connected, or disabled.
+    #[doc(alias = "IBV_PORT_DOWN")]
     Down,
     /// The link is up; the subnet manager has not configured it.
+    #[doc(alias = "IBV_PORT_INIT")]
     Initializing,
     /// Configured, and not yet in use.
+    #[doc(alias = "IBV_PORT_ARMED")]
     Armed,
     /// In use.
+    #[doc(alias = "IBV_PORT_ACTIVE")]
     Active,
     /// In use, after an error that may be transient.
+    #[doc(alias = "IBV_PORT_ACTIVE_DEFER")]
     ActiveDefer,
     /// A state that this crate does not know.
+    #[doc(alias = "IBV_PORT_NOP")]
     Unknown,
 }
 
@@ -95,11 +103,14 @@ pub enum PortState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkLayer {
     /// An InfiniBand subnet: peers have LIDs.
+    #[doc(alias = "IBV_LINK_LAYER_INFINIBAND")]
     InfiniBand,
     /// Ethernet: RoCE, where peers have GIDs only (R5.4), or iWARP
     /// ([`Context::protocol`](super::Context::protocol)).
+    #[doc(alias = "IBV_LINK_LAYER_ETHERNET")]
     Ethernet,
     /// The device does not say.
+    #[doc(alias = "IBV_LINK_LAYER_UNSPECIFIED")]
     Unknown,
 }
 

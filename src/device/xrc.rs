@@ -43,6 +43,8 @@ impl Ability for Xrc {
 /// # drop((first, second, third));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_XRCD_INIT_ATTR_FD", "IBV_XRCD_INIT_ATTR_OFLAGS", "ibv_xrcd_init_attr_mask"))]
+#[doc(alias("ibv_xrcd_init_attr", "ibv_xrcd"))]
 #[derive(Clone, Copy, Debug)]
 pub enum XrcdFile<'f> {
     /// Nobody: the domain has no file (-1).
@@ -71,6 +73,7 @@ impl XrcdFile<'_> {
 ///
 /// [`XrcTarget`](crate::qp::XrcTarget) has an example. Its targets and shared receive queues keep
 /// it open.
+#[doc(alias("IBV_XRCD_INIT_ATTR_FD", "IBV_XRCD_INIT_ATTR_OFLAGS", "ibv_xrcd"))]
 pub struct XrcDomain {
     xrcd: Arc<handle::Xrcd>,
 }
@@ -93,6 +96,7 @@ impl Context {
     /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EAGAIN if nobody has opened the
     /// file's domain, EINVAL if somebody has and `file` is [`New`](XrcdFile::New), EOPNOTSUPP if
     /// the library lacks the verb.
+    #[doc(alias("ibv_open_xrcd", "oflags"))]
     pub fn open_xrcd(&self, can: &Can<Xrc>, file: XrcdFile<'_>) -> Result<XrcDomain, Error> {
         const VERB: &str = "ibv_open_xrcd";
         can.check_is_of(self, VERB, "the proof of XRC and the context")?;
@@ -124,6 +128,7 @@ impl XrcDomain {
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects of it exist.
+    #[doc(alias = "ibv_close_xrcd")]
     pub fn close(self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_close_xrcd";
         match Arc::try_unwrap(self.xrcd) {

@@ -61,6 +61,7 @@ use crate::work::opcode::RdmaRead;
 ///
 /// A queue pair in a field of a struct stays there while it is connected:
 /// [`in_place`](Self::in_place).
+#[doc(alias = "handshake")]
 pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> {
     pub(super) qp: Q,
     pub(super) mine: Endpoint,

@@ -167,6 +167,7 @@ pub enum Service {
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "handshake")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     service: Service,

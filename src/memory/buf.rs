@@ -40,6 +40,8 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// # Invariants
 /// `slot` is the only handle to its header. It counts as one strong reference to the pool's slots,
 /// or the arena's, so slot and memory live as long as the handle.
+#[doc(alias("zero-copy", "zerocopy", "ibv_sge", "lkey", "ibv_mr", "ibv_qp", "ibv_qp_init_attr"))]
+#[doc(alias("ibv_srq_init_attr", "ibv_srq", "ibv_cq"))]
 #[repr(transparent)]
 pub struct Buf<C: 'static = ()> {
     slot: NonNull<Slot<C>>,
@@ -106,6 +108,7 @@ impl<C> Buf<C> {
 
     /// The user's context, which stays with the buffer for the life of its pool. (In an arena it
     /// stays with the header, which has another buffer at each take.)
+    #[doc(alias("qp_context", "srq_context", "cq_context"))]
     pub fn context(&self) -> &C {
         // SAFETY: the slot lives as long as this handle. The context is reached through the only
         // handle to it, which is borrowed.

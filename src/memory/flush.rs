@@ -18,6 +18,7 @@ use crate::sys::persist::{placement, selectivity};
 /// written there visible to all (R25.1). [`wr::Flush`](crate::wr::Flush) has an example.
 ///
 /// Registration is refused by a device without [`FlushGlobal`](crate::device::FlushGlobal).
+#[doc(alias("IBV_ACCESS_FLUSH_GLOBAL", "IBV_FLUSH_GLOBAL", "ibv_placement_type"))]
 pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 
 /// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT` ([`Access`]): a
@@ -36,6 +37,7 @@ pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 /// let _ = log.remote().flush_persistent()?; // for the peer, once it knows the slice
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_ACCESS_FLUSH_PERSISTENT", "IBV_FLUSH_PERSISTENT"))]
 pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 
 /// Rights ([`Access`]) under which a peer may FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`;
@@ -115,6 +117,7 @@ impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
 /// # let _ = all;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_FLUSH_RANGE", "IBV_FLUSH_MR", "ibv_selectivity_level"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteFlush {
     pub(crate) addr: u64,

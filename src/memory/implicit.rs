@@ -38,6 +38,7 @@ const REGISTER: &str = "ibv_reg_mr";
 /// [`register_implicit`](ProtectionDomain::register_implicit) takes.
 ///
 /// `O` is `wr::Send`, `wr::RdmaWrite`, each also with an immediate, or `(wr::Send, wr::RdmaWrite)`.
+#[doc(alias = "IBV_ODP_SUPPORT_IMPLICIT")]
 pub struct Implicit<T: Transport, O: PagedOps>(Infallible, PhantomData<(T, O)>);
 
 impl<T: Transport, O: PagedOps> sealed::Sealed for Implicit<T, O> {}
@@ -93,6 +94,7 @@ pub(crate) mod of_ops {
 /// all.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "IBV_ACCESS_ON_DEMAND")]
 pub struct ImplicitRegion<T, O> {
     key: Arc<Key>,
     _of: PhantomData<fn() -> (T, O)>,

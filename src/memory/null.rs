@@ -47,6 +47,7 @@ impl ProtectionDomain {
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the device or its library has no such verb, otherwise
     /// [`ErrorKind::Os`] with the errno.
+    #[doc(alias = "ibv_alloc_null_mr")]
     pub fn alloc_null_mr(&self) -> Result<MemoryRegion<LocalWrite, Null>, Error> {
         const VERB: &str = "ibv_alloc_null_mr";
         // SAFETY: the domain is live. The region is the domain's, and new.

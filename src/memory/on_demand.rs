@@ -91,6 +91,7 @@ const fn needs(access: u32) -> OdpOps {
 /// assert_eq!(memory.len(), 1 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "IBV_ACCESS_ON_DEMAND")]
 pub struct OnDemandRegion<A: Access, M = Pages> {
     /// A region with `ON_DEMAND`. Nothing hands it out, nor a piece of it.
     region: MemoryRegion<A, M>,
@@ -98,16 +99,20 @@ pub struct OnDemandRegion<A: Access, M = Pages> {
 
 /// What a device is told of memory on demand (`advice` of ibv_advise_mr(3)). [`OnDemandRegion`] has
 /// an example.
+#[doc(alias = "IBV_ADVISE_MR_FLAG_FLUSH")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Advice {
     /// `IBV_ADVISE_MR_ADVICE_PREFETCH`: the bytes will be read.
+    #[doc(alias = "IBV_ADVISE_MR_ADVICE_PREFETCH")]
     Prefetch,
     /// `IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE`: the bytes will be written. Their memory must be
     /// writable.
+    #[doc(alias = "IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE")]
     PrefetchWrite,
     /// `IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT`: only pages that are in memory are meant, so that
     /// none is made (Linux 5.12).
+    #[doc(alias = "IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT")]
     PrefetchNoFault,
 }
 
@@ -215,6 +220,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// if the device or its library has no such verb, or not this advice. Otherwise
     /// [`ErrorKind::Os`] with the errno: EPERM if what is read-only is to be written (R20.4),
     /// EFAULT if a page cannot be had.
+    #[doc(alias = "ibv_advise_mr")]
     pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, FLUSH, offset, len)
     }
@@ -224,6 +230,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     ///
     /// # Errors
     /// As for [`prefetch`](Self::prefetch), but that nothing tells of a page that cannot be had.
+    #[doc(alias = "ibv_advise_mr")]
     pub fn start_prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, 0, offset, len)
     }

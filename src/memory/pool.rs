@@ -117,6 +117,7 @@ impl ProtectionDomain {
     /// # Errors
     /// As for [`create_pool`](Self::create_pool), and EINVAL if not one buffer fits. The memory
     /// comes back in the error.
+    #[doc(alias = "ibv_reg_mr")]
     pub fn create_pool_in<M: Memory>(
         &self,
         memory: M,

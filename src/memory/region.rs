@@ -51,6 +51,7 @@ use crate::terms::error::{Error, Refused};
 ///
 /// `M` is the [`Memory`] that it is in, or a [`DmaBuf`](crate::memory::DmaBuf) or
 /// [`Dm`](crate::memory::Dm), of which the processor has no bytes.
+#[doc(alias = "ibv_mr")]
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
     /// The rights, and the type of the region's memory.
@@ -101,6 +102,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// As for [`register`](Self::register). The memory comes back in the error.
+    #[doc(alias = "ibv_reg_mr")]
     pub fn register_in<A: Access, M: Memory>(
         &self,
         memory: M,
@@ -225,6 +227,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
     /// `mr->rkey`.
+    #[doc(alias = "rkey")]
     pub fn remote(&self) -> RemoteSlice<A>
     where
         A: Remote,
@@ -333,6 +336,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY
     /// if pieces of it exist. If the device refuses, the memory stays registered (R6.9).
+    #[doc(alias = "ibv_dereg_mr")]
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
         M: 'static,

@@ -51,6 +51,8 @@ use crate::memory::rights::{
 ///     let _ = bulk.cell(0); // its writes arrive in any order
 /// }
 /// ```
+#[doc(alias("ibv_reg_mr_iova2", "IBV_ACCESS_RELAXED_ORDERING", "IBV_ACCESS_OPTIONAL_RANGE"))]
+#[doc(alias = "IBV_ACCESS_OPTIONAL_FIRST")]
 pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 
 /// Rights ([`Access`]) under which writes arrive in order: all but [`Relaxed`] ones. Memory with

@@ -41,6 +41,9 @@ const VERB: &str = "ibv_rereg_mr";
 /// # drop(region);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_rereg_mr_flags", "IBV_REREG_MR_ERR_INPUT", "IBV_REREG_MR_ERR_DONT_FORK_NEW"))]
+#[doc(alias("IBV_REREG_MR_ERR_DO_FORK_OLD", "IBV_REREG_MR_ERR_CMD"))]
+#[doc(alias("IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW", "ibv_rereg_mr_err_code"))]
 pub enum ReregError<U, M, N = ()> {
     /// Nothing changed.
     Unchanged(Refused<U>),
@@ -227,6 +230,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// # Errors
     /// [`ReregError`], with [`ErrorKind::Unsupported`] if the device has no such verb, EBUSY if
     /// pieces exist, or the device's errno.
+    #[doc(alias = "IBV_REREG_MR_CHANGE_ACCESS")]
     pub fn rereg_access<B: Access>(
         self,
     ) -> Result<MemoryRegion<B, M>, ReregError<MemoryRegion<A, M>, M>>
@@ -269,6 +273,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// # Errors
     /// As for [`rereg_access`](Self::rereg_access), and [`ErrorKind::ContextMismatch`] if the
     /// domain is of another context (R12.1).
+    #[doc(alias = "IBV_REREG_MR_CHANGE_PD")]
     pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
         if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
             let what = "the region and the protection domain";
@@ -311,6 +316,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// As for [`rereg_access`](Self::rereg_access); and nothing changes if the new memory has no
     /// bytes (EINVAL, R6.4), or more than the device's `max_mr_size`
     /// ([`ErrorKind::Limit`]).
+    #[doc(alias("ibv_rereg_mr", "IBV_REREG_MR_CHANGE_TRANSLATION"))]
     #[allow(clippy::type_complexity)] // each of them is a value of the caller's
     pub fn rereg_memory<N: Memory>(
         self,

@@ -37,6 +37,7 @@ use crate::memory::registered::AccessFlags;
 ///     readers.write(); // `RemoteRead` does not grant RDMA WRITE
 /// }
 /// ```
+#[doc(alias = "ibv_access_flags")]
 pub trait Access: sealed::Sealed + 'static {
     #[doc(hidden)]
     const FLAGS: u32;
@@ -123,18 +124,22 @@ pub trait Includes<B: Access>: Access {}
 
 /// `IBV_ACCESS_LOCAL_WRITE` ([`Access`]): the device writes what this program posts; peers have no
 /// right.
+#[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
 #[derive(Debug)]
 pub enum LocalWrite {}
 /// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
+#[doc(alias = "IBV_ACCESS_REMOTE_READ")]
 #[derive(Debug)]
 pub enum RemoteRead {}
 /// `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
+#[doc(alias = "IBV_ACCESS_REMOTE_WRITE")]
 #[derive(Debug)]
 pub enum RemoteWrite {}
 /// `IBV_ACCESS_REMOTE_READ` and `IBV_ACCESS_REMOTE_WRITE` ([`Access`]).
 #[derive(Debug)]
 pub enum RemoteReadWrite {}
 /// `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).
+#[doc(alias = "IBV_ACCESS_REMOTE_ATOMIC")]
 #[derive(Debug)]
 pub enum RemoteAtomic {}
 /// `IBV_ACCESS_REMOTE_READ`, `IBV_ACCESS_REMOTE_WRITE` and `IBV_ACCESS_REMOTE_ATOMIC` ([`Access`]).

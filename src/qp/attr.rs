@@ -49,6 +49,7 @@ impl QpAccess {
 }
 
 /// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); R5.6), as [`PrivilegedQkey`] shows.
+#[doc(alias = "cur_qp_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpQkey {
     /// A Q_Key that any process may set.
@@ -79,6 +80,7 @@ impl From<PrivilegedQkey> for QpQkey {
 }
 
 /// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+#[doc(alias("IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectedInit {
     /// Index in the port's P_Key table.
@@ -101,6 +103,9 @@ pub struct ConnectedReinit {
 }
 
 /// INIT -> RTR of RC (ibv_modify_qp(3)).
+#[doc(alias("IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_DEST_QPN", "IBV_QP_RQ_PSN"))]
+#[doc(alias("IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_MIN_RNR_TIMER", "ibv_qp_attr_mask"))]
+#[doc(alias("ibv_qp_attr", "ah_attr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RcRtr {
     /// The address vector of the peer.
@@ -171,6 +176,8 @@ pub struct RtrOptional {
 ///
 /// `max_rd_atomic` is a [`ReadDepth`](crate::bounded::ReadDepth), at least 1, or
 /// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads) (R4.6).
+#[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
+#[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
 #[derive(Debug)]
 pub struct RcRts<P: Profile = crate::DefaultProfile> {
     /// How long to wait for an acknowledgement.
@@ -221,6 +228,7 @@ pub struct UcRtsOptional {
 }
 
 /// RESET -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+#[doc(alias = "IBV_QP_QKEY")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdInit {
     /// Index in the port's P_Key table.
@@ -331,6 +339,7 @@ pub struct UdReturn {
 /// assert_eq!(qp.query()?.access, QpAccess::REMOTE_READ);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_QP_EN_SQD_ASYNC_NOTIFY", "en_sqd_async_notify"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Drain {
     /// Whether the device raises an event when the send queue has drained (SQ_DRAINED).

@@ -36,6 +36,7 @@ use crate::work::opcode::AtomicWrite;
 const VERB: &str = "ibv_create_qp";
 
 /// The number of work requests that a queue pair holds (`cap` of ibv_create_qp(3)).
+#[doc(alias("ibv_qp_cap", "max_send_wr", "max_recv_wr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Depth {
     /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
@@ -47,6 +48,7 @@ pub struct Depth {
 
 /// What a UD queue pair does differently (`create_flags` of ibv_create_qp_ex(3)):
 /// [`ProtectionDomain::create_qp_ex`].
+#[doc(alias("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", "ibv_qp_create_flags"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QpCreateFlags {
     /// What it sends to a multicast group that it is attached to does not come back to it
@@ -86,6 +88,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::Limit`] with the device's maximum, [`ErrorKind::CqTooSmall`] if a completion
     /// queue has too few entries left (R9.9), [`ErrorKind::ContextMismatch`] if it is of another
     /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
     pub fn create_qp<T: HasBothQueues, P: Profile<Threads = L>>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,
@@ -116,6 +119,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # Errors
     /// As for [`create_qp`](Self::create_qp): EOPNOTSUPP or EINVAL if the device knows no such
     /// flags.
+    #[doc(alias("rdma_create_qp_ex", "ibv_create_qp_ex", "IBV_QP_INIT_ATTR_PD"))]
+    #[doc(alias("IBV_QP_INIT_ATTR_CREATE_FLAGS", "ibv_qp_init_attr_ex", "qp_context", "qp_type"))]
+    #[doc(alias("sq_sig_all", "create_flags"))]
     pub fn create_qp_ex<P: Profile<Threads = L>>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,
@@ -137,6 +143,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # Errors
     /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::PdMismatch`] if `srq` is of another
     /// protection domain (R7.4).
+    #[doc(alias = "ibv_create_qp")]
     pub fn create_qp_on_srq<T, P, M>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,

@@ -27,6 +27,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// assert!(b.data_in_order::<wr::RdmaWrite>()); // the loopback device writes a message at once
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "ibv_query_qp_data_in_order")]
     pub fn data_in_order<O: PostOn<T> + Opcode>(&self) -> bool {
         // SAFETY: its handle keeps the queue pair.
         unsafe { (self.core.handle.control().data_in_order)(self.core.qp(), O::CODE) }

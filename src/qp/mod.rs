@@ -118,6 +118,7 @@ use crate::terms::transport::Transport;
 /// qp.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_qp_attr", "ibv_qp"))]
 pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
     pub(crate) core: Core<P>,
     _types: PhantomData<(T, S)>,
@@ -328,6 +329,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// The depths that the device granted, which may be more.
+    #[doc(alias = "IBV_QP_CAP")]
     pub fn granted_depth(&self) -> Depth {
         self.core.granted
     }
@@ -394,6 +396,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// EBUSY if something is attached that this crate does not know of, or the device keeps one of
     /// its memory windows. It has left its multicast groups, and its other windows are gone: they
     /// have no keys, and are not posted any more.
+    #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
         let closed = self.core.close();
         let ended = std::mem::take(&mut self.core.ended);

@@ -369,6 +369,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
     /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
     /// capacity exceeds a message (R3.5, R3.6), or path bits those of the port (R24.9).
+    #[doc(alias = "ibv_modify_qp")]
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,

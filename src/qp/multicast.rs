@@ -57,6 +57,7 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `gid` is not a group,
     /// ENOMEM if the device has no room, EOPNOTSUPP or ENOSYS if it has no multicast.
+    #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_mcast(&mut self, gid: Gid, lid: u16) -> Result<(), Error> {
         let c = ibv_gid { raw: gid.0 };
         let attach = self.core.handle.control().attach_mcast;
@@ -74,6 +75,7 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias = "ibv_detach_mcast")]
     pub fn detach_mcast(&mut self, gid: Gid, lid: u16) -> Result<bool, Error> {
         let Some(at) = self.core.groups.iter().position(|group| *group == (gid, lid)) else {
             return Ok(false);

@@ -63,6 +63,8 @@ use crate::terms::transport::Transport;
 /// assert_eq!(events.wait()?, DeviceEvent::Qp { qp_num: nb, event: QpEvent::PathMigrated });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_QP_ALT_PATH", "ibv_qp_attr", "alt_ah_attr", "alt_pkey_index", "alt_port_num"))]
+#[doc(alias = "alt_timeout")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlternatePath {
     /// The address vector of the peer. Its port is the one that this way begins at.
@@ -81,6 +83,7 @@ impl AlternatePath {
 }
 
 /// What to do with the [alternate path](AlternatePath) (`path_mig_state` of ibv_modify_qp(3)).
+#[doc(alias = "path_mig_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Migration {
     /// Arm it (`IBV_MIG_REARM`): once the peer's is armed too, the device migrates when the first
@@ -101,13 +104,17 @@ impl Migration {
 
 /// Where a queue pair stands with its [alternate path](AlternatePath) (`path_mig_state` of
 /// ibv_query_qp(3)): in [`QpPaths`].
+#[doc(alias("IBV_QP_PATH_MIG_STATE", "ibv_mig_state"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MigrationState {
     /// It has none, or has taken it: it is the only path now.
+    #[doc(alias = "IBV_MIG_MIGRATED")]
     Migrated,
     /// It is to be armed, and the peer's is not yet known to be.
+    #[doc(alias = "IBV_MIG_REARM")]
     Rearm,
     /// It is armed.
+    #[doc(alias = "IBV_MIG_ARMED")]
     Armed,
 }
 

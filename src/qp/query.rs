@@ -17,6 +17,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias("ibv_query_qp", "qp_state", "dest_qp_num", "qp_access_flags", "port_num"))]
     pub fn query(&self) -> Result<QpAttr, Error> {
         Ok(QpAttr::from_c(&self.core.ask(everything())?))
     }
@@ -60,6 +61,7 @@ pub(super) unsafe fn ask(
 /// assert_eq!(attr.rnr_retry, Some(RnrRetry::Infinite));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_qp_attr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct QpAttr {

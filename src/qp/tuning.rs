@@ -31,6 +31,7 @@ use crate::terms::transport::Transport;
 /// assert_eq!(active.query_ece()?, passive.query_ece()?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_ece")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ece {
     /// Whose options these are: the vendor's IEEE OUI.
@@ -51,6 +52,7 @@ pub struct Ece {
 /// a.limit_rate(&can, None)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_qp_rate_limit_attr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
     /// kbit/s.
@@ -75,6 +77,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the device has none,
     /// ENOSYS if the library is older than rdma-core 31.
+    #[doc(alias = "ibv_query_ece")]
     pub fn query_ece(&self) -> Result<Ece, Error> {
         let mut c = ibv_ece::default();
         // SAFETY: its handle keeps the queue pair.
@@ -91,6 +94,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// As for [`query_ece`](Self::query_ece); EINVAL if they are another vendor's. The queue pair
     /// connects as before then, without options.
+    #[doc(alias = "ibv_set_ece")]
     pub fn set_ece(&mut self, ece: Ece) -> Result<(), Error>
     where
         S: TakesEce,
@@ -115,6 +119,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`Limit`](crate::ErrorKind::Limit) if the rate exceeds the device's `qp_rate_limit_max`,
     /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
     /// `qp_rate_limit_min` (R22.2), or the device has no bursts.
+    #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn limit_rate(
         &mut self,
         can: &Can<PacketPacing<T>>,

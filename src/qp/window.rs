@@ -29,6 +29,7 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
     /// has no windows, EINVAL if none of type 2, ENOMEM if too many exist.
+    #[doc(alias("ibv_alloc_mw", "ibv_mw"))]
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
         let pd = &self.core.handle.parents().pd;
         let owner = Owner::alloc(pd, kind::IBV_MW_TYPE_2, "type 2")?;
@@ -57,6 +58,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// or [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if it is of another domain (R6.8).
     /// C does not say whether Soft-RoCE posted what it refused: the queue then takes no more
     /// ([`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown)).
+    #[doc(alias("ibv_bind_mw", "ibv_mw_bind", "wr_id", "send_flags", "bind_info"))]
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,

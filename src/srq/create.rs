@@ -59,6 +59,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::Limit`] if the device grants less than asked for (R2.11), otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device's shared
     /// receive queues hold fewer.
+    #[doc(alias("ibv_create_srq", "IBV_SRQT_BASIC", "ibv_srq_init_attr"))]
     pub fn create_srq<T, E, M, C>(
         &self,
         pool: &impl FeedsSrq<C>,

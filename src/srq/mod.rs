@@ -58,6 +58,7 @@ use crate::work::limits::{Limit, Max};
 /// # let _ = id;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_srq_type", "ibv_srq"))]
 #[repr(C)] // what posts touch, first
 pub struct SharedReceiveQueue<
     T: SharesReceives,
@@ -142,6 +143,7 @@ impl Drop for SrqCore {
 }
 
 /// The attributes of a shared receive queue (`ibv_query_srq`): [`SharedReceiveQueue::query`].
+#[doc(alias("ibv_srq_attr_mask", "ibv_srq_attr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SrqAttr {
     /// The most receives that it holds, as the device granted.
@@ -185,6 +187,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias = "ibv_query_srq")]
     pub fn query(&self) -> Result<SrqAttr, Error> {
         let mut attr = zeroed::<ibv_srq_attr>();
         let query = self.core.handle.control().query_srq;
@@ -205,6 +208,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the
     /// queue holds.
+    #[doc(alias("ibv_modify_srq", "IBV_SRQ_LIMIT"))]
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
         let attr = ibv_srq_attr { srq_limit: limit, ..zeroed() };
         let asked = || format!("srq_limit {limit}");
@@ -236,6 +240,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// `max_srq_wr`, or the device granted less (then it has what was granted); otherwise
     /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if more receives are outstanding than
     /// that, or the device cannot do it.
+    #[doc(alias("ibv_modify_srq", "IBV_SRQ_MAX_WR"))]
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
         let context = Context { handle: self.core.handle.parents().pd.parents().context.clone() };
@@ -286,6 +291,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
     /// if queue pairs are attached to it.
+    #[doc(alias = "ibv_destroy_srq")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";
         self.note_lists();

@@ -36,6 +36,7 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// [`Refused`](crate::post::PostErrorKind::Refused) by the device (R9.1),
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
     /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it (R8.20).
+    #[doc(alias = "ibv_post_srq_recv")]
     #[inline(always)]
     pub fn post_srq_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<E>>
     where

@@ -52,6 +52,15 @@ impl<L: Threads> ProtectionDomain<L> {
     /// As for [`create_srq`](Self::create_srq); [`ErrorKind::CqTooSmall`] if the completion queue
     /// has too few entries left (R9.9), and [`ErrorKind::ContextMismatch`] if it or the XRC domain
     /// is of another context (R12.1).
+    #[doc(alias("ibv_srq_init_attr_mask", "ibv_create_srq_ex", "IBV_SRQT_XRC"))]
+    #[doc(alias("IBV_SRQ_INIT_ATTR_TYPE", "IBV_SRQ_INIT_ATTR_PD", "IBV_SRQ_INIT_ATTR_XRCD"))]
+    #[doc(alias(
+        "IBV_SRQ_INIT_ATTR_CQ",
+        "ibv_srq_init_attr_ex",
+        "srq_context",
+        "srq_type",
+        "xrcd"
+    ))]
     pub fn create_xrc_srq<E, M, C>(
         &self,
         pool: &impl FeedsSrq<C>,
@@ -113,6 +122,7 @@ impl<L: Threads> ProtectionDomain<L> {
 impl<E: Entry, M: Limit, L: Threads> SharedReceiveQueue<Xrc, E, M, L> {
     /// The number by which initiators name it (`ibv_get_srq_num`), as
     /// [`to_srq`](crate::wr::WorkRequest::to_srq) takes it: the peers are told.
+    #[doc(alias = "ibv_get_srq_num")]
     pub fn number(&self) -> SrqNum {
         self.core().number
     }

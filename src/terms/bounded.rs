@@ -301,17 +301,23 @@ impl Timeout {
 /// assert_eq!(Mtu::Bytes1024.bytes(), 1024);
 /// assert_eq!(Mtu::from_bytes(1500), None); // Ethernet's, not a path's
 /// ```
+#[doc(alias = "ibv_mtu")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mtu {
     /// 256 bytes of payload in a packet.
+    #[doc(alias = "IBV_MTU_256")]
     Bytes256,
     /// 512 bytes.
+    #[doc(alias = "IBV_MTU_512")]
     Bytes512,
     /// 1024 bytes, the value of rdma-core's examples.
+    #[doc(alias = "IBV_MTU_1024")]
     Bytes1024,
     /// 2048 bytes.
+    #[doc(alias = "IBV_MTU_2048")]
     Bytes2048,
     /// 4096 bytes.
+    #[doc(alias = "IBV_MTU_4096")]
     Bytes4096,
 }
 

@@ -16,6 +16,7 @@ use std::str::FromStr;
 /// assert_eq!("::ffff:10.0.0.1".parse(), Ok(gid));
 /// assert_eq!(Gid::from(std::net::Ipv4Addr::new(10, 0, 0, 1)), gid);
 /// ```
+#[doc(alias = "ibv_gid")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Gid(pub [u8; 16]);
 
@@ -97,14 +98,17 @@ impl fmt::Debug for Gid {
 /// assert_eq!(GidKind::RoceV2.to_string(), "RoCE v2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_GID_TYPE_IB", "ibv_gid_type"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GidKind {
     /// InfiniBand.
     InfiniBand,
     /// RoCE version 1: an Ethernet type of its own, which no router forwards.
+    #[doc(alias = "IBV_GID_TYPE_ROCE_V1")]
     RoceV1,
     /// RoCE version 2: UDP over IPv4 or IPv6.
+    #[doc(alias = "IBV_GID_TYPE_ROCE_V2")]
     RoceV2,
 }
 

@@ -20,35 +20,60 @@
 ///     (StaticRate::Unlimited, None)
 /// );
 /// ```
+#[doc(alias("ibv_rate", "ibv_ah_attr", "static_rate"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the names say it
 pub enum StaticRate {
     /// The port's own.
+    #[doc(alias = "IBV_RATE_MAX")]
     #[default]
     Unlimited = 0,
+    #[doc(alias = "IBV_RATE_2_5_GBPS")]
     Gbps2_5 = 2,
+    #[doc(alias = "IBV_RATE_5_GBPS")]
     Gbps5 = 5,
+    #[doc(alias = "IBV_RATE_10_GBPS")]
     Gbps10 = 3,
+    #[doc(alias = "IBV_RATE_14_GBPS")]
     Gbps14 = 11,
+    #[doc(alias = "IBV_RATE_20_GBPS")]
     Gbps20 = 6,
+    #[doc(alias = "IBV_RATE_25_GBPS")]
     Gbps25 = 15,
+    #[doc(alias = "IBV_RATE_28_GBPS")]
     Gbps28 = 19,
+    #[doc(alias = "IBV_RATE_30_GBPS")]
     Gbps30 = 4,
+    #[doc(alias = "IBV_RATE_40_GBPS")]
     Gbps40 = 7,
+    #[doc(alias = "IBV_RATE_50_GBPS")]
     Gbps50 = 20,
+    #[doc(alias = "IBV_RATE_56_GBPS")]
     Gbps56 = 12,
+    #[doc(alias = "IBV_RATE_60_GBPS")]
     Gbps60 = 8,
+    #[doc(alias = "IBV_RATE_80_GBPS")]
     Gbps80 = 9,
+    #[doc(alias = "IBV_RATE_100_GBPS")]
     Gbps100 = 16,
+    #[doc(alias = "IBV_RATE_112_GBPS")]
     Gbps112 = 13,
+    #[doc(alias = "IBV_RATE_120_GBPS")]
     Gbps120 = 10,
+    #[doc(alias = "IBV_RATE_168_GBPS")]
     Gbps168 = 14,
+    #[doc(alias = "IBV_RATE_200_GBPS")]
     Gbps200 = 17,
+    #[doc(alias = "IBV_RATE_300_GBPS")]
     Gbps300 = 18,
+    #[doc(alias = "IBV_RATE_400_GBPS")]
     Gbps400 = 21,
+    #[doc(alias = "IBV_RATE_600_GBPS")]
     Gbps600 = 22,
+    #[doc(alias = "IBV_RATE_800_GBPS")]
     Gbps800 = 23,
+    #[doc(alias = "IBV_RATE_1200_GBPS")]
     Gbps1200 = 24,
 }
 
@@ -83,22 +108,26 @@ const RATES: [(StaticRate, u32, Option<u32>); 23] = [
 
 impl StaticRate {
     /// The rate in Mbit/s (`ibv_rate_to_mbps`); `None` for `Unlimited`.
+    #[doc(alias = "ibv_rate_to_mbps")]
     pub fn to_mbps(self) -> Option<u32> {
         RATES.iter().find(|rate| rate.0 == self).map(|rate| rate.1)
     }
 
     /// The rate of exactly so many Mbit/s (`mbps_to_ibv_rate`).
+    #[doc(alias = "mbps_to_ibv_rate")]
     pub fn from_mbps(mbps: u32) -> Option<StaticRate> {
         RATES.iter().find(|rate| rate.1 == mbps).map(|rate| rate.0)
     }
 
     /// The multiple of 2.5 Gbit/s that it counts as (`ibv_rate_to_mult`); `None` for `Unlimited`
     /// and for rates that are between.
+    #[doc(alias = "ibv_rate_to_mult")]
     pub fn to_mult(self) -> Option<u32> {
         RATES.iter().find(|rate| rate.0 == self).and_then(|rate| rate.2)
     }
 
     /// The rate that counts as this multiple of 2.5 Gbit/s (`mult_to_ibv_rate`).
+    #[doc(alias = "mult_to_ibv_rate")]
     pub fn from_mult(mult: u32) -> Option<StaticRate> {
         RATES.iter().find(|rate| rate.2 == Some(mult)).map(|rate| rate.0)
     }

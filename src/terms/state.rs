@@ -78,6 +78,7 @@ pub enum Err {}
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "IBV_QP_CUR_STATE")]
 pub trait State: sealed::Sealed + Send + Sync + 'static {
     /// The name of the type, for messages. [`QpState::name`] is the manual pages' name.
     const NAME: &'static str;
@@ -95,21 +96,29 @@ pub trait State: sealed::Sealed + Send + Sync + 'static {
 /// assert_eq!(QpState::Err.name(), "ERR"); // as the manual pages have it
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_QPS_UNKNOWN", "ibv_qp_state"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpState {
     /// RESET.
+    #[doc(alias = "IBV_QPS_RESET")]
     Reset,
     /// INIT.
+    #[doc(alias = "IBV_QPS_INIT")]
     Init,
     /// RTR, ready to receive.
+    #[doc(alias = "IBV_QPS_RTR")]
     Rtr,
     /// RTS, ready to send.
+    #[doc(alias = "IBV_QPS_RTS")]
     Rts,
     /// SQD, send queue drained.
+    #[doc(alias = "IBV_QPS_SQD")]
     Sqd,
     /// SQE, send queue error.
+    #[doc(alias = "IBV_QPS_SQE")]
     Sqe,
     /// ERR.
+    #[doc(alias = "IBV_QPS_ERR")]
     Err,
 }
 

@@ -3,14 +3,17 @@
 use crate::sys::types::ibv_qp_type;
 
 /// Reliable connected (`IBV_QPT_RC`, a [`Transport`]): every opcode, acknowledged and in order.
+#[doc(alias("ibv_qp_type", "ibv_qp_init_attr", "qp_type", "IBV_QPT_RC"))]
 #[derive(Debug)]
 pub enum Rc {}
 /// Unreliable connected (`IBV_QPT_UC`, a [`Transport`]): SEND and RDMA WRITE; lost messages are not
 /// reported.
+#[doc(alias = "IBV_QPT_UC")]
 #[derive(Debug)]
 pub enum Uc {}
 /// Unreliable datagram (`IBV_QPT_UD`, a [`Transport`]): SEND only, one packet a message, each with
 /// its destination.
+#[doc(alias = "IBV_QPT_UD")]
 #[derive(Debug)]
 pub enum Ud {}
 /// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND,
@@ -28,6 +31,7 @@ pub enum Ud {}
 /// by [`UdInit`](crate::qp::UdInit), [`UdRtr`](crate::qp::UdRtr) and [`SrdRts`](crate::qp::SrdRts);
 /// and sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
 /// before them, and [`sender`](crate::QueuePair::sender) says whose they are.
+#[doc(alias = "IBV_QPT_DRIVER")]
 #[derive(Debug)]
 pub enum Srd {}
 
@@ -35,6 +39,7 @@ pub enum Srd {}
 /// request names a shared receive queue at the peer (R26.1). A queue pair of it is an
 /// **initiator**, which has sends alone. Its peer is a **target**, an
 /// [`XrcTarget`](crate::qp::XrcTarget).
+#[doc(alias = "IBV_QPT_XRC_SEND")]
 pub enum Xrc {}
 
 /// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a

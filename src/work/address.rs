@@ -20,6 +20,7 @@ pub struct Connected;
 pub struct Datagram(pub(crate) Destination);
 
 /// The [`Address`] of a work request that names a shared receive queue at the peer (XRC; R26.1).
+#[doc(alias = "ibv_qp_ex")]
 #[derive(Clone, Copy, Debug)]
 pub struct ToSrq(pub(crate) SrqNum);
 
@@ -45,6 +46,7 @@ pub struct ToSrq(pub(crate) SrqNum);
 /// proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_send_wr", "ah", "remote_qpn", "remote_qkey", "ibv_wr_set_ud_addr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     /// An address handle that the queue pair was given.
@@ -83,6 +85,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// # proverbs::loopback::poll(&mut cq, 3)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("ibv_wr_set_xrc_srqn", "remote_srqn"))]
     #[inline(always)]
     pub fn to_srq(self, number: SrqNum) -> WorkRequest<O, D, ToSrq, F, G> {
         self.with(|_| ToSrq(number), SendFlags::empty())

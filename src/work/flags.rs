@@ -63,6 +63,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// # proverbs::loopback::poll(&mut cq, 2)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "IBV_SEND_FENCE")]
     #[inline(always)]
     pub fn fence(self) -> WorkRequest<O, D, A, Fenced, G> {
         self.with(|address| address, SendFlags::FENCE)
@@ -70,6 +71,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 
     /// Asks for a completion (`IBV_SEND_SIGNALED`; queue pairs with selective signaling only; the
     /// last work request of a list has one anyway).
+    #[doc(alias = "IBV_SEND_SIGNALED")]
     #[inline(always)]
     pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
     where

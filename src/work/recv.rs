@@ -24,6 +24,7 @@ use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 /// assert_eq!((b.recvs_outstanding(), b.recv_room()), (2, 6));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_recv_wr")]
 #[must_use = "a work request does nothing until it is posted"]
 pub struct Recv<D> {
     data: D,

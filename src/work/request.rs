@@ -50,6 +50,7 @@ use crate::work::opcode::bounds::SolicitedOp;
 /// # proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_send_flags", "ibv_send_wr", "send_flags"))]
 #[must_use = "a work request does nothing until it is posted"]
 pub struct WorkRequest<O, D, A = Connected, F = Unfenced, G = Plain> {
     pub(super) op: O,
@@ -75,6 +76,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 
     /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`; R2.3,
     /// [`Notify::Solicited`](crate::completion::Notify)).
+    #[doc(alias = "IBV_SEND_SOLICITED")]
     #[inline(always)]
     pub fn solicited(self) -> Self
     where

@@ -77,6 +77,8 @@ impl<'mr> Piece<'mr> {
 /// # drop(qp);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_send_wr", "sg_list", "num_sge", "ibv_recv_wr", "ibv_sge", "ibv_wr_set_sge"))]
+#[doc(alias = "ibv_wr_set_sge_list")]
 #[derive(Clone, Copy, Debug)]
 pub struct Sge<'mr, const N: usize> {
     pub(crate) pieces: [Piece<'mr>; N],

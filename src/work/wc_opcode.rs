@@ -5,30 +5,40 @@ use crate::sys::types::ibv_wc_opcode;
 
 /// What a completed work request did (`opcode` of ibv_poll_cq(3)):
 /// [`Completion::opcode`](crate::Completion::opcode).
+#[doc(alias = "ibv_wc_opcode")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)] // C's numbers, so that most are decoded by a comparison
 pub enum WcOpcode {
     /// A SEND, with or without immediate.
+    #[doc(alias = "IBV_WC_SEND")]
     Send = ibv_wc_opcode::IBV_WC_SEND as u8,
     /// An RDMA WRITE, with or without immediate.
+    #[doc(alias = "IBV_WC_RDMA_WRITE")]
     RdmaWrite = ibv_wc_opcode::IBV_WC_RDMA_WRITE as u8,
     /// An RDMA READ.
+    #[doc(alias = "IBV_WC_RDMA_READ")]
     RdmaRead = ibv_wc_opcode::IBV_WC_RDMA_READ as u8,
     /// An atomic compare and swap.
+    #[doc(alias = "IBV_WC_COMP_SWAP")]
     CompSwap = ibv_wc_opcode::IBV_WC_COMP_SWAP as u8,
     /// An atomic fetch and add.
+    #[doc(alias = "IBV_WC_FETCH_ADD")]
     FetchAdd = ibv_wc_opcode::IBV_WC_FETCH_ADD as u8,
     /// The binding of a memory window.
+    #[doc(alias = "IBV_WC_BIND_MW")]
     BindMw = ibv_wc_opcode::IBV_WC_BIND_MW as u8,
     /// The end of a key.
+    #[doc(alias = "IBV_WC_LOCAL_INV")]
     LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV as u8,
     /// A FLUSH.
     Flush = WC_FLUSH as u8,
     /// An ATOMIC WRITE.
     AtomicWrite = WC_ATOMIC_WRITE as u8,
     /// A message in the receive's buffer.
+    #[doc(alias = "IBV_WC_RECV")]
     Recv = ibv_wc_opcode::IBV_WC_RECV as u8,
     /// An RDMA WRITE with immediate, its data in the region it named.
+    #[doc(alias = "IBV_WC_RECV_RDMA_WITH_IMM")]
     RecvRdmaWithImm = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM as u8,
 }
 

@@ -7,7 +7,6 @@ mod aarch64;
 mod apt;
 mod callgrind;
 mod cargo;
-mod coverage;
 mod deadline;
 mod interface;
 mod lines;
@@ -80,8 +79,6 @@ enum Command {
     Overhead(overhead::Args),
     /// Compile the crate with the oldest Rust that it names, and run the suites on aarch64.
     Anywhere,
-    /// Hold the table of the C API against the headers and the public items.
-    Coverage(coverage::Args),
     /// See whether the crates could be published today.
     Package(release::Package),
     /// Run random programs on the loopback device and its faults, against a model.
@@ -127,7 +124,6 @@ fn run(command: Command) -> Outcome {
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
         Command::Anywhere => release::anywhere()?,
-        Command::Coverage(args) => coverage::main(&args)?,
         Command::Package(args) => args.run()?,
         Command::Simulate(args) => args.run()?,
         Command::Programs(args) => return programs::main(args),

@@ -16,7 +16,7 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, coverage, deadline, loom, machine_code, miri, overhead, release, rules, suites,
+    cargo, deadline, loom, machine_code, miri, overhead, release, rules, soft_roce, suites,
     toolchain,
 };
 
@@ -48,13 +48,11 @@ enum Part {
     /// The suites on the loopback device, in each of its personalities and worlds, its faults, and
     /// the allocation test.
     Loopback,
-    /// Our bindings against those of rdma-sys and the C headers, and the suite on the types of
-    /// rdma-sys.
+    /// Our bindings against those of rdma-sys and the C headers, each C name has a form or a
+    /// reason, and the suite on the types of rdma-sys.
     Bindings,
     /// A million random steps on the loopback device and its faults, against a model; and a load.
     Simulation,
-    /// Each name of the C headers is in the table that says where it is here, or why not.
-    Coverage,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
     /// A reason for each dependency, and packing the crates that are published.
@@ -98,7 +96,7 @@ impl Part {
     /// Whether it takes another toolchain, or a component that this one has not.
     fn needs_rustup(self) -> bool {
         match self {
-            Self::Anywhere | Self::Miri | Self::Coverage | Self::Ui => true,
+            Self::Anywhere | Self::Miri | Self::Ui => true,
             Self::Format | Self::Clippy | Self::Quick => !toolchain::has_tools(),
             _ => false,
         }
@@ -214,7 +212,6 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Loopback => loopback(),
         Part::Bindings => bindings(),
         Part::Simulation => suites::quick(),
-        Part::Coverage => coverage::main(&coverage::Args { check: true }),
         Part::Doc => doc(),
         Part::Package => release::package(false),
         Part::Anywhere => release::anywhere(),
@@ -290,7 +287,7 @@ pub const OF_ROCE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 16] = [
+const PLAIN: [&str; 15] = [
     "conformance",
     "attack",
     "faults",
@@ -304,7 +301,6 @@ const PLAIN: [&str; 16] = [
     "guide",
     "names",
     "prose",
-    "pyverbs",
     "rooms",
     "waits",
 ];
@@ -355,8 +351,10 @@ fn bindings() -> Result<()> {
     let test = ["test", "--features", "rdma-sys"];
     let agreement = ["--lib", "agreement", "--", "--include-ignored"];
     let mut with_newest = env.to_vec();
-    let headers = coverage::newest()?.map(|headers| headers.display().to_string());
+    let headers = soft_roce::newest_headers()?.map(|headers| headers.display().to_string());
     with_newest.extend(headers.map(|headers| ("PROVERBS_HEADERS", headers)));
+    let names = ["test", "--test", "c_names", "--", "--include-ignored"];
+    cargo::run_with(&names, &with_newest)?;
     cargo::run_with(&[&test[..], &agreement].concat(), &with_newest)?;
     let types = ["--quiet", "--test", "conformance", "--test", "raw"];
     cargo::run_with(&[&test[..], &types].concat(), &env)?;

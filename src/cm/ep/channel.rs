@@ -70,6 +70,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     ///
     /// # Errors
     /// The endpoint is given back, as for [`CmId::migrate_to`].
+    #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,
         channel: &EventChannel,

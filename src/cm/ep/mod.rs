@@ -83,6 +83,8 @@ use crate::terms::threads::{AnyThread, Threads};
 ///     ep.post_send((), buf)
 /// }
 /// ```
+#[doc(alias("rdma_create_ep", "rdma_destroy_ep", "rdma_cm_id", "recv_cq", "send_cq"))]
+#[doc(alias("recv_cq_channel", "send_cq_channel"))]
 pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The queue pair: for posts with flags, immediates, atomics and lists.
     pub qp: QueuePair<PS::Transport, S::Qp, P>,

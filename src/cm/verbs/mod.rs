@@ -155,6 +155,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// # Errors
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].
+    #[doc(alias("rdma_create_srq", "rdma_destroy_srq", "rdma_cm_id"))]
     pub fn create_srq<E, L, C>(
         &self,
         pool: &Pool<C, impl Memory>,
@@ -175,6 +176,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     ///
     /// # Errors
     /// As for [`ProtectionDomain::create_pool`].
+    #[doc(alias("rdma_reg_msgs", "rdma_dereg_mr"))]
     pub fn reg_msgs<C: Default + 'static>(
         &self,
         count: usize,
@@ -187,6 +189,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     ///
     /// # Errors
     /// As for [`ProtectionDomain::register`].
+    #[doc(alias = "rdma_reg_read")]
     pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error> {
         self.pd.register(len)
     }
@@ -195,6 +198,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     ///
     /// # Errors
     /// As for [`ProtectionDomain::register`].
+    #[doc(alias = "rdma_reg_write")]
     pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error> {
         self.pd.register(len)
     }
@@ -213,6 +217,7 @@ where
     /// # Errors
     /// As for [`CompletionChannel::wait`](crate::CompletionChannel::wait). A work request that
     /// failed is not an error but an [`Outcome::Failed`].
+    #[doc(alias = "rdma_get_send_comp")]
     pub fn get_send_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
         self.send.next()
     }
@@ -221,6 +226,7 @@ where
     ///
     /// # Errors
     /// As for [`get_send_comp`](Self::get_send_comp).
+    #[doc(alias = "rdma_get_recv_comp")]
     pub fn get_recv_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
         self.recv.next()
     }

@@ -35,6 +35,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     /// # Errors
     /// [`PostError`], with the reason and the buffer, as for
     /// [`QueuePair::post_recv`](crate::QueuePair::post_recv).
+    #[doc(alias = "rdma_post_recv")]
     pub fn post_recv<C>(&mut self, context: C, mut buf: Buf<C>) -> Result<(), PostError<P::Entry>>
     where
         S: EpRecvs<PS>,
@@ -52,6 +53,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     /// # Errors
     /// [`PostError`], with the reason and the buffers, as for
     /// [`QueuePair::post_recv`](crate::QueuePair::post_recv).
+    #[doc(alias = "rdma_post_recvv")]
     pub fn post_recvv<C: 'static>(
         &mut self,
         context: C,
@@ -79,6 +81,7 @@ where
     /// # Errors
     /// [`PostError`], with the reason and the buffer, as for
     /// [`QueuePair::post_send`](crate::QueuePair::post_send).
+    #[doc(alias = "rdma_post_send")]
     pub fn post_send<C>(&mut self, context: C, mut buf: Buf<C>) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -92,6 +95,7 @@ where
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
+    #[doc(alias = "rdma_post_sendv")]
     pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -104,6 +108,7 @@ where
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
+    #[doc(alias = "rdma_post_read")]
     pub fn post_read<C>(
         &mut self,
         context: C,
@@ -123,6 +128,7 @@ where
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
+    #[doc(alias = "rdma_post_readv")]
     pub fn post_readv<C: 'static>(
         &mut self,
         context: C,
@@ -141,6 +147,7 @@ where
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
+    #[doc(alias = "rdma_post_write")]
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteSpan) -> Posted<P>
     where
         S: EpSends<Tcp>,
@@ -155,6 +162,7 @@ where
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
+    #[doc(alias = "rdma_post_writev")]
     pub fn post_writev<C: 'static>(
         &mut self,
         context: C,
@@ -195,6 +203,7 @@ where
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "rdma_post_ud_send")]
     pub fn post_ud_send<C>(
         &mut self,
         context: C,

@@ -12,16 +12,19 @@ use crate::sys::polling::wc_flags;
 
 /// The device's clock when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP` of
 /// ibv_create_cq_ex(3)): a field of [`WcFields`].
+#[doc(alias("IBV_WC_EX_WITH_COMPLETION_TIMESTAMP", "ibv_cq_ex"))]
 #[derive(Debug)]
 pub enum CompletionTs {}
 
 /// The time of day when the work completed (`IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK` of
 /// ibv_create_cq_ex(3)): a field of [`WcFields`].
+#[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK")]
 #[derive(Debug)]
 pub enum CompletionWallclock {}
 
 /// The path bits of the address that a datagram came to (`IBV_WC_EX_WITH_DLID_PATH_BITS` of
 /// ibv_create_cq_ex(3)): a field of [`WcFields`].
+#[doc(alias = "IBV_WC_EX_WITH_DLID_PATH_BITS")]
 #[derive(Debug)]
 pub enum DlidPathBits {}
 
@@ -170,6 +173,7 @@ impl<'cq, F> ReadFields<'cq, F> {
     /// The device's clock when the work completed (`ibv_wc_read_completion_ts`), in ticks since a
     /// time that nobody knows; `None` if it failed.
     /// [`DeviceAttrEx::clock`](crate::device::DeviceAttrEx::clock) tells how long they are.
+    #[doc(alias = "ibv_wc_read_completion_ts")]
     pub fn completion_ts(&self) -> Option<u64>
     where
         F: HasField<CompletionTs>,
@@ -179,6 +183,7 @@ impl<'cq, F> ReadFields<'cq, F> {
 
     /// The time of day when the work completed (`ibv_wc_read_completion_wallclock_ns`), ns since
     /// 1970; `None` if it failed.
+    #[doc(alias = "ibv_wc_read_completion_wallclock_ns")]
     pub fn completion_wallclock_ns(&self) -> Option<u64>
     where
         F: HasField<CompletionWallclock>,
@@ -188,6 +193,7 @@ impl<'cq, F> ReadFields<'cq, F> {
 
     /// The lowest bits of the LID that a datagram came to, of a port that has several
     /// (`ibv_wc_read_dlid_path_bits`); `None` if this is no receive of a UD queue pair, or failed.
+    #[doc(alias = "ibv_wc_read_dlid_path_bits")]
     pub fn dlid_path_bits(&self) -> Option<u8>
     where
         F: HasField<DlidPathBits>,

@@ -72,6 +72,7 @@ use crate::terms::threads::{AnyThread, Threads};
 ///
 /// Not every device has every field: [`create_cq_ex`](crate::Context::create_cq_ex) fails with
 /// EOPNOTSUPP on one that does not (R14.6). Soft-RoCE has no clocks.
+#[doc(alias = "ibv_cq_ex")]
 pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {
     queue: CompletionQueue<E, L>,
     _fields: PhantomData<fn(F)>,
@@ -85,6 +86,11 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// # Errors
     /// As for [`CompletionQueue::poll`]; and EINVAL if the queue in here was exchanged (by
     /// `mem::swap`) for one of other fields.
+    #[doc(alias("ibv_start_poll", "ibv_next_poll", "ibv_end_poll", "ibv_cq_ex_to_cq"))]
+    #[doc(alias("ibv_wc_read_opcode", "ibv_wc_read_vendor_err", "ibv_wc_read_byte_len"))]
+    #[doc(alias("ibv_wc_read_imm_data", "ibv_wc_read_invalidated_rkey", "ibv_wc_read_qp_num"))]
+    #[doc(alias("ibv_wc_read_src_qp", "ibv_wc_read_wc_flags", "ibv_wc_read_slid"))]
+    #[doc(alias("ibv_wc_read_sl", "cq_context", "wr_id"))]
     pub fn poll(&mut self) -> Result<CompletionsEx<'_, F, E>, Error> {
         self.check()?;
         let count = self.queue.ask(BATCH as i32);
@@ -208,6 +214,9 @@ impl<F: WcFields, E: Owned, L: Threads> fmt::Debug for CompletionQueueEx<F, E, L
 /// # Invariants
 /// The completions are in an inbox that has an adapter of the fields `F`. If one is left, `row` is
 /// the next one's; a row for each of the others follows.
+#[doc(alias("IBV_WC_STANDARD_FLAGS", "IBV_WC_EX_WITH_BYTE_LEN", "IBV_WC_EX_WITH_IMM"))]
+#[doc(alias("IBV_WC_EX_WITH_QP_NUM", "IBV_WC_EX_WITH_SRC_QP", "IBV_WC_EX_WITH_SLID"))]
+#[doc(alias("IBV_WC_EX_WITH_SL", "ibv_create_cq_wc_flags", "ibv_cq_ex"))]
 pub struct CompletionsEx<'cq, F: WcFields, E: Owned> {
     completions: Completions<'cq, E>,
     row: *const Row,

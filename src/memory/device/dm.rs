@@ -47,6 +47,7 @@ const VERB: &str = "ibv_alloc_dm";
 /// counters.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_dm")]
 pub struct Dm {
     handle: handle::Dm,
     len: usize,
@@ -62,6 +63,7 @@ impl Context {
     /// [`ErrorKind::Limit`] if `len` exceeds `max_dm_size`, otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if `len` is 0, ENOMEM if too
     /// little of it is left.
+    #[doc(alias("ibv_alloc_dm", "ibv_alloc_dm_attr", "log_align_req"))]
     pub fn alloc_dm(
         &self,
         can: &Can<DeviceMemory>,
@@ -115,6 +117,7 @@ impl Dm {
     /// [`ErrorKind::Limit`] if the bytes are not all inside, otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL on devices that copy whole
     /// words of 4 bytes, if offset or length is no multiple of 4.
+    #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn memcpy_to_dm(&self, dm_offset: usize, bytes: &[u8]) -> Result<(), Error> {
         const VERB: &str = "ibv_memcpy_to_dm";
         self.check(VERB, dm_offset, bytes.len())?;
@@ -131,6 +134,7 @@ impl Dm {
     ///
     /// # Errors
     /// As for [`memcpy_to_dm`](Self::memcpy_to_dm).
+    #[doc(alias = "ibv_memcpy_from_dm")]
     pub fn memcpy_from_dm(&self, dm_offset: usize, out: &mut [u8]) -> Result<(), Error> {
         const VERB: &str = "ibv_memcpy_from_dm";
         self.check(VERB, dm_offset, out.len())?;
@@ -154,6 +158,7 @@ impl Dm {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the memory is given back.
+    #[doc(alias = "ibv_free_dm")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         match self.handle.close() {
             Ok(()) => Ok(()),
@@ -186,6 +191,7 @@ impl ProtectionDomain {
     /// # Errors
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if it is of another
     /// context (R12.1), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias("ibv_reg_dm_mr", "IBV_ACCESS_ZERO_BASED"))]
     pub fn register_dm<A: Access>(&self, dm: Dm) -> Result<MemoryRegion<A, Dm>, Refused<Dm>> {
         const VERB: &str = "ibv_reg_dm_mr";
         if !Arc::ptr_eq(dm.handle.parents(), &self.handle().parents().context) {
@@ -215,6 +221,7 @@ impl<A: Access> MemoryRegion<A, Dm> {
     ///
     /// # Errors
     /// As for [`Dm::memcpy_to_dm`].
+    #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn memcpy_to_dm(&self, dm_offset: usize, bytes: &[u8]) -> Result<(), Error> {
         self.registered().owner::<Dm>().memcpy_to_dm(dm_offset, bytes)
     }
@@ -223,6 +230,7 @@ impl<A: Access> MemoryRegion<A, Dm> {
     ///
     /// # Errors
     /// As for [`Dm::memcpy_to_dm`].
+    #[doc(alias = "ibv_memcpy_from_dm")]
     pub fn memcpy_from_dm(&self, dm_offset: usize, out: &mut [u8]) -> Result<(), Error> {
         self.registered().owner::<Dm>().memcpy_from_dm(dm_offset, out)
     }

@@ -105,6 +105,7 @@ impl ProtectionDomain {
     /// the device's `max_mr_size`. [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it has no
     /// bytes (R6.4), if offset and iova are at different places in their pages (R18.12), if it is
     /// not all inside the dma-buf, or if the descriptor is of none.
+    #[doc(alias = "ibv_reg_dmabuf_mr")]
     pub fn register_dmabuf<A: Access>(
         &self,
         dmabuf: DmaBuf,

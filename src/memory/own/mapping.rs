@@ -15,6 +15,7 @@ const VERB: &str = "mmap";
 
 /// What a mapping is to be like: see [`Mapping`] and
 /// [`SharedMapping`](crate::memory::SharedMapping).
+#[doc(alias = "mmap")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MapOptions {
     pub(crate) huge: Option<HugePage>,
@@ -162,6 +163,7 @@ impl MapOptions {
 ///
 /// # Invariants
 /// `map` is anonymous, private, readable and writable.
+#[doc(alias = "mmap")]
 pub struct Mapping {
     map: Map,
 }

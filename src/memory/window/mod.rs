@@ -58,6 +58,7 @@ use crate::terms::error::{Error, Refused};
 /// # let _ = window;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("revoke", "IBV_MW_TYPE_2", "ibv_mw_type", "ibv_mw"))]
 pub struct MemoryWindow(pub(crate) Window);
 
 /// A memory window that is bound: a key for a range of a region, with the rights `A` (R1.8).
@@ -69,6 +70,7 @@ pub struct MemoryWindow(pub(crate) Window);
 /// A peer that was told the key can end it as well, by SEND_WITH_INV, though it was not asked to:
 /// LOCAL_INV of it then fails, and on Soft-RoCE of Linux 6.1 ends the kernel. Where peers may do
 /// so, drop the window instead.
+#[doc(alias = "ibv_mw")]
 pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 
 /// A memory window whose key was lent to a peer, who gives it back by
@@ -77,6 +79,7 @@ pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 /// [`revoked`](Self::revoked) makes it unbound by the completion that says so. This end does not
 /// end the key by LOCAL_INV, which the peer's message could have done before: a window that is not
 /// given back is dropped or destroyed.
+#[doc(alias = "revoke")]
 pub struct LentWindow(Window);
 
 /// A memory window with a work request: what its completion gives back, as
@@ -250,6 +253,7 @@ macro_rules! windows {
             /// # Errors
             /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: the device refused, and the
             /// window is given back.
+            #[doc(alias = "ibv_dealloc_mw")]
             pub fn destroy(self) -> Result<(), Refused<Self>> {
                 match self.0.destroy() {
                     Ok(()) => Ok(()),

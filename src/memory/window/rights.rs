@@ -24,6 +24,7 @@ use crate::memory::rights::{
 /// region.write_at(0, b"what a window will show")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "IBV_ACCESS_MW_BIND")]
 pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 
 /// Rights ([`Access`]) with which a region may have memory windows: [`Windowed`] ones (R1.7).

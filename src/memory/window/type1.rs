@@ -51,6 +51,7 @@ use crate::terms::threads::Threads;
 /// # let _ = window;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "IBV_MW_TYPE_1")]
 pub struct Type1Window(pub(crate) Window);
 
 /// A memory window of type 1 that is bound: a key for a range of a region, with the rights `A`.
@@ -68,6 +69,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
     /// has no windows, EINVAL if none of type 1, ENOMEM if too many exist.
+    #[doc(alias = "ibv_alloc_mw")]
     pub fn alloc_mw(&self) -> Result<Type1Window, Error> {
         Window::of_domain(self).map(Type1Window)
     }

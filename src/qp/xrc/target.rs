@@ -85,6 +85,8 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 ///     target.post_send(wr::Send::inline(b"hello"));
 /// }
 /// ```
+#[doc(alias("IBV_QPT_XRC_RECV", "IBV_QP_INIT_ATTR_XRCD", "ibv_qp_init_attr_mask"))]
+#[doc(alias("ibv_qp_init_attr_ex", "xrcd"))]
 pub struct XrcTarget<S: State> {
     handle: handle::XrcTarget,
     /// The port, once a transition set it; 0 before.

@@ -25,6 +25,8 @@ use crate::work::request::{Use, WorkRequest, request};
 /// assert_eq!(result[..], 0u64.to_ne_bytes()); // it was free, and is ours
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_ATOMIC_CMP_AND_SWP", "ibv_send_wr", "compare_add", "ibv_wr_atomic_cmp_swp"))]
+#[doc(alias = "IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP")]
 #[derive(Clone, Copy, Debug)]
 pub struct CmpAndSwp {
     pub(crate) remote: RemoteCell,
@@ -89,6 +91,8 @@ pub struct CompareSwap {
 /// assert_eq!(region.cell(0)?.load(std::sync::atomic::Ordering::Acquire), 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_ATOMIC_FETCH_AND_ADD", "remote_addr", "rkey", "ibv_wr_atomic_fetch_add"))]
+#[doc(alias = "IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD")]
 #[derive(Clone, Copy, Debug)]
 pub struct FetchAndAdd {
     pub(crate) remote: RemoteCell,

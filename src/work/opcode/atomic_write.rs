@@ -31,6 +31,8 @@ use crate::work::request::{Use, WorkRequest, request};
 /// # use proverbs::memory::WriteCell;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_wr_atomic_write", "IBV_QP_EX_WITH_ATOMIC_WRITE", "IBV_WR_ATOMIC_WRITE"))]
+#[doc(alias("IBV_WC_ATOMIC_WRITE", "ibv_qp_ex"))]
 #[derive(Clone, Copy, Debug)]
 pub struct AtomicWrite {
     remote: WriteCell,

@@ -75,6 +75,8 @@ const VERB: &str = "ibv_bind_mw";
 /// # }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_BIND_MW", "ibv_inc_rkey", "ibv_mw_bind_info", "mw_access_flags"))]
+#[doc(alias("ibv_send_wr", "rkey", "bind_info", "ibv_wr_bind_mw", "IBV_QP_EX_WITH_BIND_MW"))]
 pub struct BindMw<A = ()> {
     bind: bind_mw_t,
     _rights: PhantomData<fn() -> A>,

@@ -37,6 +37,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("ibv_wr_flush", "IBV_QP_EX_WITH_FLUSH", "IBV_WR_FLUSH", "IBV_WC_FLUSH", "ibv_qp_ex"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Flush {
     remote: RemoteFlush,

@@ -51,6 +51,7 @@ use crate::work::wc_opcode::WcOpcode;
 /// assert_eq!(operands(&wr::SendWithImm::new(wr::Empty, 7)), 4); // `imm_data`
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "ibv_wr_opcode_str")]
 pub trait Opcode: sealed::Sealed {
     #[doc(hidden)]
     const CODE: u32;

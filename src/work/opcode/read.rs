@@ -23,6 +23,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// assert_eq!(&read[..11], b"at the peer");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_RDMA_READ", "ibv_wr_rdma_read", "IBV_QP_EX_WITH_RDMA_READ"))]
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaRead {
     pub(crate) remote: RemoteSpan<ToRead>,

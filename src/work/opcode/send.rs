@@ -28,6 +28,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// proverbs::loopback::poll(&mut cq, 6)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_SEND", "ibv_wr_send", "IBV_QP_EX_WITH_SEND"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Send;
 
@@ -107,6 +108,8 @@ impl SolicitedOp for Send {}
 /// assert_eq!(got, [1, 2, 3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_SEND_WITH_IMM", "ibv_send_wr", "imm_data", "ibv_wr_send_imm"))]
+#[doc(alias = "IBV_QP_EX_WITH_SEND_WITH_IMM")]
 #[derive(Clone, Copy, Debug)]
 pub struct SendWithImm {
     pub(crate) imm_data: u32,
@@ -198,6 +201,8 @@ impl SolicitedOp for SendWithImm {}
 /// # let _ = wr::SendWithInv::inline_slice(b"", again());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_SEND_WITH_INV", "invalidate_rkey", "ibv_wr_send_inv"))]
+#[doc(alias = "IBV_QP_EX_WITH_SEND_WITH_INV")]
 #[derive(Clone, Copy, Debug)]
 pub struct SendWithInv {
     pub(crate) rkey: u32,

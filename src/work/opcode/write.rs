@@ -43,6 +43,8 @@ use crate::work::request::{Use, WorkRequest, request};
 /// assert_eq!(&there, b"any length");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_RDMA_WRITE", "ibv_wr_opcode", "ibv_send_wr", "remote_addr", "rkey"))]
+#[doc(alias("ibv_wr_rdma_write", "IBV_QP_EX_WITH_RDMA_WRITE"))]
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWrite {
     pub(crate) remote: RemoteSpan,
@@ -154,6 +156,8 @@ impl InlineOp for RdmaWrite {}
 /// assert_eq!(noticed, [1, 2, 3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias("IBV_WR_RDMA_WRITE_WITH_IMM", "ibv_wr_rdma_write_imm"))]
+#[doc(alias = "IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM")]
 #[derive(Clone, Copy, Debug)]
 pub struct RdmaWriteWithImm {
     pub(crate) remote: RemoteSpan,

@@ -10,6 +10,7 @@ mod accel;
 mod console;
 mod device;
 mod guest;
+mod headers;
 mod initramfs;
 mod kernel;
 mod library;
@@ -37,7 +38,8 @@ use qemu::Machine;
 use run_dir::RunDir;
 
 pub use guest::out_dir;
-pub use kernel::{Kernel, NAMED, debian};
+pub use headers::newest as newest_headers;
+pub use kernel::{Kernel, NAMED};
 pub use library::Library;
 pub use pair::run as run_pair;
 pub use siw::Driver;
