@@ -8,7 +8,6 @@ mod apt;
 mod callgrind;
 mod cargo;
 mod deadline;
-mod interface;
 mod lines;
 mod loom;
 mod machine_code;

@@ -4,7 +4,6 @@
 //! | file | what |
 //! |---|---|
 //! | tests/programs/calls.toml, `table`, `term` | the calls: what they take, give and borrow |
-//! | `check` | the table against the public interface |
 //! | `draw`, `call`, `habits`, `body`, `dice` | the text of a program, drawn |
 //! | `line`, `choice` | what each of its turns makes of it: a text is compiled once, and run as many programs |
 //! | `compile` | rustc is the filter |
@@ -13,7 +12,6 @@
 
 mod body;
 mod call;
-mod check;
 #[path = "../../../tests/programs/src/choice.rs"]
 mod choice;
 mod compile;
@@ -80,9 +78,6 @@ pub struct Args {
     /// Print a text, or with --turn a program, instead of running it.
     #[arg(long, value_name = "NUMBER")]
     print: Option<u64>,
-    /// Hold the table of calls against the public interface, and run nothing.
-    #[arg(long)]
-    check: bool,
     /// Go on after failures, and do not make them short.
     #[arg(long)]
     all: bool,
@@ -168,10 +163,6 @@ pub fn main(args: Args) -> Outcome {
         toolchain::nightly()?;
     }
     let table = table::read()?;
-    if args.check {
-        check::check(&table)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86400;
     let seed = args.seed.unwrap_or(day);
     let what = if args.miri || args.short { For::Miri } else { For::Native };

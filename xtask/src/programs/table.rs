@@ -17,7 +17,6 @@ struct Written {
     maps: BTreeMap<String, BTreeMap<String, String>>,
     values: BTreeMap<String, Value>,
     call: Vec<WrittenCall>,
-    excluded: Vec<Excluded>,
 }
 
 #[derive(Deserialize)]
@@ -77,14 +76,6 @@ pub struct Value {
     pub sync: bool,
 }
 
-/// Calls that no program makes, and why: a path, or what begins with it if it ends in `*`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Excluded {
-    pub what: Vec<String>,
-    pub why: String,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Value,
@@ -106,7 +97,6 @@ pub enum Where {
 }
 
 pub struct Row {
-    pub of: Vec<String>,
     pub name: String,
     pub takes: Vec<Arg>,
     pub wheres: Vec<Where>,
@@ -127,7 +117,6 @@ pub struct Row {
 pub struct Table {
     pub rows: Vec<Row>,
     pub values: BTreeMap<String, Value>,
-    pub excluded: Vec<Excluded>,
 }
 
 pub fn read() -> Result<Table> {
@@ -138,13 +127,13 @@ pub fn read() -> Result<Table> {
 
 fn parse(text: &str) -> Result<Table> {
     let written: Written = toml::from_str(text)?;
-    let Written { sets, maps, values, call, excluded } = written;
+    let Written { sets, maps, values, call } = written;
     let mut rows = Vec::new();
     for call in call {
         let name = call.name.clone().or(call.of.first().cloned()).context("a row without `of`")?;
         rows.push(row(call, &sets, &maps, &values).with_context(|| format!("row `{name}`"))?);
     }
-    Ok(Table { rows, values, excluded })
+    Ok(Table { rows, values })
 }
 
 fn row(
@@ -193,7 +182,6 @@ fn row(
     let settles = call.settles.as_ref().map(at).transpose()?;
     Ok(Row {
         name: call.name.unwrap_or_else(|| call.of[0].clone()),
-        of: call.of,
         takes,
         wheres,
         gives,
