@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `world` | a fabric, threads, faults, what a turn of a program chooses (`choice`) |
 //! | `oracle`, `bytes` | what must hold |
+//! | `calls` | the calls that programs are made of |
 //! | `connect`, `profiles` | what programs use besides the crate |
 //! | `awaited` | what an executor waits for |
 //! | `lanes` | what one thread uses |
@@ -17,6 +18,7 @@
 
 mod awaited;
 mod bytes;
+mod calls;
 mod choice;
 mod connect;
 mod fields;

@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::dice::Dice;
 use super::line;
-use super::table::{Mode, Row, Where};
+use super::table::{Mode, Row, Where, entry_of, replace};
 use super::term::{Bound, Term};
 
 /// A row with its arguments and variables.
@@ -78,8 +78,8 @@ fn settle(row: &Row, dice: &mut Dice, bound: &mut Bound) -> bool {
                 None => false,
             },
         },
-        Where::Map(name, map, of) => {
-            let Some(is) = bound.get(of).and_then(|of| map.get(&of.name)) else { return false };
+        Where::Entry(name, of) => {
+            let Some(is) = bound.get(of).and_then(|of| entry_of(&of.name)) else { return false };
             Term::plain(is).name == bound.entry(name.clone()).or_insert(Term::plain(is)).name
         }
     })
@@ -145,18 +145,17 @@ impl Call<'_> {
         format!("{drops}{}", self.nothing())
     }
 
-    /// The row's code, with `{name}` replaced and doubled braces single.
+    /// The row's code, with what it picks, and each variable replaced.
     fn code(&self, body: &mut Body) -> String {
-        let mut code = self.row.code.clone();
+        let mut code = String::new();
         for (name, words) in &self.row.pick {
-            let word = line::pick(body.site(), words);
-            code = code.replace(&format!("{{{name}}}"), &word);
+            code.push_str(&format!("let {name} = {}; ", line::pick(body.site(), words)));
         }
-        for (name, term) in &self.bound {
-            code = code.replace(&format!("{{{name}}}"), &term.to_string());
-        }
-        code = code.replace("{alike}", &self.alike(body).to_string());
-        code.replace("{{", "{").replace("}}", "}")
+        code.push_str(&self.row.code);
+        let bound = self.bound.iter().map(|(name, term)| (name.clone(), term.to_string()));
+        let mut words: Vec<(String, String)> = bound.collect();
+        words.push(("ALIKE".to_owned(), self.alike(body).to_string()));
+        replace(&code, &words)
     }
 
     /// Which argument a value is.

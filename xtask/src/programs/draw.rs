@@ -84,124 +84,117 @@ fn block(body: &mut Body, dice: &mut Dice, what: For) -> usize {
 
 /// Makes the call of this name, if its arguments are there.
 fn make(body: &mut Body, dice: &mut Dice, name: &str) {
-    let rows = body.table.rows.iter().filter(|row| row.name == name);
-    for row in rows {
-        if let Some(call) = call::choose(body, row, dice, &[]) {
-            habits::emit(body, &call);
-        }
+    let row = body.table.rows.iter().find(|row| row.name == name);
+    let row = row.unwrap_or_else(|| panic!("no call is named `{name}`"));
+    if let Some(call) = call::choose(body, row, dice, &[]) {
+        habits::emit(body, &call);
     }
 }
 
 /// A pair of queue pairs whose completions bring memory windows, and some that are bound.
 const WINDOWS: &[&str] =
-    &["pair for windows", "memory for windows", "bind", "binds until it is full"];
+    &["pair_for_windows", "memory_for_windows", "bind", "binds_until_it_is_full"];
 /// An implicit region, and a pair of queue pairs that sends memory which was given to it.
 const GIVEN: &[&str] = &[
-    "queue for memory on demand",
-    "pair for memory on demand",
-    "memory, given at once",
-    "memory that the device has does not come back",
-    "memory, given at once",
-    "memory::ImplicitBuf::part",
-    "post_send of memory that was given",
+    "queue_for_memory_on_demand",
+    "pair_for_memory_on_demand",
+    "memory_given_at_once",
+    "memory_that_the_device_has_does_not_come_back",
+    "memory_given_at_once",
+    "part",
+    "post_send_of_memory_that_was_given",
 ];
 /// Parts of an arena, and what reads into them.
 const PARTS: &[&str] = &[
-    "ProtectionDomain::create_arena",
-    "Arena::take",
-    "Arena::take",
-    "Buf::split_off",
-    "Buf::narrow",
-    "ProtectionDomain::register",
-    "MemoryRegion::remote",
-    "wr::FetchAndAdd::new",
+    "create_arena",
+    "arena_take",
+    "arena_take",
+    "split_off",
+    "narrow",
+    "register",
+    "remote",
+    "fetch_and_add_new",
 ];
 /// Messages of parts, while slices of the others are held.
-const BESIDE: &[&str] =
-    &["ProtectionDomain::create_arena", "messages of parts, beside slices of the rest"];
+const BESIDE: &[&str] = &["create_arena", "messages_of_parts_beside_slices_of_the_rest"];
 /// Sessions, and what they post besides messages.
 const SESSIONS: &[&str] = &[
-    "pair of sessions",
-    "ProtectionDomain::register",
-    "MemoryRegion::remote",
-    "Pool::take",
-    "wr::RdmaRead::new",
-    "Pool::take",
-    "wr::RdmaWrite::new",
+    "pair_of_sessions",
+    "register",
+    "remote",
+    "pool_take",
+    "rdma_read_new",
+    "pool_take",
+    "rdma_write_new",
 ];
 
 /// What most programs begin with. Without queue pairs nothing much happens.
 fn setup(body: &mut Body, dice: &mut Dice, what: For) {
     let is_short = what == For::Miri;
     make(body, dice, "context");
-    make(body, dice, "Context::alloc_pd");
-    make(body, dice, "ProtectionDomain::create_pool");
+    make(body, dice, "alloc_pd");
+    make(body, dice, "create_pool");
     let queues = if is_short { 1 } else { 1 + dice.below(2) };
     for _ in 0..queues {
         if dice.percent(35) {
-            make(body, dice, "Context::create_comp_channel");
-            make(body, dice, "Context::create_cq_on");
+            make(body, dice, "create_comp_channel");
+            make(body, dice, "create_cq_on");
         } else {
-            make(body, dice, "Context::create_cq");
+            make(body, dice, "create_cq");
         }
     }
     if dice.percent(35) {
-        make(body, dice, "ProtectionDomain::create_srq");
-        make(body, dice, "post_srq_recv, several");
-        make(body, dice, "pair on srq");
+        make(body, dice, "create_srq");
+        make(body, dice, "post_srq_recv_several");
+        make(body, dice, "pair_on_srq");
         if dice.percent(75) {
-            make(body, dice, "pair on srq");
+            make(body, dice, "pair_on_srq");
         }
     }
     for _ in 0..if is_short { 1 } else { 1 + dice.below(2) } {
-        let pair = if dice.percent(60) { "pair on one" } else { "pair" };
+        let pair = if dice.percent(60) { "pair_on_one" } else { "pair" };
         make(body, dice, pair);
     }
     if dice.percent(8) {
         make(body, dice, "context");
-        make(body, dice, "Context::alloc_pd");
-        make(body, dice, "Context::create_cq");
-        make(body, dice, "ProtectionDomain::create_qp");
-        make(body, dice, "Context::create_comp_channel");
-        make(body, dice, "Context::create_cq_on");
+        make(body, dice, "alloc_pd");
+        make(body, dice, "create_cq");
+        make(body, dice, "create_qp");
+        make(body, dice, "create_comp_channel");
+        make(body, dice, "create_cq_on");
     }
     if dice.percent(10) {
-        make(body, dice, "loud pool");
-        make(body, dice, "quiet pool");
-        make(body, dice, "noisy pair");
+        make(body, dice, "loud_pool");
+        make(body, dice, "quiet_pool");
+        make(body, dice, "noisy_pair");
         if dice.percent(60) {
-            make(body, dice, "post_recv of both contexts, and their pool goes");
+            make(body, dice, "post_recv_of_both_contexts_and_their_pool_goes");
         }
     }
     if dice.percent(25) {
-        make(body, dice, "ProtectionDomain::register");
-        make(body, dice, "MemoryRegion::remote");
+        make(body, dice, "register");
+        make(body, dice, "remote");
     }
     if dice.percent(70) {
         make(body, dice, "traffic");
     }
     if !is_short || dice.percent(30) {
-        make(body, dice, "ProtectionDomain::create_ah");
-        make(body, dice, "QueuePair::add_address_handle");
+        make(body, dice, "create_ah");
+        make(body, dice, "add_address_handle");
         make(body, dice, "destination");
     }
     // What takes several calls, and comes seldom by chance.
     const THEMES: [&[&str]; 10] = [
-        &["Pool::take", "Pool::take", "Pool::take"],
-        &["Pool::take", "Buf::freeze", "Pool::take", "Pool::take", "memory::BufList::new"],
-        &["Pool::take", "Pool::take", "post::SendSlots::new", "QueuePair::send_list"],
-        &["Pool::take", "Pool::take", "post::RecvSlots::new", "QueuePair::recv_list"],
-        &["ProtectionDomain::create_qp", "modify: INIT", "modify: RTR of RC", "modify: RTS of RC"],
-        &[
-            "Context::roce_v2_gid",
-            "ProtectionDomain::create_qp",
-            "modify: INIT",
-            "endpoint::RcConnector::new",
-        ],
-        &["Pool::take", "Pool::take", "ProtectionDomain::register", "MemoryRegion::remote"],
-        &["memory", "ProtectionDomain::create_pool_in", "take of own memory", "take of own memory"],
-        &["memory", "ProtectionDomain::register_in", "MemoryRegion::remote", "MemoryRegion::piece"],
-        &["pool of nests", "pair of nests", "take of nests"],
+        &["pool_take", "pool_take", "pool_take"],
+        &["pool_take", "freeze", "pool_take", "pool_take", "buf_list_new"],
+        &["pool_take", "pool_take", "send_slots_new", "send_list"],
+        &["pool_take", "pool_take", "recv_slots_new", "queue_pair_recv_list"],
+        &["create_qp", "modify_init", "modify_rtr_of_rc", "modify_rts_of_rc"],
+        &["roce_v2_gid", "create_qp", "modify_init", "rc_connector_new"],
+        &["pool_take", "pool_take", "register", "remote"],
+        &["memory", "create_pool_in", "take_of_own_memory", "take_of_own_memory"],
+        &["memory", "register_in", "remote", "piece"],
+        &["pool_of_nests", "pair_of_nests", "take_of_nests"],
     ];
     for name in dice.one(&THEMES).into_iter().flat_map(|all| all.iter()) {
         make(body, dice, name);

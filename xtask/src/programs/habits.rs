@@ -109,7 +109,7 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
                     var.cqs.clear();
                 }
             }
-            let ty = Term { name: "Vec".to_owned(), args: vec![var.ty.clone()] };
+            let ty = Term { args: vec![var.ty.clone()], ..Term::plain("Vec") };
             let new = body.add(ty, borrows, Vec::new());
             let list = format!("[v{id}, v{}]", other.id);
             body.line(format!(
@@ -252,7 +252,7 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
         let row = dice.named(&rows, |row| &row.name, |row| row.weight)?;
         let send = |ty: &Term| body.is_send(ty);
         let alone = row.flags.iter().any(|flag| flag == "alone");
-        if row.panics || alone || !row.gives.iter().all(|ty| ty.is_variable() || send(ty)) {
+        if row.panics || alone || !row.gives.iter().all(|ty| ty.is_variable || send(ty)) {
             continue;
         }
         let Some(call) = call::choose(body, row, dice, not) else { continue };
@@ -290,7 +290,7 @@ mod tests {
     fn what_is_swapped_leaves_the_other_queue_of_a_queue_pair() {
         let table = table::read().expect("the table");
         let mut body = Body::new(&table);
-        let named = |name: &str| Term { name: name.to_owned(), args: Vec::new() };
+        let named = Term::plain;
         let cqs = [(); 3].map(|()| body.add(named("Cq"), Vec::new(), Vec::new()));
         body.add(named("Qp"), Vec::new(), cqs[..2].to_vec());
         let [one, two] = [1, 2].map(|at| body.get(cqs[at]).cloned().expect("it lives"));

@@ -1,9 +1,9 @@
-//! `cargo xtask programs`: safe programs, written from a table of the public calls and a seed; what
-//! compiles is run.
+//! `cargo xtask programs`: safe programs, written from functions that make public calls, and a seed.
+//! Programs that compile are run.
 //!
 //! | file | what |
 //! |---|---|
-//! | tests/programs/calls.toml, `table`, `term` | the calls: what they take, give and borrow |
+//! | tests/programs/src/calls, `table`, `term` | the calls: what they take, give and borrow |
 //! | `draw`, `call`, `habits`, `body`, `dice` | the text of a program, drawn |
 //! | `line`, `choice` | what each of its turns makes of it: a text is compiled once, and run as many programs |
 //! | `compile` | rustc is the filter |

@@ -1,14 +1,13 @@
-//! Types as the table has them: `Qp<T, Rts, P>`, in which single capitals are variables.
+//! Types as the calls have them: `Qp<T, Rts, P>`, in which some names are variables.
 
 use std::collections::BTreeMap;
 use std::fmt;
-
-use anyhow::{Result, bail};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     pub name: String,
     pub args: Vec<Term>,
+    pub is_variable: bool,
 }
 
 /// What the variables are.
@@ -16,24 +15,16 @@ pub type Bound = BTreeMap<String, Term>;
 
 impl Term {
     pub fn plain(name: &str) -> Term {
-        Term { name: name.to_owned(), args: Vec::new() }
+        Term { name: name.to_owned(), args: Vec::new(), is_variable: false }
     }
 
-    pub fn parse(text: &str) -> Result<Term> {
-        let (term, rest) = parse(text)?;
-        if !rest.trim().is_empty() {
-            bail!("`{text}` is no type: what is `{rest}`?");
-        }
-        Ok(term)
-    }
-
-    pub fn is_variable(&self) -> bool {
-        self.args.is_empty() && self.name.len() == 1
+    pub fn variable(name: String) -> Term {
+        Term { name, args: Vec::new(), is_variable: true }
     }
 
     /// Whether this, with its variables, is the other, which has none; notes what they are.
     pub fn is(&self, other: &Term, bound: &mut Bound) -> bool {
-        if self.is_variable() {
+        if self.is_variable {
             return match bound.get(&self.name) {
                 Some(known) => known == other,
                 None => {
@@ -49,39 +40,12 @@ impl Term {
 
     /// With each variable replaced; `None` if one is not known.
     pub fn with(&self, bound: &Bound) -> Option<Term> {
-        if self.is_variable() {
+        if self.is_variable {
             return bound.get(&self.name).cloned();
         }
         let args = self.args.iter().map(|arg| arg.with(bound)).collect::<Option<_>>()?;
-        Some(Term { name: self.name.clone(), args })
+        Some(Term { name: self.name.clone(), args, is_variable: false })
     }
-}
-
-fn parse(text: &str) -> Result<(Term, &str)> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
-    let (name, mut rest) = text.split_at(end);
-    if name.is_empty() {
-        bail!("a type is missing before `{text}`");
-    }
-    let mut args = Vec::new();
-    if let Some(after) = rest.strip_prefix('<') {
-        rest = after;
-        loop {
-            let (arg, after) = parse(rest)?;
-            args.push(arg);
-            rest = after.trim_start();
-            match rest.split_at_checked(1) {
-                Some((",", after)) => rest = after,
-                Some((">", after)) => {
-                    rest = after;
-                    break;
-                }
-                _ => bail!("`>` is missing before `{rest}`"),
-            }
-        }
-    }
-    Ok((Term { name: name.to_owned(), args }, rest))
 }
 
 impl fmt::Display for Term {
@@ -100,13 +64,15 @@ mod tests {
 
     #[test]
     fn variables_are_found_once_and_held_to() {
-        let row = Term::parse("Qp<T, Rts, P>").expect("a type");
-        let of = |text: &str| Term::parse(text).expect("a type");
+        let of = |args: &[Term]| Term { args: args.to_vec(), ..Term::plain("Qp") };
+        let variable = |name: &str| Term::variable(name.to_owned());
+        let row = of(&[variable("T"), Term::plain("Rts"), variable("P")]);
+        let [rc, rts, ring] = ["Rc", "Rts", "Ring"].map(Term::plain);
         let mut bound = Bound::new();
-        assert!(row.is(&of("Qp<Rc, Rts, Ring>"), &mut bound));
-        assert_eq!(of("Vec<X>").with(&bound), None);
-        assert_eq!(of("Cq<P>").with(&bound).map(|it| it.to_string()).as_deref(), Some("Cq<Ring>"));
-        assert!(!row.is(&of("Qp<Uc, Rts, Ring>"), &mut bound));
-        assert!(Term::parse("Vec<").is_err() && Term::parse("Vec> x").is_err());
+        assert!(row.is(&of(&[rc, rts.clone(), ring.clone()]), &mut bound));
+        assert_eq!(of(&[variable("X")]).with(&bound), None);
+        let with = of(&[variable("P")]).with(&bound);
+        assert_eq!(with.map(|it| it.to_string()).as_deref(), Some("Qp<Ring>"));
+        assert!(!row.is(&of(&[Term::plain("Uc"), rts, ring]), &mut bound));
     }
 }
