@@ -217,6 +217,7 @@ fn a_list_is_refused_at_each_index() {
     }
 }
 
+/// Proves R18.31.
 #[test]
 fn a_post_without_an_outcome_keeps_everything_with_the_device() {
     for (taken, arrive) in [(true, 3), (false, 1)] {

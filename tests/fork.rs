@@ -6,6 +6,7 @@ use std::process::Command;
 use proverbs::device::{ForkStatus, devices, fork_init, fork_status};
 use proverbs::prelude::*;
 
+/// Proves R17.4.
 #[test]
 fn a_program_prepares_to_fork() {
     let before = fork_status();

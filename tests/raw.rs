@@ -132,6 +132,7 @@ profile! { Overlong { entry: Raw } }
 
 /// The only way to a message that is too long, and so to SQE on a device that follows IBA (R3.6,
 /// R8.16).
+/// Proves R8.16.
 #[test]
 fn a_message_beyond_the_mtu_stops_the_send_queue() {
     let context = Fabric::new().open_device();
@@ -309,8 +310,8 @@ fn next(cq: &mut CompletionQueue) -> (Option<WcOpcode>, Result<(), WcStatus>) {
     panic!("nothing completed");
 }
 
-/// LOCAL_INV ends the key of a window of the queue pair's domain, once, and no key of a region
-/// (R1.6).
+/// LOCAL_INV ends the key of a window of the queue pair's domain, once, and no key of a region.
+/// Proves R1.6.
 #[test]
 fn a_window_is_closed_once() {
     let Pair { mut a, b: _b, mut cq, pd, fabric, .. } = proverbs::loopback::pair().unwrap();

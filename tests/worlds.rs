@@ -136,6 +136,7 @@ profile! { WideDirect { max_send_sge: 2, max_recv_sge: 2, max_inline: 64, entry:
 /// Who was promised less than he asked for is told so, whatever it is less of.
 ///
 /// Holds T6: `create_srq` compares the granted with the requested sizes.
+/// Proves R2.11.
 #[test]
 fn a_device_that_grants_less_is_found_out() {
     for limit in

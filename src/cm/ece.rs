@@ -221,6 +221,7 @@ mod tests {
     }
 
     /// The queue pair refuses them before anything is answered, so that the program has the choice.
+    /// Proves R23.1.
     #[test]
     fn options_of_another_vendor_are_refused_before_the_answer() {
         let ground = Ground::new();

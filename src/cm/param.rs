@@ -138,6 +138,7 @@ mod tests {
 
     crate::profile! { Silent { initiator: NoReads } }
 
+    /// Proves R16.17, R16.19.
     #[test]
     fn the_defaults_notice_a_dead_peer() {
         let c = ConnParam::<DefaultProfile>::default().to_c(7, false);
@@ -147,6 +148,7 @@ mod tests {
         assert_eq!((c.initiator_depth, c.srq), (0, 1));
     }
 
+    /// Proves R16.16.
     #[test]
     fn a_peer_that_serves_no_reads_is_for_profiles_without_them() {
         assert!(check_depth::<Silent>("v", 0).is_ok());

@@ -119,6 +119,7 @@ impl<const N: usize, const M: usize> PrivateWithin<N, M> for Within {}
 mod tests {
     use super::*;
 
+    /// Proves R16.15.
     #[test]
     fn the_bounds_are_those_of_the_messages() {
         assert_eq!(ConnectData::new(&[7; 56]).unwrap().len(), 56);

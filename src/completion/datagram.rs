@@ -244,6 +244,7 @@ mod tests {
         /// The bytes before an IPv4 header do not matter, even if they look like IPv6.
         ///
         /// Holds T4: 20 undefined bytes before an IPv4 header are never taken for an IPv6 header.
+        /// Proves R5.11.
         #[test]
         fn garbage_before_an_ipv4_header_is_nothing(
             mut before: [u8; 20],
@@ -261,6 +262,7 @@ mod tests {
         }
 
         /// An IPv6 address that looks like the beginning of an IPv4 header stays one.
+        /// Proves R5.11.
         #[test]
         fn an_ipv6_header_is_not_taken_for_ipv4(mut bytes: [u8; 20], mut end: [u8; 20], like_v4: bool) {
             bytes[0] = 0x60 | bytes[0] & 15;

@@ -188,6 +188,7 @@ mod tests {
         assert_eq!(slice(len).flush_global().unwrap_err(), refused);
     }
 
+    /// Proves R25.1.
     #[test]
     fn rights_are_flags() {
         let write = RemoteWrite::FLAGS;

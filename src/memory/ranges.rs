@@ -342,6 +342,7 @@ mod tests {
     }
 
     /// Random takes, splits, joins and gives, against a list of which holder has which bytes.
+    /// Proves R18.32.
     #[test]
     fn blocks_are_disjoint_and_come_back() {
         for seed in 0..if cfg!(miri) { 2 } else { 60 } {

@@ -126,6 +126,7 @@ impl Allows<Relaxed<RemoteRead>> for ReadOnly {}
 mod tests {
     use super::*;
 
+    /// Proves R18.41.
     #[test]
     fn the_flag_is_passed_and_is_optional() {
         use crate::sys::types::OPTIONAL_ACCESS;

@@ -101,6 +101,7 @@ fn within(what: &'static str, asked: u32, longest: u32) -> Result<(), Error> {
 mod tests {
     use super::*;
 
+    /// Proves R3.6.
     #[test]
     fn an_inline_capacity_fits_a_message() {
         assert!(within("max_inline_data, as a message,", 512, 512).is_ok());

@@ -139,18 +139,21 @@ fn silent_send<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread>>(
     bench.end(2);
 }
 
+/// Proves R8.20, R9.4.
 #[test]
 fn a_send_of_unknown_outcome_stays_with_the_device() {
     silent_send::<DefaultProfile>(send_silent);
     silent_send::<Chosen>(send_silent);
 }
 
+/// Proves R9.4.
 #[test]
 fn a_bad_wr_that_is_not_in_the_list_tells_nothing() {
     silent_send::<DefaultProfile>(send_wrong);
     silent_send::<Chosen>(send_wrong);
 }
 
+/// Proves R9.4.
 #[test]
 fn a_receive_of_unknown_outcome_stays_with_the_device() {
     let mut bench = Bench::<DefaultProfile>::new();
@@ -172,6 +175,7 @@ fn a_receive_of_unknown_outcome_stays_with_the_device() {
     bench.end(1);
 }
 
+/// Proves R3.3.
 #[test]
 fn a_buffer_of_no_bytes_is_no_element() {
     crate::profile! { Lists { max_send_sge: 4, entry: BufList } }
@@ -220,7 +224,8 @@ fn a_buffer_of_no_bytes_is_no_element() {
 }
 
 /// Slices whose sum exceeds 32 bits, and so does one of them: such a sum would pass for a small
-/// number (R2.8).
+/// number.
+/// Proves R2.8.
 #[test]
 #[cfg(all(target_pointer_width = "64", not(miri)))] // whose memory is there when it is mapped
 fn inline_slices_do_not_wrap() {
@@ -249,6 +254,7 @@ fn inline_slices_do_not_wrap() {
     assert_eq!(error.kind(), PostErrorKind::InlineTooLong { asked, max: 64 });
 }
 
+/// Proves R10.12.
 #[test]
 fn a_dead_completion_queue_is_an_error() {
     let mut bench = Bench::<DefaultProfile>::new();

@@ -18,7 +18,8 @@ use crate::sys::types::{
     ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_cap, ibv_qp_init_attr, zeroed,
 };
 
-/// Where READs may go to memory without bytes, the device is not asked to signal all (R18.18).
+/// Where READs may go to memory without bytes, the device is not asked to signal all.
+/// Proves R18.18.
 #[test]
 fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
     profile! { Any { entry: AnyBuf } }
@@ -83,6 +84,7 @@ fn asked(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq) -> ibv_qp_init_attr {
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
+/// Proves R18.24.
 #[test]
 fn a_domain_of_cs_is_used_by_both_and_ends_once() {
     let ended = Arc::new(AtomicU32::new(0));
@@ -140,6 +142,7 @@ impl Drop for Registration {
     }
 }
 
+/// Proves R18.24.
 #[test]
 fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
     let ended = Arc::new(AtomicU32::new(0));
@@ -301,6 +304,7 @@ fn number(qp: NonNull<ibv_qp>) -> u32 {
 
 /// C creates two queue pairs, connects one and moves the other to INIT; this crate goes on from
 /// there.
+/// Proves R18.25.
 #[test]
 fn queue_pairs_of_cs_are_taken_over_in_their_states() {
     queue_pairs_are_taken_over(Fabric::new());
@@ -469,6 +473,7 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
 }
 
 /// What differs from the types stays C's, and the error says what.
+/// Proves R18.25.
 #[test]
 fn what_is_not_what_the_types_say_stays_cs() {
     profile! { Long { max_inline: 512 } }

@@ -397,6 +397,7 @@ impl TryFrom<u32> for PrivilegedQkey {
 mod tests {
     use super::*;
 
+    /// Proves R4.8, R5.6, R5.7, R8.7, R8.8, R8.9, R8.10, R8.11, R16.17.
     #[test]
     fn bounds_are_those_of_the_wire() {
         assert_eq!(Psn::new(0x100_0000), None);
@@ -434,6 +435,7 @@ mod tests {
         }
     }
 
+    /// Proves R8.6.
     #[test]
     fn mtu_maps_both_ways() {
         for bytes in [256, 512, 1024, 2048, 4096] {

@@ -237,6 +237,7 @@ macro_rules! short_reads {
 }
 
 /// Holds U10: mlx5 never copies a short READ into a dma-buf or device memory by the CPU.
+/// Proves R18.18.
 #[test]
 fn short_reads_into_device_memory() {
     short_reads!(Any);
@@ -245,6 +246,7 @@ fn short_reads_into_device_memory() {
 
 /// One prepared work request, posted unsignaled on one queue pair and then on another that signals
 /// all by itself.
+/// Proves R18.18.
 #[test]
 fn a_prepared_read_on_queue_pairs_that_signal_otherwise() {
     profile! { Chosen { entry: AnyBuf, signaling: Selective } }

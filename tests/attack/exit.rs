@@ -99,7 +99,8 @@ fn reader_of_a_file() {
     unreachable!("there is no such byte: {byte:?}");
 }
 
-/// The program that reads what is gone ends there, by SIGBUS, and reads no other memory (R18.9).
+/// The program that reads what is gone ends there, by SIGBUS, and reads no other memory.
+/// Proves R18.9.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_file_that_is_cut_off_under_its_mapping() {
@@ -140,7 +141,8 @@ fn under_a_limit() {
     }
 }
 
-/// A process that may lock 64 KiB is told so, and what to raise (R18.7).
+/// A process that may lock 64 KiB is told so, and what to raise.
+/// Proves R18.7.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_limit_on_locked_memory() {
@@ -174,6 +176,7 @@ fn left_by(pid: u32) -> Option<Vec<String>> {
     Some(lines)
 }
 
+/// Proves R17.6.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn a_process_that_ends_with_work_outstanding() {
@@ -219,7 +222,8 @@ fn a_thread_that_ends_with_work_outstanding() {
 }
 
 /// Between fork and exec a child shares this process's pages; what the device writes then must
-/// reach this process all the same (R17.4).
+/// reach this process all the same.
+/// Proves R17.4.
 #[test]
 #[cfg_attr(miri, ignore = "Miri starts no processes")]
 fn programs_started_while_messages_come() {

@@ -14,6 +14,7 @@ fn other_context(dev: &Device) -> Context {
 }
 
 /// Holds A5a: a queue pair rejects a completion queue of another context.
+/// Proves R12.1.
 #[test]
 fn a_completion_queue_of_another_context() {
     let dev = Device::open();
@@ -46,6 +47,7 @@ fn a_completion_channel_of_another_context() {
 /// A limit whose 32-bit form is 0 would be granted by every device, and hold for nothing.
 ///
 /// Holds A6: a limit beyond 32 bits is rejected instead of truncated.
+/// Proves R3.1.
 #[test]
 fn limits_beyond_32_bits() {
     profile! { Inline { max_inline: 4294967296 } }

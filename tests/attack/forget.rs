@@ -24,6 +24,7 @@ fn goes_on(p: &mut Pair<Rc>) {
     poll(&p.dev, &mut p.ca, 1);
 }
 
+/// Proves R11.8.
 #[test]
 fn parents() {
     let mut p = Pair::<Rc>::new();
@@ -183,8 +184,9 @@ fn a_result_of_a_ring() {
     assert_eq!(p.pool.available(), 38);
 }
 
-/// A region whose window is open cannot be deregistered (R6.11): its memory stays, and a peer that
+/// A region whose window is open cannot be deregistered: its memory stays, and a peer that
 /// writes there overwrites nothing of anyone's.
+/// Proves R6.11.
 #[test]
 fn a_region_that_is_dropped_under_its_window() {
     let fabric = Fabric::new();

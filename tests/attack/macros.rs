@@ -51,6 +51,7 @@ mod hijack {
 }
 
 /// Holds A4a: `post_send!` never calls methods of a trait in the caller's scope.
+/// Proves R11.1.
 #[test]
 fn methods_of_traits_in_scope_are_not_taken_for_ours() {
     let mut p = Pair::<Rc>::new();

@@ -12,6 +12,7 @@ use crate::support::*;
 /// in and out.
 ///
 /// Holds A7: under Miri, atomics of two sizes never race on the same bytes of an open region.
+/// Proves R6.12, R18.42.
 #[test]
 fn bytes_cells_and_a_peer_at_the_same_places() {
     let mut p = Pair::<Rc>::new();

@@ -15,6 +15,7 @@ profile! { OnSrq { receive: SharedRq } }
 /// stranded comes home by itself.
 ///
 /// Holds A11a: outstanding buffers return to their pool when the last completion queue is dropped.
+/// Proves R11.8.
 #[test]
 fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
     profile! { Any { entry: AnyBuf, max_recv_sge: 2 } }
@@ -62,6 +63,7 @@ fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
 
 /// Holds A11b: buffers of a shared receive queue that no completion queue ever used return to their
 /// pool.
+/// Proves R7.16.
 #[test]
 fn a_shared_receive_queue_that_nobody_used() {
     let dev = Device::open();
@@ -77,6 +79,7 @@ fn a_shared_receive_queue_that_nobody_used() {
 /// goes.
 ///
 /// Holds A11c: a shared receive queue that is dropped last releases its room.
+/// Proves R7.16.
 #[test]
 fn a_shared_receive_queue_that_goes_last() {
     let dev = Device::open();
@@ -97,6 +100,7 @@ fn a_shared_receive_queue_that_goes_last() {
 /// A queue that is busy keeps what it holds, instead of throwing other queues' messages away.
 ///
 /// Holds A12: a rejected `CompletionQueue::destroy` keeps the completions.
+/// Proves R12.1.
 #[test]
 fn a_completion_queue_that_is_not_destroyed_loses_nothing() {
     let mut p = Pair::<Rc>::new();

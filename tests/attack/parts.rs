@@ -43,6 +43,7 @@ fn parts_that_outlive_their_arena_are_counted_when_they_join() {
     assert_eq!(std::rc::Rc::strong_count(&context), 1);
 }
 
+/// Proves R18.32.
 #[test]
 fn what_is_no_neighbour_is_not_joined() {
     let p = Pair::<Rc>::new();
@@ -81,6 +82,7 @@ fn what_is_no_neighbour_is_not_joined() {
 /// Narrowed parts are split and joined where they are, and each byte is one buffer's.
 ///
 /// Holds P1: the parts of a split buffer never share bytes.
+/// Proves R18.31.
 #[test]
 fn narrowed_parts_overlap_nothing() {
     let p = Pair::<Rc>::new();
@@ -109,6 +111,7 @@ fn narrowed_parts_overlap_nothing() {
 }
 
 /// Whatever goes first: a part keeps its memory, its region and its domain.
+/// Proves R18.32.
 #[test]
 fn parts_outlive_their_arena() {
     let Pair { dev, pd, .. } = Pair::<Rc>::new();
@@ -138,6 +141,7 @@ fn parts_outlive_their_arena() {
 /// refused, what comes back has no more bytes than it has.
 ///
 /// Holds P2: an atomic into a buffer narrowed below 8 bytes is rejected.
+/// Proves R18.31.
 #[test]
 fn a_buffer_too_short_for_an_atomic() {
     profile! { Lists { entry: BufList, max_send_sge: 2 } }
@@ -254,6 +258,7 @@ impl Stamped {
 }
 
 /// Threads take, split, join and hand on, and each finds its bytes as it left them.
+/// Proves R18.32.
 #[test]
 fn each_byte_is_one_threads() {
     const THREADS: u8 = 4;
@@ -313,6 +318,7 @@ fn each_byte_is_one_threads() {
     arena.destroy().unwrap();
 }
 
+/// Proves R18.32.
 #[test]
 fn what_another_part_has_is_not_given_again() {
     let p = Pair::<Rc>::new();
@@ -331,6 +337,7 @@ fn what_another_part_has_is_not_given_again() {
 /// what arrives is checked, and dropped, by the next thread. (Pages that nobody touches cost
 /// nothing. A device that pins them gets fewer; Miri, which pays for each descriptor of a part,
 /// and for each byte, gets 64 KiB among as few as can meet.)
+/// Proves R18.32.
 #[test]
 fn a_gibibyte_among_queue_pairs_and_threads() {
     let dev = Device::open();

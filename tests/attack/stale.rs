@@ -26,6 +26,7 @@ where
 ///
 /// Holds A9a: a reset of a selectively signaled queue pair keeps room for completions that are
 /// still queued.
+/// Proves R8.18.
 #[test]
 fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
     let wish = Wish { cqe: 17, ..Wish::new() };
@@ -65,6 +66,7 @@ fn a_reset_ring_leaves_room_for_what_is_still_in_the_completion_queue() {
 ///
 /// Holds A10: a drain that is resumed after an interruption posts no second sentinel over the
 /// oldest entry.
+/// Proves R10.14.
 #[test]
 fn a_drain_that_was_interrupted_is_taken_up_again() {
     let p = Pair::<Rc, Ring>::new();

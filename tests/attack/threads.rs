@@ -93,6 +93,7 @@ profile! { Fast { threads: InLane } }
 
 /// A lane that a thread leaves in its storage, with work outstanding, ends as that thread does; its
 /// buffers come home to a pool that other threads use.
+/// Proves R17.8.
 #[test]
 fn a_lane_ends_with_its_thread() {
     use std::cell::RefCell;
@@ -134,6 +135,7 @@ fn rounds() -> usize {
 /// the booking must stay with the queue pair (R9.9).
 ///
 /// Holds A9b: a poll on another thread during a reset does not release the room of the queue pair.
+/// Proves R8.18.
 #[test]
 fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
     let Pair { a, b, ca, cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -181,6 +183,7 @@ fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
 
 /// One shared receive queue that completes into queues on two threads, and a third thread that
 /// feeds it.
+/// Proves R17.1.
 #[test]
 fn a_shared_receive_queue_and_two_completion_queues() {
     let dev = Device::open();
@@ -290,6 +293,7 @@ fn a_completion_queue_that_goes_elsewhere() {
 
 /// Handles to one buffer and to one region are made and dropped on several threads, and the last
 /// one thaws.
+/// Proves R18.43.
 #[test]
 fn shared_handles_on_several_threads() {
     let p = Pair::<Rc>::new();

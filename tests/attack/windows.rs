@@ -32,6 +32,7 @@ fn sent(p: &mut Pair<Rc>) -> Result<(), WcStatus> {
 }
 
 /// The slices of peers are numbers: who lengthens one reaches no byte beside the window (R6.11).
+/// Proves R19.7.
 #[test]
 fn a_window_is_no_larger_than_it_was_made() {
     for personality in PERSONALITIES {
@@ -60,6 +61,7 @@ fn a_window_is_no_larger_than_it_was_made() {
 
 /// After the message that ends its key nothing reaches the window; Soft-RoCE does not say which key
 /// it was (R1.6).
+/// Proves R19.1.
 #[test]
 fn an_ended_key_opens_nothing() {
     for personality in PERSONALITIES {
@@ -125,6 +127,7 @@ fn writes(p: &mut Pair<Rc, Any>, to: RemoteSpan) -> Result<(), WcStatus> {
 
 /// The region's value is gone, and its window is not: what the peer writes goes to memory that is
 /// still the region's.
+/// Proves R6.11.
 #[test]
 fn a_region_that_is_dropped_while_its_window_is_bound() {
     let mut p = Pair::<Rc, Any>::new();
@@ -141,6 +144,7 @@ fn a_region_that_is_dropped_while_its_window_is_bound() {
 /// another's.
 ///
 /// Holds W4: a memory window is posted only to the queue pair that allocated it.
+/// Proves R19.4.
 #[test]
 fn windows_of_queue_pairs_that_change_places() {
     let mut p = Pair::<Rc, Any>::new();
@@ -167,6 +171,7 @@ fn windows_of_queue_pairs_that_change_places() {
 }
 
 /// Whoever holds a completion of another message, or of another queue pair, has revoked nothing.
+/// Proves R19.6.
 #[test]
 fn a_completion_of_others_revokes_nothing() {
     let mut p = Pair::<Rc, Any>::new();
@@ -317,6 +322,7 @@ fn windows_on_another_thread() {
 
 /// Another thread polls the completion of a bind, and ends its window, before `ibv_bind_mw` has
 /// returned, which writes the new key into the window. Or it asks for the key.
+/// Proves R19.9.
 #[test]
 fn a_window_of_type_1_that_ends_within_its_bind() {
     const BINDS: usize = if cfg!(miri) { 8 } else { 200 };

@@ -490,6 +490,7 @@ fn events_that_another_thread_takes_are_not_slept_for() {
 }
 
 /// Endpoints are awaited as connections are, and their completion channels by themselves.
+/// Proves R23.7.
 #[test]
 fn an_endpoint_is_awaited() {
     run(async {

@@ -12,6 +12,7 @@ use crate::support::{
     address, end, event_channel, fabric, is_iwarp, is_siw, listener, long, new_id, routed,
 };
 
+/// Proves R16.1, R16.12.
 #[test]
 fn both_ends_on_one_channel_in_one_thread() {
     let channel = event_channel();
@@ -124,6 +125,7 @@ fn a_message_stands_for_the_confirmation() {
 
 /// A forgotten event blocks nobody, ids outlive the handle of their channel, a dropped request is
 /// rejected.
+/// Proves R16.12.
 #[test]
 fn forgotten_and_dropped_things_block_nobody() {
     let channel = event_channel();
@@ -158,6 +160,7 @@ fn forgotten_and_dropped_things_block_nobody() {
 }
 
 /// An id moves between channels, and between the modes.
+/// Proves R16.21.
 #[test]
 fn an_id_migrates_with_its_events() {
     let (listening, at) = listener::<Tcp>();
@@ -208,7 +211,8 @@ fn an_id_that_comes_with_events_wakes_who_sleeps() {
 
 /// A request that waits moves with its listener. Linux moves the event, and leaves the id that
 /// would answer it at the old channel: librdmacm cannot ask about that id, and drops the event; and
-/// the peer is refused when the old channel goes, or the listener (R16.21).
+/// the peer is refused when the old channel goes, or the listener.
+/// Proves R16.21.
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_request_that_waits_while_its_listener_migrates() {

@@ -15,6 +15,7 @@ use crate::support::{end, is_iwarp, is_siw, listener, long, routed};
 
 /// One message each way between two threads, then both sides disconnect, and every buffer is at
 /// home.
+/// Proves R7.12, R16.1, R16.13.
 #[test]
 fn a_message_each_way_and_an_orderly_end() {
     let (listening, at) = listener::<Tcp>();
@@ -91,6 +92,7 @@ fn two_clients_at_once_on_one_listening_id() {
 }
 
 /// The retry count of a C peer is seven, "for ever" on Soft-RoCE; this side keeps to its own.
+/// Proves R16.16, R16.19.
 #[test]
 fn what_the_peer_asks_for_does_not_make_retries_endless() {
     let (listening, at) = listener::<Tcp>();

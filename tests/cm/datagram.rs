@@ -41,6 +41,7 @@ fn datagram(end: &mut End) -> UdReceived<Buf> {
 
 /// The service's queue pair comes with its answer; its way back to a client with the client's
 /// message.
+/// Proves R5.13, R5.14.
 #[test]
 fn a_service_is_found_and_answers() {
     let (listening, at) = listener::<Udp>();
@@ -79,6 +80,7 @@ fn a_service_is_found_and_answers() {
 }
 
 /// The same by endpoints and `rdma_post_ud_send`.
+/// Proves R5.13.
 #[test]
 fn endpoints_of_datagrams() {
     let (listening, at) = listener::<Udp>();
@@ -126,6 +128,7 @@ fn a_service_that_says_no() {
 }
 
 /// A group is joined, a message to it comes back, and nothing stands in the way of the end.
+/// Proves R5.12.
 #[test]
 fn a_group_is_joined_and_left() {
     let group_address = "239.77.0.1:7471".parse().unwrap();
@@ -151,6 +154,7 @@ fn a_group_is_joined_and_left() {
 }
 
 /// Without an address that is resolved; and what a member sends that only sends, others receive.
+/// Proves R23.3, R23.4.
 #[test]
 fn a_group_is_joined_after_the_bind_alone() {
     let group_address = "239.77.0.3:7471".parse().unwrap();
@@ -261,6 +265,7 @@ fn a_service_of_another_device_is_not_answered_with() {
 }
 
 /// An id that is bound to no device's address has none, and may be used as before.
+/// Proves R23.4.
 #[test]
 fn an_address_of_no_device_leads_to_none() {
     let any = match address(0) {
@@ -276,6 +281,7 @@ fn an_address_of_no_device_leads_to_none() {
 }
 
 /// With the flag, what a queue pair sends to its group comes to the others alone.
+/// Proves R23.6.
 #[test]
 fn a_queue_pair_hears_itself_in_a_group_or_not() {
     let at = "239.77.0.4:7471".parse().unwrap();

@@ -67,6 +67,7 @@ fn a_listener_dies_with_a_request_in_its_queue() {
 
 /// A connected peer drops everything while sends are posted here: they fail or are flushed, all
 /// come home.
+/// Proves R16.20.
 #[test]
 fn a_connected_peer_dies_while_sends_are_posted() {
     let (listening, at) = listener::<Tcp>();
@@ -99,6 +100,7 @@ fn a_connected_peer_dies_while_sends_are_posted() {
 }
 
 /// The queue pair first, or the id first: the peer is told either way, and the buffers come home.
+/// Proves R16.19, R16.20, R24.7.
 #[test]
 fn an_id_and_its_queue_pair_go_in_any_order() {
     for id_first in [true, false] {

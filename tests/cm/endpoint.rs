@@ -36,6 +36,7 @@ fn entry(outcome: Outcome<'_, AnyBuf<Task>>) -> (WcOpcode, u32, AnyBuf<Task>) {
 }
 
 /// Every post, read and write between two endpoints; contexts come back, as the program's own type.
+/// Proves R3.9, R7.13, R16.10, R16.11.
 #[test]
 fn every_call_of_rdma_verbs_between_two_endpoints() {
     if is_iwarp() {
@@ -196,6 +197,7 @@ fn received<S: EpState<Tcp>>(ep: &mut OnAChannel<S>) -> Buf {
     }
 }
 
+/// Proves R23.7.
 #[test]
 fn endpoints_connect_by_events() {
     let (here, asking, there, request) = asked();
@@ -241,6 +243,7 @@ fn endpoints_connect_by_events() {
 }
 
 /// The endpoint is given back, and what was posted comes home.
+/// Proves R23.7.
 #[test]
 fn an_endpoint_that_is_refused_comes_back() {
     let (here, asking, _there, request) = asked();
@@ -262,6 +265,7 @@ fn an_endpoint_that_is_refused_comes_back() {
     drop(asking.cancel());
 }
 
+/// Proves R23.7.
 #[test]
 fn a_service_is_looked_up_by_events() {
     if is_iwarp() {

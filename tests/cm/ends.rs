@@ -28,6 +28,7 @@ fn finish<D, W, F>(
 }
 
 /// Both sides move to a channel where their end is a step, one of the connection, one after it.
+/// Proves R23.2.
 #[test]
 fn the_end_is_a_step_of_either_side() {
     let (connection, mut active, server) = connected(|connection, mut passive| {
@@ -60,6 +61,7 @@ fn a_connection_goes_to_a_channel_and_back() {
 }
 
 /// Of what it is not about, a connection makes nothing; and a device that goes gives it back.
+/// Proves R23.2.
 #[test]
 fn a_connection_makes_nothing_of_other_events() {
     let fabric = Fabric::new();
@@ -122,6 +124,7 @@ fn a_device_that_goes_is_told_of_behind_the_end() {
 }
 
 /// Whoever waits on the channel, on whatever thread, is woken by what the program writes.
+/// Proves R23.5.
 #[test]
 fn an_event_of_the_programs_own_wakes_who_waits() {
     let channel = event_channel();

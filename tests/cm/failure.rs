@@ -27,6 +27,7 @@ fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
     kind
 }
 
+/// Proves R16.22.
 #[test]
 fn a_closed_port_rejects() {
     // Taken, so that no other test gets it, and nobody listens.
@@ -85,6 +86,7 @@ fn a_listener_that_says_nothing_is_a_time_out() {
     assert_eq!(accounted(refused, end), ErrorKind::TimedOut { after: timeout });
 }
 
+/// Proves R16.15, R16.22.
 #[test]
 fn a_rejection_comes_with_its_private_data() {
     let (listening, at) = listener::<Tcp>();
@@ -143,6 +145,7 @@ fn a_queue_pair_tries_again_with_another_id() {
 }
 
 /// The device of the id and that of the queue pair must be the same one.
+/// Proves R16.5.
 #[test]
 fn a_queue_pair_of_another_device_is_refused() {
     let (_listening, at) = listener::<Tcp>();

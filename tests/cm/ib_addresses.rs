@@ -24,6 +24,7 @@ fn id<PS: PortSpace>(fabric: &Fabric) -> CmId<PS, Created> {
     CmId::on(fabric).unwrap()
 }
 
+/// Proves R23.8.
 #[test]
 fn ids_connect_without_an_address_of_ip() {
     let (fabric, _device, gid) = infiniband();
@@ -62,6 +63,7 @@ fn ids_connect_without_an_address_of_ip() {
     drop(ended);
 }
 
+/// Proves R23.8.
 #[test]
 fn a_service_is_found_without_an_address_of_ip() {
     let (fabric, _device, gid) = infiniband();
@@ -85,6 +87,7 @@ fn a_service_is_found_without_an_address_of_ip() {
     assert_eq!(found.peer.qpn.get(), number);
 }
 
+/// Proves R23.8.
 #[test]
 fn the_families_do_not_hear_each_other() {
     let (fabric, device, gid) = infiniband();
@@ -117,6 +120,7 @@ fn the_families_do_not_hear_each_other() {
     assert_eq!(there.join().unwrap().map(|from| from.gid), Some(gid));
 }
 
+/// Proves R23.8.
 #[test]
 fn a_fabric_without_such_addresses_has_no_device_for_them() {
     let (infiniband, _device, gid) = infiniband();

@@ -37,6 +37,7 @@ fn on_device() -> Option<String> {
     Some(String::from_utf8(out.stdout).unwrap())
 }
 
+/// Proves R16.20.
 #[test]
 #[ignore = "to be run alone, since it counts what the process holds"]
 fn a_thousand_connections_leave_nothing() {

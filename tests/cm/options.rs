@@ -47,6 +47,7 @@ fn agreed(
     [(answer, a.qp.query_ece().ok()), (heard, b.qp.query_ece().ok())]
 }
 
+/// Proves R23.1.
 #[test]
 fn both_sides_agree_on_what_the_other_one_took() {
     for personality in [Personality::Plain, Personality::Mlx5, Personality::worst(3)] {
@@ -57,6 +58,7 @@ fn both_sides_agree_on_what_the_other_one_took() {
     }
 }
 
+/// Proves R23.1.
 #[test]
 fn who_tells_no_options_is_connected_without() {
     // Of a side that does not take part nothing is heard, and its queue pair stays as it was.

@@ -22,6 +22,7 @@ fn is_removal(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", .. })
 }
 
+/// Proves R16.20.
 #[test]
 fn who_waits_on_a_device_that_goes_is_told() {
     let here = match fabric() {

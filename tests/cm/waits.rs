@@ -31,6 +31,7 @@ fn is_time_out(result: Result<(), proverbs::Error>) -> bool {
 
 /// The documented end, after the program looked for DISCONNECTED by itself: the event comes once,
 /// and the second and the third call know of it. TIMEWAIT_EXIT would take seconds.
+/// Proves R16.20.
 #[test]
 fn who_saw_the_end_is_not_asked_to_wait_for_it_again() {
     let (mut connection, mut end, server) = connected(|connection, mut end| {
@@ -300,6 +301,7 @@ fn completions_of_an_endpoint_are_waited_for_as_asked() {
 
 /// One group, joined twice: the second is refused, the first goes on, and once it was left it can
 /// be joined again.
+/// Proves R5.12.
 #[test]
 fn a_group_is_joined_once() {
     if is_iwarp() {

@@ -24,6 +24,7 @@ fn is_whole(arena: Arena) {
     arena.destroy().unwrap();
 }
 
+/// Proves R18.32.
 #[test]
 fn messages_of_any_length() {
     let mut p = Pair::<Rc>::new();
@@ -71,6 +72,7 @@ fn writes_reads_and_lists() {
 
 /// A message that is received is sent back from behind its header, without a copy, and the buffer
 /// receives again.
+/// Proves R18.31.
 #[test]
 fn a_payload_is_sent_on_from_an_offset() {
     let mut p = Pair::<Rc>::new();
@@ -97,6 +99,7 @@ fn a_payload_is_sent_on_from_an_offset() {
     assert_eq!(p.pool.available(), p.pool.count());
 }
 
+/// Proves R18.31.
 #[test]
 fn a_datagram_is_sent_on_from_behind_its_grh() {
     let mut p = Pair::<Ud>::new();
@@ -122,6 +125,7 @@ fn a_datagram_is_sent_on_from_behind_its_grh() {
 }
 
 /// One part receives, another is sent, the third is the program's.
+/// Proves R18.32.
 #[test]
 fn parts_are_in_flight_by_themselves() {
     let mut p = Pair::<Rc>::new();
@@ -154,6 +158,7 @@ fn parts_are_in_flight_by_themselves() {
 }
 
 /// The device writes into what a buffer was narrowed to, and nowhere else.
+/// Proves R18.31.
 #[test]
 fn nothing_is_written_beside_a_part() {
     let mut p = Pair::<Rc>::new();
@@ -241,6 +246,7 @@ fn a_part_begins_and_ends_as_its_range_says() {
     }
 }
 
+/// Proves R18.31.
 #[test]
 fn an_empty_part_receives_at_most_a_byte() {
     let mut p = Pair::<Rc>::new();
@@ -265,6 +271,7 @@ fn an_empty_part_receives_at_most_a_byte() {
     }
 }
 
+/// Proves R18.31.
 #[test]
 fn a_part_that_is_dropped_is_whole_at_the_next_take() {
     let p = Pair::<Rc>::new();
@@ -284,6 +291,7 @@ fn a_part_that_is_dropped_is_whole_at_the_next_take() {
     assert_eq!((buf.as_ptr(), buf.len()), (at.wrapping_add(8), 8));
 }
 
+/// Proves R18.33.
 #[test]
 fn a_shared_receive_queue_takes_an_arena() {
     profile! { Shared { receive: SharedRq } }
@@ -323,6 +331,7 @@ fn a_shared_receive_queue_takes_an_arena() {
     is_whole(other);
 }
 
+/// Proves R18.32.
 #[test]
 fn stranded_parts_come_home() {
     let Pair { dev, pd, mut a, b, mut ca, mut cb, .. } = Pair::<Rc>::new();

@@ -25,6 +25,7 @@ fn old_value(p: &mut Pair<Rc>, opcode: WcOpcode) -> u64 {
     u64::from_ne_bytes(buf[..].try_into().unwrap())
 }
 
+/// Proves R4.10.
 #[test]
 fn compare_and_swap_swaps_only_what_it_expects() {
     let mut p = Pair::<Rc>::new();
@@ -63,6 +64,7 @@ fn fetch_and_add_wraps_and_counts_in_order() {
     assert_eq!(cell.load(SeqCst), 3);
 }
 
+/// Proves R4.9.
 #[test]
 fn atomics_from_both_ends_lose_no_count() {
     let mut p = Pair::<Rc>::new();
@@ -80,6 +82,7 @@ fn atomics_from_both_ends_lose_no_count() {
     assert_eq!(region.cell(0).unwrap().load(SeqCst), rounds * 8);
 }
 
+/// Proves R4.1, R4.11.
 #[test]
 fn the_result_takes_eight_bytes_and_no_more() {
     let mut p = Pair::<Rc>::new();
@@ -93,6 +96,7 @@ fn the_result_takes_eight_bytes_and_no_more() {
     holds(buf, &77u64.to_ne_bytes());
 }
 
+/// Proves R4.2.
 #[test]
 fn cells_are_aligned_and_inside() {
     let p = Pair::<Rc>::new();

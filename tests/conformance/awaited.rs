@@ -166,6 +166,7 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
     });
 }
 
+/// Proves R13.3.
 #[test]
 fn futures_that_are_dropped_at_random_lose_no_message() {
     runtime().block_on(async {

@@ -10,6 +10,7 @@ fn device() -> (Device, ProtectionDomain) {
     (dev, pd)
 }
 
+/// Proves R10.13.
 #[test]
 fn each_direction_books_its_depth() {
     let (dev, pd) = device();
@@ -29,6 +30,7 @@ fn each_direction_books_its_depth() {
     assert_eq!((sends.unbooked(), receives.unbooked()), (free_s, free_r));
 }
 
+/// Proves R9.9.
 #[test]
 fn a_queue_without_room_refuses_and_books_nothing() {
     let (dev, pd) = device();
@@ -52,6 +54,7 @@ fn a_queue_without_room_refuses_and_books_nothing() {
     drop(qp);
 }
 
+/// Proves R9.7, R9.9.
 #[test]
 fn a_full_booking_never_overruns() {
     let wish = Wish { depth: Depth { send: 6, recv: 6 }, cqe: 13, ..Wish::new() };
@@ -73,6 +76,7 @@ fn a_full_booking_never_overruns() {
     assert_eq!(p.pool.available(), 40);
 }
 
+/// Proves R7.8.
 #[test]
 fn a_shared_receive_queue_books_once_a_completion_queue() {
     profile! { Shared { receive: SharedRq } }
@@ -96,6 +100,7 @@ fn a_shared_receive_queue_books_once_a_completion_queue() {
     println!("{receives:?}");
 }
 
+/// Proves R8.18.
 #[test]
 fn a_reset_keeps_its_booking() {
     let Pair { a, mut ca, .. } = Pair::<Rc>::new();

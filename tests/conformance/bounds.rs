@@ -54,6 +54,7 @@ fn of_len<C>(mut buf: Buf<C>, len: usize) -> Buf<C> {
     buf
 }
 
+/// Proves R6.7.
 #[test]
 fn a_write_of_a_buffer() {
     let mut p = Pair::<Rc>::new();
@@ -85,6 +86,7 @@ fn a_write_of_a_buffer() {
     poll(&p.dev, &mut p.ca, 2);
 }
 
+/// Proves R6.7.
 #[test]
 fn a_write_of_inline_bytes() {
     let mut p = Pair::<Rc>::new();
@@ -236,6 +238,7 @@ fn unsignaled_writes() {
     there.has(&[3; 8]);
 }
 
+/// Proves R6.7.
 #[test]
 fn a_read_brings_the_slice() {
     let mut p = Pair::<Rc>::new();
@@ -283,6 +286,7 @@ fn a_read_brings_the_slice() {
     assert_eq!(read.collect::<Vec<_>>(), [0, 0, 256]);
 }
 
+/// Proves R6.7.
 #[test]
 fn a_read_that_does_not_fit() {
     let mut p = Pair::<Rc>::new();

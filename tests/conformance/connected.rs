@@ -14,6 +14,7 @@ macro_rules! connected {
 
             type T = $transport;
 
+            /// Proves R10.5.
             #[test]
             fn send_arrives_whatever_its_length() {
                 let mut lengths = vec![1, 7, 8, 255, 1024];
@@ -54,6 +55,7 @@ macro_rules! connected {
                 }
             }
 
+            /// Proves R1.4, R10.3.
             #[test]
             fn send_with_immediate() {
                 let mut p = Pair::<T>::new();
@@ -68,6 +70,7 @@ macro_rules! connected {
                 assert_eq!(got.data(), b"imm");
             }
 
+            /// Proves R10.11.
             #[test]
             fn write_lands_in_the_region_without_notice() {
                 let mut p = Pair::<T>::new();
@@ -89,6 +92,7 @@ macro_rules! connected {
                 assert!(all[..8].iter().chain(&all[24..]).all(|&byte| byte == 0));
             }
 
+            /// Proves R1.4, R1.5.
             #[test]
             fn write_with_immediate_consumes_a_receive_and_lands_in_the_region() {
                 let mut p = Pair::<T>::new();
@@ -115,6 +119,7 @@ macro_rules! connected {
                 assert_eq!(p.b.recvs_outstanding(), 0);
             }
 
+            /// Proves R3.2.
             #[test]
             fn messages_of_no_bytes() {
                 let mut p = Pair::<T>::new();
@@ -168,6 +173,7 @@ macro_rules! connected {
                 poll(&p.dev, &mut p.ca, 1);
             }
 
+            /// Proves R7.11.
             #[test]
             fn a_context_of_the_users_comes_back_with_the_buffer() {
                 let wish = Wish::new();
@@ -237,8 +243,8 @@ fn a_completion_tells_of_itself() {
     assert_eq!(tell(&mut p.cb, 2), receives);
 }
 
-/// A key that no window has cannot be ended: the sender may hear nothing of it, the receiver does
-/// (R1.6).
+/// A key that no window has cannot be ended: the sender may hear nothing of it, the receiver does.
+/// Proves R1.6.
 #[test]
 fn a_message_ends_no_key_of_a_region() {
     let mut p = Pair::<Rc>::new();

@@ -87,6 +87,7 @@ fn the_srq_limit_is_told_once_for_each_arming() {
     none(&mut events);
 }
 
+/// Proves R13.1.
 #[test]
 fn a_forgotten_event_hangs_nothing() {
     let mut shared = shared();
@@ -118,6 +119,7 @@ fn events_of_what_is_gone_are_not_told() {
     none(&mut shared.events);
 }
 
+/// Proves R13.11.
 #[test]
 fn the_last_receive_of_a_dying_queue_pair_is_told() {
     let mut shared = shared();
@@ -136,6 +138,7 @@ fn the_last_receive_of_a_dying_queue_pair_is_told() {
     none(&mut shared.events);
 }
 
+/// Proves R13.11.
 #[test]
 fn the_responder_is_told_why_it_failed() {
     // What the queue pair forbids is an invalid request, what the region forbids a violation.
@@ -205,6 +208,7 @@ fn a_send_queue_tells_that_it_has_drained() {
     drop(stopped);
 }
 
+/// Proves R13.10.
 #[test]
 fn an_open_device_has_one_reader() {
     let dev = Device::open();

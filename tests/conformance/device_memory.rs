@@ -37,6 +37,7 @@ where
     holds(got.into_buf().unwrap(), b"8 bytes!");
 }
 
+/// Proves R18.14.
 #[test]
 fn memory_of_the_devices_own() {
     let mut p = Pair::<Rc, Any>::new();
@@ -62,6 +63,7 @@ fn memory_of_the_devices_own() {
 }
 
 /// A memfd is no dma-buf but on the loopback device.
+/// Proves R18.12, R18.17.
 #[test]
 #[cfg(not(miri))]
 fn memory_behind_a_descriptor() {
@@ -93,6 +95,7 @@ fn memory_behind_a_descriptor() {
 }
 
 /// Rights are taken back, or the region is only to be deregistered; its memory comes back anyway.
+/// Proves R6.15, R18.17.
 #[test]
 fn a_region_that_changes() {
     let mut p = Pair::<Rc, Any>::new();

@@ -35,6 +35,7 @@ macro_rules! drains {
         mod $name {
             use super::*;
 
+            /// Proves R10.2, R10.14.
             #[test]
             fn rc_with_sends_that_wait_and_receives() {
                 let mut p = Pair::<Rc, $profile>::new();
@@ -50,6 +51,7 @@ macro_rules! drains {
                 assert_eq!((p.pool.available(), poll_empty(&mut p.ca)), (40, 0));
             }
 
+            /// Proves R10.14.
             #[test]
             fn uc_with_receives() {
                 let mut p = Pair::<Uc, $profile>::new();
@@ -65,6 +67,7 @@ macro_rules! drains {
                 assert_eq!(p.pool.available(), 40);
             }
 
+            /// Proves R10.14.
             #[test]
             fn ud_with_receives() {
                 let mut p = Pair::<Ud, $profile>::new();
@@ -79,6 +82,7 @@ macro_rules! drains {
                 assert_eq!(a.reap_address_handles(), 0);
             }
 
+            /// Proves R7.15.
             #[test]
             fn two_completion_queues_take_two_calls() {
                 let p = Pair::<Rc, $profile>::new();
@@ -103,6 +107,7 @@ macro_rules! drains {
                 assert_eq!(said(&error), text);
             }
 
+            /// Proves R10.14.
             #[test]
             fn completions_of_others_are_handed_on() {
                 let p = Pair::<Rc, $profile>::new();

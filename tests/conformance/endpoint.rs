@@ -71,6 +71,7 @@ fn an_endpoint_says_what_the_port_and_the_queue_pair_are() {
     assert_eq!(a.connector.into_qp().qp_num(), number.get());
 }
 
+/// Proves R4.7.
 #[test]
 fn two_sides_connect_send_and_read() {
     let (a, b) = sides::<DefaultProfile, DefaultProfile>();
@@ -117,6 +118,7 @@ fn two_sides_connect_send_and_read() {
     other.join().unwrap();
 }
 
+/// Proves R4.7.
 #[test]
 fn a_peer_that_serves_no_reads_is_for_profiles_without() {
     let (a, mut b) = sides::<DefaultProfile, Modest>();
@@ -163,6 +165,7 @@ fn bad_bytes_give_the_queue_pair_back() {
     assert!(heard.ends_with(b"pvno"), "{:?}", heard.escape_ascii().to_string());
 }
 
+/// Proves R5.5.
 #[test]
 fn another_transport_is_refused_and_other_transports_tell_of_themselves() {
     let (a, b) = sides::<DefaultProfile, DefaultProfile>();

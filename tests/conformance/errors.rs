@@ -13,6 +13,7 @@ fn states<T: Transport>(p: &Pair<T>, a: QpState, b: QpState) {
     until(&p.dev, "the receiver's state", || p.b.query().unwrap().state == Some(b));
 }
 
+/// Proves R1.5, R7.12, R8.11, R10.9, R11.7.
 #[test]
 fn a_receiver_that_is_never_ready() {
     let times = RnrRetry::Times(RnrRetries::new(1).unwrap());
@@ -41,6 +42,7 @@ fn a_receiver_that_is_never_ready() {
     assert_eq!(p.pool.available(), 40);
 }
 
+/// Proves R8.10.
 #[test]
 fn a_peer_that_does_not_answer() {
     let wish = Wish { timeout: Timeout::exponent(10).unwrap(), retry_cnt: 1, ..Wish::new() };
@@ -53,6 +55,7 @@ fn a_peer_that_does_not_answer() {
     drop((cb, pd));
 }
 
+/// Proves R4.3, R6.16, R10.16, R10.17.
 #[test]
 fn keys_and_ranges_that_the_peer_did_not_grant() {
     let nowhere = RemoteSlice::<RemoteAll>::from_parts(4096, 64, 0xdead_0000);
@@ -89,6 +92,7 @@ fn keys_and_ranges_that_the_peer_did_not_grant() {
     }
 }
 
+/// Proves R6.7.
 #[test]
 fn rights_of_the_region_are_the_devices_to_check() {
     // Keys whose region grants less than the type that the peer took them for.
@@ -118,6 +122,7 @@ fn rights_of_the_region_are_the_devices_to_check() {
     assert_eq!(bytes, [0; 4]);
 }
 
+/// Proves R4.4.
 #[test]
 fn a_queue_pair_that_grants_nothing() {
     let wish = Wish { access: QpAccess::empty(), ..Wish::new() };
@@ -129,6 +134,7 @@ fn a_queue_pair_that_grants_nothing() {
     states(&p, QpState::Err, QpState::Err);
 }
 
+/// Proves R3.7, R10.2, R10.16, R11.7.
 #[test]
 fn a_receive_too_short_on_rc() {
     let mut p = Pair::<Rc>::new();
@@ -147,6 +153,7 @@ fn a_receive_too_short_on_rc() {
     states(&p, QpState::Err, QpState::Err);
 }
 
+/// Proves R3.7.
 #[test]
 fn a_receive_too_short_on_uc() {
     let mut p = Pair::<Uc>::new();
@@ -163,6 +170,7 @@ fn a_receive_too_short_on_uc() {
     states(&p, QpState::Rts, state);
 }
 
+/// Proves R8.15, R10.1.
 #[test]
 fn moving_to_error_flushes_everything_in_order() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -198,6 +206,7 @@ fn moving_to_error_flushes_everything_in_order() {
     assert_eq!((pool.available(), poll_empty(&mut cb)), (40, 0));
 }
 
+/// Proves R8.19.
 #[test]
 fn sends_posted_in_the_error_state_are_flushed() {
     let Pair { a, mut ca, pool, dev, .. } = Pair::<Rc>::new();

@@ -50,6 +50,7 @@ fn descriptors_of_events_never_block() {
     assert!(never_blocks(&p.dev.ctx.events().unwrap()));
 }
 
+/// Proves R13.3.
 #[test]
 fn what_is_there_already_is_not_slept_past() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -61,6 +62,7 @@ fn what_is_there_already_is_not_slept_past() {
     assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [0, 1, 2]);
 }
 
+/// Proves R13.1, R13.2, R13.4.
 #[test]
 fn every_wait_of_many_finds_something() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -75,6 +77,7 @@ fn every_wait_of_many_finds_something() {
     drop((to, channel, cq));
 }
 
+/// Proves R13.3, R13.9.
 #[test]
 fn another_thread_wakes_the_sleeper() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -114,6 +117,7 @@ fn errors_wake_too() {
     assert_eq!(flushed.direction(), Direction::Receive);
 }
 
+/// Proves R13.2, R13.5.
 #[test]
 fn only_what_is_solicited_wakes_but_all_is_returned() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -135,6 +139,7 @@ fn only_what_is_solicited_wakes_but_all_is_returned() {
     assert_eq!(first_byte(channel.wait_solicited(&mut cq, None).unwrap()), [3]);
 }
 
+/// Proves R13.6.
 #[test]
 fn what_was_armed_for_any_is_not_weakened() {
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
@@ -145,6 +150,7 @@ fn what_was_armed_for_any_is_not_weakened() {
     assert_eq!(event(&p.dev, &mut channel), cq.id());
 }
 
+/// Proves R13.5.
 #[test]
 fn failures_wake_who_waits_for_what_is_solicited() {
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
@@ -170,6 +176,7 @@ fn failures_wake_who_waits_for_what_is_solicited() {
     drop(dead);
 }
 
+/// Proves R13.5.
 #[test]
 fn failed_sends_wake_where_the_device_says_so() {
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
@@ -202,6 +209,7 @@ fn event(dev: &Device, channel: &mut CompletionChannel) -> CqId {
     }
 }
 
+/// Proves R13.9.
 #[test]
 fn one_channel_serves_many_queues() {
     let Waiting { p, to, cq, mut channel } = waiting();
@@ -253,6 +261,7 @@ fn a_wait_ends_with_its_time() {
     poll(&p.dev, &mut p.ca, 1);
 }
 
+/// Proves R13.7.
 #[test]
 fn a_queue_without_a_channel_cannot_be_armed() {
     let mut p = Pair::<Rc>::new();
@@ -262,6 +271,7 @@ fn a_queue_without_a_channel_cannot_be_armed() {
     assert_eq!(said(&error), text);
 }
 
+/// Proves R13.7.
 #[test]
 fn a_queue_that_is_not_on_the_channel_is_refused() {
     let Waiting { mut p, mut channel, .. } = waiting();

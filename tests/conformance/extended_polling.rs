@@ -95,6 +95,7 @@ fn has_no_clock(dev: &Device) -> bool {
 }
 
 /// R14.6.
+/// Proves R14.6.
 #[test]
 fn a_device_without_a_clock_says_so() {
     let dev = Device::open();
@@ -312,7 +313,8 @@ fn arrived<F: WcFields>(p: &mut Polled<Rc, F>, n: u8) {
     come(&p.dev, &mut p.ca, n.into(), |_| ());
 }
 
-/// A panic in the loop: no start is left without its end (R14.1), and the next poll has the rest.
+/// A panic in the loop: no start is left without its end, and the next poll has the rest.
+/// Proves R14.1.
 #[test]
 fn a_panic_between_completions_loses_none() {
     let mut p = Polled::<Rc, ()>::new();
@@ -332,6 +334,7 @@ fn a_panic_between_completions_loses_none() {
 }
 
 /// A forgotten iterator loses what it did not hand out, and nothing else: the queue is not locked.
+/// Proves R14.1.
 #[test]
 fn a_forgotten_iterator_leaves_nothing_locked() {
     let mut p = Polled::<Rc, ()>::new();
@@ -347,6 +350,7 @@ fn a_forgotten_iterator_leaves_nothing_locked() {
 }
 
 /// More than a poll hands out; what is there comes in order, with polls of both kinds mixed.
+/// Proves R14.3.
 #[test]
 fn more_than_a_batch_comes_in_order() {
     let mut p = Polled::<Rc, ()>::new();

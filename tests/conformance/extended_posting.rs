@@ -27,6 +27,7 @@ fn got<P: Profile<Entry = Buf>>(p: &mut Pair<Rc, P>, n: usize) -> Vec<(Option<u3
 ///
 /// Holds E2: a queue pair of extended posting is created with READ and atomics, so no opcode calls
 /// a null pointer.
+/// Proves R15.1.
 #[test]
 fn each_opcode_of_rc_arrives() {
     let wish = Wish { depth: Depth { send: 12, recv: 8 }, ..Wish::new() };
@@ -103,6 +104,7 @@ fn writes_and_reads_of_no_bytes() {
 }
 
 /// UC, and a queue pair without reads, are created for fewer operations.
+/// Proves R15.1.
 #[test]
 fn what_issues_no_reads_writes_and_sends() {
     fn writes<T: Bring<Writer>>()
@@ -132,6 +134,7 @@ fn what_issues_no_reads_writes_and_sends() {
     writes::<Rc>();
 }
 
+/// Proves R15.1, R15.5.
 #[test]
 fn datagrams_name_their_destination() {
     let mut p = Pair::<Ud, Direct>::new();
@@ -155,7 +158,8 @@ fn datagrams_name_their_destination() {
 }
 
 /// Elements of different lengths arrive as they are, also from librxe, which would send others in a
-/// session (R15.10); and what is beside them in the list goes with them, in order.
+/// session; and what is beside them in the list goes with them, in order.
+/// Proves R15.10, R15.13.
 #[test]
 fn several_buffers_are_one_message() {
     fn first(list: &BufList) -> &[u8] {
@@ -187,7 +191,8 @@ fn several_buffers_are_one_message() {
 }
 
 /// Inline data of a session arrives, whichever operation carries it, alone and in one session.
-/// librxe looks at its flag too, and fails it without (R15.8).
+/// librxe looks at its flag too, and fails it without.
+/// Proves R15.8.
 #[test]
 fn inline_data_of_a_session_arrives() {
     let mut p = Pair::<Rc, Direct>::new();
@@ -226,7 +231,8 @@ fn inline_data_of_a_session_arrives() {
 }
 
 /// The flag of inline data is that of one work request: a buffer behind it in the session is sent
-/// as a buffer. librxe would send its element, which is an address and a key, to the peer (R15.9).
+/// as a buffer. librxe would send its element, which is an address and a key, to the peer.
+/// Proves R15.9.
 #[test]
 fn a_buffer_beside_inline_data_is_sent_as_a_buffer() {
     // As long as an element.
@@ -253,6 +259,7 @@ fn a_buffer_beside_inline_data_is_sent_as_a_buffer() {
 }
 
 /// BIND, a use by the peer, and both ways in which a key ends.
+/// Proves R15.1.
 #[test]
 fn windows_are_bound_and_ended() {
     let mut p = Pair::<Rc, Any>::new();
@@ -293,6 +300,7 @@ fn windows_are_bound_and_ended() {
 }
 
 /// The ring of a queue with selective signaling: lists end with the one that is signaled.
+/// Proves R15.7.
 #[test]
 fn lists_and_rings_are_as_they_are_otherwise() {
     let mut p = Pair::<Rc, Ring>::new();
@@ -344,6 +352,7 @@ fn an_unsignaled_list_of_a_session_that_fills_the_queue_is_signaled() {
 }
 
 /// What this crate refuses never comes to a session.
+/// Proves R15.7.
 #[test]
 fn what_is_wrong_comes_back_before_the_session() {
     let mut p = Pair::<Rc, Direct>::new();
@@ -367,8 +376,8 @@ fn scripted(personality: Personality, fault: Fault) -> Pair<Rc, Direct> {
     p
 }
 
-/// What the device refuses is refused as a whole, and comes back; what is posted next arrives alone
-/// (R15.6).
+/// What the device refuses is refused as a whole, and comes back; what is posted next arrives alone.
+/// Proves R15.6.
 #[test]
 fn a_full_queue_takes_nothing_of_a_session() {
     for (personality, errno) in
@@ -390,10 +399,11 @@ fn a_full_queue_takes_nothing_of_a_session() {
 }
 
 /// librxe may have written its ring when the kernel refuses, so what was refused stays with it,
-/// unless it says that the ring was full; other providers post nothing (R15.12).
+/// unless it says that the ring was full; other providers post nothing.
 ///
 /// Holds E1: a session that librxe rejects after it wrote its ring keeps the buffers with the
 /// device.
+/// Proves R15.6, R15.12.
 #[test]
 fn who_refuses_a_session_has_posted_nothing_but_librxe() {
     let refused = |personality, fault| {
@@ -416,6 +426,7 @@ fn who_refuses_a_session_has_posted_nothing_but_librxe() {
 }
 
 /// R15.1.
+/// Proves R15.1.
 #[test]
 fn a_device_without_sessions_says_so() {
     let dev = Device::loopback(&Fabric::with(World::iwarp()));

@@ -19,6 +19,7 @@ fn arrived(p: &mut Pair<Rc>, n: u8) {
     poll(&p.dev, &mut p.ca, n as usize);
 }
 
+/// Proves R11.2, R17.7.
 #[test]
 fn a_completion() {
     let mut p = Pair::<Rc>::new();
@@ -78,6 +79,7 @@ fn a_dropped_completion_sends_its_buffer_home() {
     assert_eq!(p.pool.available(), 40);
 }
 
+/// Proves R11.2.
 #[test]
 fn a_queue_pair() {
     let mut p = Pair::<Rc>::new();
@@ -112,6 +114,7 @@ fn a_refused_post() {
     arrived(&mut p, 1);
 }
 
+/// Proves R11.9.
 #[test]
 fn lists_and_released_entries() {
     profile! { Ring { signaling: Selective, initiator: NoReads } }

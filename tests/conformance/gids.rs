@@ -36,6 +36,7 @@ fn a_table_has_what_each_index_says() {
     assert_eq!(dev.ctx.gid_table(9).unwrap_err().errno(), Some(22));
 }
 
+/// Proves R18.23.
 #[test]
 fn a_roce_v2_gid_is_chosen() {
     let dev = Device::open();
@@ -58,6 +59,7 @@ fn a_roce_v2_gid_is_chosen() {
 }
 
 /// A connection to what this side cannot reach is refused before RTR, and says both GIDs.
+/// Proves R18.22, R18.23.
 #[test]
 fn what_cannot_talk_is_refused_before_rtr() {
     let dev = Device::open();
@@ -96,6 +98,7 @@ fn what_cannot_talk_is_refused_before_rtr() {
 }
 
 /// Why it is refused: packets of the other version do not arrive.
+/// Proves R18.22.
 #[test]
 fn roce_v1_does_not_reach_roce_v2() {
     let dev = Device::open();

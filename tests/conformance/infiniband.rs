@@ -57,6 +57,7 @@ fn rts() -> RcRts {
     RcRts { retry_cnt, ..RcRts::new(Psn::new(5).unwrap(), ReadDepth::ONE) }
 }
 
+/// Proves R24.9.
 #[test]
 fn a_connection_takes_the_lids_that_its_path_names() {
     let dev = infiniband();
@@ -92,6 +93,7 @@ fn a_connection_from_another_lid_is_none() {
 ///
 /// Holds F4: path bits that exceed the port's LIDs are rejected instead of truncated by the
 /// provider.
+/// Proves R24.9.
 #[test]
 fn path_bits_that_the_port_has_not_are_refused() {
     let dev = infiniband();
@@ -116,6 +118,7 @@ fn path_bits_that_the_port_has_not_are_refused() {
 }
 
 /// There is one LID, 0, and nothing looks at its bits.
+/// Proves R24.9.
 #[test]
 fn path_bits_mean_nothing_on_roce() {
     let dev = Device::open();
@@ -128,6 +131,7 @@ fn path_bits_mean_nothing_on_roce() {
     pd.create_ah(AddressVector { src_path_bits: 5, ..dev.vector() }).unwrap();
 }
 
+/// Proves R24.9.
 #[test]
 fn a_datagram_says_which_lids_it_came_from_and_to() {
     let dev = infiniband();
@@ -212,6 +216,7 @@ where
     poll(dev, cb, 1).remove(0).received();
 }
 
+/// Proves R24.10.
 #[test]
 fn a_broken_path_is_left_for_the_armed_one() {
     let (fabric, dev) = migrating();
@@ -254,6 +259,7 @@ fn a_broken_path_is_left_for_the_armed_one() {
     assert_eq!(a.query_paths().unwrap().primary, path(&dev, 0, 0));
 }
 
+/// Proves R24.10.
 #[test]
 fn a_path_that_one_side_alone_arms_is_not_taken() {
     let (fabric, dev) = migrating();
@@ -273,6 +279,7 @@ fn a_path_that_one_side_alone_arms_is_not_taken() {
 }
 
 /// Both are armed, and each means another way.
+/// Proves R24.10.
 #[test]
 fn a_peer_that_does_not_know_the_way_does_not_follow() {
     let (fabric, dev) = migrating();
@@ -292,6 +299,7 @@ fn a_peer_that_does_not_know_the_way_does_not_follow() {
 }
 
 /// The second way is broken too.
+/// Proves R24.10.
 #[test]
 fn a_send_fails_when_both_paths_are_broken() {
     let (fabric, dev) = migrating();
@@ -308,6 +316,7 @@ fn a_send_fails_when_both_paths_are_broken() {
 }
 
 /// On UC nothing tells that a way is broken: the program does.
+/// Proves R24.10.
 #[test]
 fn a_program_takes_the_other_path_on_uc() {
     let (_fabric, dev) = migrating();
@@ -344,6 +353,7 @@ fn a_program_takes_the_other_path_on_uc() {
     assert_eq!(b.query_paths().unwrap().primary, path(&dev, 1, 1));
 }
 
+/// Proves R24.10.
 #[test]
 fn a_path_is_given_while_no_other_is_armed() {
     let (_fabric, dev) = migrating();
@@ -405,6 +415,7 @@ fn is_refused(dev: &Device, by: AlternatePath, words: &[&str]) {
     refused.into_object().modify(rts()).unwrap();
 }
 
+/// Proves R8.13.
 #[test]
 fn roce_has_no_second_path() {
     let dev = Device::open();
@@ -420,12 +431,14 @@ fn roce_has_no_second_path() {
     is_refused(&dev, AlternatePath::new(dev.vector()), &words);
 }
 
+/// Proves R8.13.
 #[test]
 fn a_device_may_have_no_migration() {
     let dev = Device::loopback(&Fabric::with(World::infiniband().personality(Personality::Rxe)));
     is_refused(&dev, AlternatePath::new(dev.vector()), &["loop0 has no AUTO_PATH_MIG", "R8.13"]);
 }
 
+/// Proves R8.13.
 #[test]
 fn an_alternate_path_has_the_path_bits_of_its_port() {
     let (_fabric, dev) = migrating();

@@ -49,6 +49,7 @@ fn constants_and_slices_up_to_the_limit() {
     poll(&p.dev, &mut p.ca, 2);
 }
 
+/// Proves R2.9, R11.3.
 #[test]
 fn the_source_is_free_when_the_post_returns() {
     let mut p = Pair::<Uc>::new();
@@ -61,6 +62,7 @@ fn the_source_is_free_when_the_post_returns() {
     poll(&p.dev, &mut p.ca, 1);
 }
 
+/// Proves R2.7, R2.8.
 #[test]
 fn too_long_at_run_time_posts_nothing_of_the_list() {
     let mut p = Pair::<Rc>::new();
@@ -84,6 +86,7 @@ fn too_long_at_run_time_posts_nothing_of_the_list() {
 
 profile! { Wide { max_inline: 256 } }
 
+/// Proves R2.7, R2.11.
 #[test]
 fn a_wider_profile_carries_more() {
     let mut p = Pair::<Rc, Wide>::new();

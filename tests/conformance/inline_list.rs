@@ -121,7 +121,8 @@ fn slices_arrive_as_one_message() {
     arrive!(Rc, Framed, Ring);
 }
 
-/// librxe would send nothing of them (R15.11): there they go by ibv_post_send.
+/// librxe would send nothing of them: there they go by ibv_post_send.
+/// Proves R15.11.
 #[test]
 fn slices_of_a_session_arrive_as_one_message() {
     arrive!(Rc, Direct, DirectRing);
@@ -163,6 +164,7 @@ fn slices_arrive_as_one_datagram() {
 
 /// None of them, and none with bytes, are a message of no bytes, as one empty slice is (R3.2,
 /// R3.3).
+/// Proves R3.2.
 #[test]
 fn slices_of_no_bytes_are_a_message_of_none() {
     macro_rules! arrive {
@@ -194,8 +196,9 @@ fn slices_of_no_bytes_are_a_message_of_none() {
     arrive!(Framed, Direct);
 }
 
-/// What counts is their sum (R2.7): exactly the capacity goes, and one byte more is told, with
+/// What counts is their sum: exactly the capacity goes, and one byte more is told, with
 /// nothing posted of its list.
+/// Proves R2.7, R2.8.
 #[test]
 fn what_is_too_long_together_posts_nothing_of_the_list() {
     macro_rules! refuse {
@@ -240,7 +243,8 @@ fn what_is_too_long_together_posts_nothing_of_the_list() {
     refuse!(Framed, Ring, Direct, DirectRing);
 }
 
-/// A WRITE is as long as its slices together, and no longer than where it goes (R6.7).
+/// A WRITE is as long as its slices together, and no longer than where it goes.
+/// Proves R6.7.
 #[test]
 fn a_write_of_slices_ends_with_the_remote_slice() {
     let mut p = Pair::<Rc, Framed>::new();
@@ -268,6 +272,7 @@ fn a_write_of_slices_ends_with_the_remote_slice() {
     assert_eq!(there[16..], [0; 48]);
 }
 
+/// Proves R2.9, R11.3.
 #[test]
 fn slices_are_free_when_the_post_returns() {
     let mut p = Pair::<Rc, Framed>::new();

@@ -33,6 +33,7 @@ fn is_refused(error: &proverbs::Error, verb: &str, words: &[&str]) {
     }
 }
 
+/// Proves R24.1.
 #[test]
 fn each_port_tells_what_it_speaks() {
     let of = |world: World| Fabric::with(world).open_device().protocol(1).unwrap();
@@ -50,6 +51,7 @@ fn each_port_tells_what_it_speaks() {
     assert_eq!(ctx.protocol(9).unwrap_err().errno(), Some(libc::EINVAL));
 }
 
+/// Proves R24.2.
 #[test]
 fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
     fn refused<T: HasBothQueues>(dev: &Device, asked: &str) {
@@ -66,6 +68,7 @@ fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
 }
 
 /// A READ fills one element; where the profile has no reads, a send gathers several.
+/// Proves R24.4.
 #[test]
 fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
     profile! { Scatters { max_send_sge: 2 } }
@@ -84,6 +87,7 @@ fn a_read_into_several_elements_is_refused_with_its_queue_pair() {
 ///
 /// Holds U5: iWARP rejects READs with selective signaling, because siw completes a later WRITE
 /// first.
+/// Proves R24.13.
 #[test]
 fn reads_with_a_ring_are_refused_with_their_queue_pair() {
     profile! { Ring { signaling: Selective } }
@@ -110,6 +114,7 @@ fn reads_with_a_ring_are_refused_with_their_queue_pair() {
     assert_eq!((status, back.len()), (Ok(()), 2));
 }
 
+/// Proves R24.3.
 #[test]
 fn an_address_handle_is_refused() {
     let dev = iwarp();
@@ -119,6 +124,7 @@ fn an_address_handle_is_refused() {
     is_refused(&error, "ibv_create_ah", &["no address vectors", "rdma_cm"]);
 }
 
+/// Proves R24.4.
 #[test]
 fn memory_for_atomics_is_refused() {
     let pd = iwarp().ctx.alloc_pd().unwrap();
@@ -129,6 +135,7 @@ fn memory_for_atomics_is_refused() {
 
 /// Holds U3: an iWARP queue pair cannot be reset, so buffers that its device still writes are not
 /// returned.
+/// Proves R24.5, R24.6.
 #[test]
 fn rdma_cm_alone_moves_a_queue_pair() {
     let dev = iwarp();
@@ -148,6 +155,7 @@ fn rdma_cm_alone_moves_a_queue_pair() {
 }
 
 /// TCP has the message: what becomes of it there is not in the sender's completion.
+/// Proves R24.12.
 #[test]
 fn a_success_says_nothing_of_the_peer() {
     let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
@@ -163,6 +171,7 @@ fn a_success_says_nothing_of_the_peer() {
 }
 
 /// siw has no fences for READs, and does not say which work request that is about.
+/// Proves R24.14.
 #[test]
 fn a_fenced_read_ends_with_its_queue_pair() {
     let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
@@ -184,6 +193,7 @@ fn a_fenced_read_ends_with_its_queue_pair() {
     assert_eq!((poll_empty(&mut p.ca), p.pool.available()), (0, 40));
 }
 
+/// Proves R24.15.
 #[test]
 fn a_receive_without_a_buffer() {
     let mut p = Pair::<Rc>::on(iwarp(), &Wish::new());
@@ -198,6 +208,7 @@ fn a_receive_without_a_buffer() {
     assert!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data().is_empty());
 }
 
+/// Proves R24.16.
 #[test]
 fn a_query_on_siw_tells_no_state() {
     let p = Pair::<Rc>::on(iwarp(), &Wish::new());
@@ -207,6 +218,7 @@ fn a_query_on_siw_tells_no_state() {
 }
 
 /// A queue pair that only sends: siw's library makes none without receives, so one is asked for.
+/// Proves R24.11.
 #[test]
 fn a_queue_pair_without_receives() {
     let depth = Depth { send: 4, recv: 0 };
@@ -222,6 +234,7 @@ fn a_queue_pair_without_receives() {
 }
 
 /// What iWARP has, it does: SEND, WRITE and READ on a connection of rdma_cm.
+/// Proves R24.4, R24.5.
 #[test]
 fn a_connection_sends_writes_and_reads() {
     let dev = iwarp();
@@ -269,6 +282,7 @@ fn a_send_that_is_refused_for_another_reason() {
 }
 
 /// On adapters that ask for it, a READ's sink is open to remote writes.
+/// Proves R24.8.
 #[test]
 fn a_read_fills_a_piece_of_a_region_open_to_writes() {
     let mut p = Pair::<Rc, Any>::on(iwarp(), &Wish::new());

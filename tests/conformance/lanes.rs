@@ -39,6 +39,7 @@ fn until_done(dev: &Device, cq: &mut Cq, mut sends: usize, mut receives: usize) 
 }
 
 /// Two lanes of one domain, each on its thread, echo a number to each other.
+/// Proves R17.8.
 #[test]
 fn two_lanes_talk() {
     let dev = Device::open();
@@ -120,6 +121,7 @@ type Srq = SharedReceiveQueue<Rc, Buf, Max<1>, InLane>;
 
 /// What is parked, stranded or outstanding ends on the lane's thread, in whatever order its members
 /// go. (The loopback device looks who calls.)
+/// Proves R17.8.
 #[test]
 fn the_members_of_a_lane_go_in_any_order() {
     for order in 0..6 {
@@ -157,6 +159,7 @@ fn the_members_of_a_lane_go_in_any_order() {
 
 /// Two lanes of one thread are never used at once, so a queue pair of one may complete into a queue
 /// of the other.
+/// Proves R17.9.
 #[test]
 fn lanes_of_one_thread_share_completion_queues() {
     let ground = Ground::new();
@@ -186,6 +189,7 @@ fn lanes_of_one_thread_share_completion_queues() {
 }
 
 /// Who sleeps until a lane's completions come, or takes it through reset, does so in the lane.
+/// Proves R17.9.
 #[test]
 fn a_lane_sleeps_resets_and_resizes() {
     let ground = Ground::new();
@@ -217,7 +221,8 @@ fn a_lane_sleeps_resets_and_resizes() {
     assert_eq!(ground.pool.available(), 8);
 }
 
-/// Whether the device has thread domains is told, and nothing else depends on it (R17.2).
+/// Whether the device has thread domains is told, and nothing else depends on it.
+/// Proves R17.2.
 #[test]
 fn a_lane_tells_whether_it_has_locks() {
     let ground = Ground::new();

@@ -24,6 +24,7 @@ fn of_len<C>(mut buf: Buf<C>, len: usize) -> Buf<C> {
     buf
 }
 
+/// Proves R3.6.
 #[test]
 fn a_datagram_beyond_the_mtu() {
     let dev = Device::open();
@@ -64,6 +65,7 @@ fn too_long_text(p: &mut Pair<Ud>, to: wr::Destination, len: usize) -> String {
     p.a.post_send(wr::Send::new(buf).to(to)).unwrap_err().to_string()
 }
 
+/// Proves R3.6.
 #[test]
 fn a_chain_with_a_datagram_beyond_the_mtu() {
     let mtu = Device::open().mtu();
@@ -91,6 +93,7 @@ fn a_chain_with_a_datagram_beyond_the_mtu() {
 
 profile! { Gather { max_send_sge: 4, signaling: Selective, initiator: NoReads, entry: AnyBuf } }
 
+/// Proves R3.6.
 #[test]
 fn a_gather_list_beyond_the_mtu() {
     let mtu = Device::open().mtu();
@@ -115,6 +118,7 @@ fn a_gather_list_beyond_the_mtu() {
     too_long(p.a.post_send(wr::Send::new(shared).to(to)), kind, 1);
 }
 
+/// Proves R3.5.
 #[test]
 fn a_message_beyond_what_the_port_takes() {
     let dev = Device::open();
@@ -146,6 +150,7 @@ fn a_message_beyond_what_the_port_takes() {
     too_long(p.a.post_send(wr::Send::new(of_len(buf, max as usize + 1))), kind, 1);
 }
 
+/// Proves R3.6.
 #[test]
 fn the_limit_is_known_again_after_a_reset() {
     let mtu = Device::open().mtu();

@@ -16,6 +16,7 @@ fn labels(bufs: impl Iterator<Item = Buf>) -> Vec<u8> {
     bufs.map(|buf| buf[0]).collect()
 }
 
+/// Proves R1.3, R9.3, R9.10, R9.12, R10.6.
 #[test]
 fn one_chain_of_every_opcode() {
     let mut p = Pair::<Rc>::new();
@@ -61,6 +62,7 @@ fn names_in_the_macros_are_not_the_programs() {
     assert_eq!(labels(got), [2, 1]);
 }
 
+/// Proves R9.6, R11.6.
 #[test]
 fn a_full_queue_gives_everything_back_in_order() {
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };
@@ -100,6 +102,7 @@ fn a_full_queue_gives_everything_back_in_order() {
     assert_eq!((p.a.send_room(), p.b.recv_room()), (2, 2));
 }
 
+/// Proves R6.8.
 #[test]
 fn one_bad_element_keeps_the_whole_chain_back() {
     let mut p = Pair::<Rc>::new();
@@ -123,6 +126,7 @@ fn one_bad_element_keeps_the_whole_chain_back() {
     assert_eq!((p.a.sends_outstanding(), p.b.recvs_outstanding()), (0, 0));
 }
 
+/// Proves R9.5, R9.11, R9.12.
 #[test]
 fn lists_of_a_length_known_at_run_time() {
     let mut p = Pair::<Rc>::new();
@@ -225,6 +229,7 @@ fn an_expression_that_leaves_or_panics_posts_nothing() {
     assert_eq!(poll_empty(&mut p.ca), 0);
 }
 
+/// Proves R6.8.
 #[test]
 fn a_domain_is_looked_at_again_where_another_queue_was() {
     let p = Pair::<Rc>::new();

@@ -47,6 +47,7 @@ where
     Some(p.pd.register_on_demand(&can, vec![7u8; 8192]).unwrap())
 }
 
+/// Proves R20.1.
 #[test]
 fn peers_read_memory_on_demand() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
@@ -66,6 +67,7 @@ fn peers_read_memory_on_demand() {
     assert!(region.destroy().unwrap().ends_with(b"\x078 bytes!"));
 }
 
+/// Proves R20.2, R20.5.
 #[test]
 fn peers_write_memory_on_demand() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
@@ -119,6 +121,7 @@ fn peers_add_in_memory_on_demand() {
 
 /// A peer's FLUSH is an operation of its own, on a part of the region and on all of it (R20.1,
 /// R25.1).
+/// Proves R20.1.
 #[test]
 fn peers_flush_memory_on_demand() {
     let dev = Device::open();
@@ -141,8 +144,8 @@ fn peers_flush_memory_on_demand() {
     assert_eq!(&there, b"\x07an entry\x07");
 }
 
-/// ATOMIC_WRITE has the right of a WRITE; whether it may go to memory on demand, the device says
-/// (R20.1).
+/// ATOMIC_WRITE has the right of a WRITE; whether it may go to memory on demand, the device says.
+/// Proves R20.1.
 #[test]
 fn peers_write_a_word_at_once_in_memory_on_demand() {
     let dev = Device::open();
@@ -172,7 +175,8 @@ fn peers_write_a_word_at_once_in_memory_on_demand() {
     }
 }
 
-/// What is no part of the region, or cannot be written, is not fetched (R20.3, R20.4).
+/// What is no part of the region, or cannot be written, is not fetched.
+/// Proves R20.3, R20.4.
 #[test]
 fn what_cannot_be_fetched_is_refused() {
     let p = Pair::<Rc, DefaultProfile>::new();
@@ -193,7 +197,8 @@ fn what_cannot_be_fetched_is_refused() {
     assert!(refused.into_object().is_empty());
 }
 
-/// A proof is of its context (R20.1).
+/// A proof is of its context.
+/// Proves R20.1.
 #[test]
 fn a_proof_of_another_device_is_refused() {
     let p = Pair::<Rc, DefaultProfile>::new();
@@ -204,7 +209,8 @@ fn a_proof_of_another_device_is_refused() {
     assert_eq!(refused.into_object(), [3; 64]);
 }
 
-/// Over another transport than that of the proof, the device decides (R20.1).
+/// Over another transport than that of the proof, the device decides.
+/// Proves R20.1.
 #[test]
 fn the_proof_is_for_one_transport() {
     let mut p = Pair::<Uc, DefaultProfile>::new();
@@ -244,6 +250,7 @@ fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Impl
 /// (R20.6, R20.7).
 ///
 /// Holds O2: memory of an implicit region stays with the device until its last handle was sent.
+/// Proves R20.6.
 #[test]
 fn memory_is_sent_without_a_region_of_its_own() {
     let mut p = Pair::<Rc, Mixed>::new();
@@ -283,6 +290,7 @@ fn memory_is_sent_without_a_region_of_its_own() {
 }
 
 /// WRITEs end where their slices do, as those of other memory (R6.7).
+/// Proves R20.6.
 #[test]
 fn memory_is_written_without_a_region_of_its_own() {
     let mut p = Pair::<Rc, Mixed>::new();
@@ -313,6 +321,7 @@ fn memory_is_written_without_a_region_of_its_own() {
 ///
 /// Holds O4: a selectively signaled queue pair returns memory of an implicit region by the right
 /// handle.
+/// Proves R20.7.
 #[test]
 fn memory_of_a_ring_without_a_region_of_its_own() {
     profile! {
@@ -346,7 +355,8 @@ fn memory_of_a_ring_without_a_region_of_its_own() {
 }
 
 /// What is with the device keeps memory and region until it is home, also from a queue pair that is
-/// gone (R20.7).
+/// gone.
+/// Proves R20.7.
 #[test]
 fn what_a_dead_queue_pair_had_comes_home() {
     let Pair { dev, pd, mut a, b, mut ca, .. } = Pair::<Rc, Pages>::new();

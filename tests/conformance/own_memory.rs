@@ -75,6 +75,7 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     region.destroy().map_err(|refused| refused.error).unwrap()
 }
 
+/// Proves R18.1.
 #[test]
 fn vectors_and_boxes() {
     let vector = as_region(as_pool(vec![1u8; 1000]));
@@ -83,6 +84,7 @@ fn vectors_and_boxes() {
     assert_eq!((words[8].to_ne_bytes(), words[124]), (*b"by a pee", 1));
 }
 
+/// Proves R18.1.
 #[test]
 fn anonymous_mappings() {
     let mut memory = Mapping::new(10_000).unwrap();
@@ -92,6 +94,7 @@ fn anonymous_mappings() {
     assert_eq!((memory.len(), &memory[64..73], memory[9_999]), (10_000, &b"by a peer"[..], 1));
 }
 
+/// Proves R18.6.
 #[test]
 #[cfg_attr(miri, ignore = "Miri stops where there is no memory of this size")]
 fn a_mapping_of_no_bytes_or_of_too_many() {
@@ -103,6 +106,7 @@ fn a_mapping_of_no_bytes_or_of_too_many() {
 }
 
 /// In flight while everything of the program's goes: the mapping is the last to go.
+/// Proves R18.4.
 #[test]
 fn a_mapping_stays_while_the_device_has_a_buffer() {
     let Pair { a, mut b, ca, cb, pool: other, pd, dev } = Pair::<Rc>::new();
@@ -117,6 +121,7 @@ fn a_mapping_stays_while_the_device_has_a_buffer() {
     assert_eq!(got.data(), b"into what nobody names");
 }
 
+/// Proves R18.11.
 #[test]
 #[cfg(not(miri))]
 fn a_mapping_that_is_populated_locked_and_not_inherited() {
@@ -150,6 +155,7 @@ fn covers(line: &str, place: usize) -> bool {
         .unwrap_or(false)
 }
 
+/// Proves R18.8.
 #[test]
 #[cfg(not(miri))]
 fn a_node_that_is_not_there() {
@@ -161,6 +167,7 @@ fn a_node_that_is_not_there() {
     assert_eq!(error.to_string(), "mbind: node 1024 exceeds 1023");
 }
 
+/// Proves R18.8.
 #[test]
 #[cfg(not(miri))]
 fn more_huge_pages_than_there_are() {
@@ -179,6 +186,7 @@ fn more_huge_pages_than_there_are() {
 }
 
 /// In a guest with huge pages of both sizes on each of `PROVERBS_NUMA_NODES` nodes.
+/// Proves R18.8.
 #[test]
 #[cfg(not(miri))]
 fn huge_pages_of_both_sizes_on_each_node() {
@@ -241,6 +249,7 @@ fn free_on(node: u32, huge: HugePage) -> usize {
     std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
 }
 
+/// Proves R18.2, R18.9, R18.10.
 #[test]
 #[cfg(not(miri))]
 fn a_memfd() {
@@ -261,6 +270,7 @@ fn a_memfd() {
     assert_eq!(file.set_len(0).unwrap_err().raw_os_error(), Some(1));
 }
 
+/// Proves R18.2.
 #[test]
 #[cfg(not(miri))]
 fn a_file_for_writing_and_for_reading() {
@@ -313,6 +323,7 @@ fn a_file_for_writing_and_for_reading() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// Proves R18.6, R18.9.
 #[test]
 #[cfg(not(miri))]
 fn a_range_that_a_file_does_not_have() {

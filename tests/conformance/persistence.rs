@@ -62,6 +62,7 @@ fn statuses<P: Profile<Entry = Buf>>(
 }
 
 /// What a device lacks is refused before anything is created, or by its provider.
+/// Proves R25.2.
 #[test]
 fn a_queue_pair_is_created_for_them_or_refused() {
     let p = Pair::<Rc, DefaultProfile>::new();
@@ -93,6 +94,7 @@ fn a_queue_pair_is_created_for_them_or_refused() {
 
 /// Holds E3: a queue pair whose profile names FLUSH is created with FLUSH, so it calls no null
 /// pointer.
+/// Proves R25.2.
 #[test]
 fn what_was_written_is_flushed() {
     let dev = Device::open();
@@ -118,6 +120,7 @@ fn what_was_written_is_flushed() {
 }
 
 /// The key needs the right, for bytes that it has; and so does the peer's queue pair.
+/// Proves R25.1.
 #[test]
 fn the_peer_grants_a_flush_by_key_and_by_queue_pair() {
     let dev = Device::open();
@@ -154,6 +157,7 @@ fn the_peer_grants_a_flush_by_key_and_by_queue_pair() {
 }
 
 /// Memory that persists has the right; the program's own has it on devices that take it for such.
+/// Proves R25.1, R25.3.
 #[test]
 fn a_flush_to_persistence() {
     let access = wish().access | QpAccess::FLUSH_PERSISTENT;
@@ -193,6 +197,7 @@ fn a_flush_to_persistence() {
     }
 }
 
+/// Proves R25.4.
 #[test]
 fn eight_bytes_change_at_once() {
     let dev = Device::open();
@@ -251,6 +256,7 @@ fn eight_bytes_change_at_once() {
 
 /// An entry of a log: its pieces, made visible, and the tail behind them. On librxe several pieces
 /// go by another verb, and all stays in order (R15.10).
+/// Proves R25.5.
 #[test]
 fn an_entry_of_a_log_and_its_tail() {
     let dev = Device::open();

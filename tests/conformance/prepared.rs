@@ -9,6 +9,7 @@ use crate::support::*;
 profile! { Ring { signaling: Selective, initiator: NoReads } }
 profile! { Any { entry: AnyBuf } }
 
+/// Proves R1.1.
 #[test]
 fn each_opcode_goes_as_often_as_it_is_posted() {
     let mut p = Pair::<Rc>::new();

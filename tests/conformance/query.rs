@@ -15,6 +15,7 @@ use proverbs::state::QpState;
 
 use crate::support::*;
 
+/// Proves R2.11.
 #[test]
 fn the_device_tells_its_limits() {
     let dev = Device::open();
@@ -33,6 +34,7 @@ fn the_device_tells_its_limits() {
     }
 }
 
+/// Proves R18.26.
 #[test]
 fn the_device_tells_what_it_may_lack() {
     let (dev, other) = (Device::open(), Device::open());
@@ -64,6 +66,7 @@ fn the_device_tells_what_it_may_lack() {
 }
 
 /// What may be asked of now and of names, by what the device tells else.
+/// Proves R21.2.
 #[test]
 fn what_is_asked_besides() {
     let (dev, other) = (Device::open(), Device::open());
@@ -101,7 +104,8 @@ fn what_is_asked_besides() {
     }
 }
 
-/// What tells that data has arrived (R21.1).
+/// What tells that data has arrived.
+/// Proves R21.1.
 #[test]
 fn a_device_tells_whether_data_is_in_order() {
     let p = Pair::<Rc, DefaultProfile>::new();
@@ -129,6 +133,7 @@ fn the_port_tells_its_state() {
     assert_eq!(said(&error), "ibv_query_port: EINVAL: Invalid argument (port 9, of 1 to 1)");
 }
 
+/// Proves R8.6.
 #[test]
 fn a_queue_pair_tells_what_it_was_given() {
     let p = Pair::<Rc>::new();
@@ -152,6 +157,7 @@ fn a_queue_pair_tells_what_it_was_given() {
     assert_eq!((attr.state, attr.qkey), (Some(QpState::Rts), QKEY));
 }
 
+/// Proves R4.8.
 #[test]
 fn depths_of_reads_and_atomics() {
     let dev = Device::open();
@@ -178,6 +184,7 @@ fn depths_of_reads_and_atomics() {
     assert_eq!((attr.rq_psn, attr.dest_qpn), (0xff_ffff, number));
 }
 
+/// Proves R17.4.
 #[test]
 #[cfg_attr(miri, ignore = "asks libibverbs, which Miri cannot call")]
 fn a_fork_and_registered_memory() {

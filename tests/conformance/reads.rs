@@ -41,6 +41,7 @@ fn reads_of_several_packets() {
     }
 }
 
+/// Proves R2.2.
 #[test]
 fn a_fenced_send_waits_for_the_read_before_it() {
     let mut p = Pair::<Rc>::new();
@@ -54,6 +55,7 @@ fn a_fenced_send_waits_for_the_read_before_it() {
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), b"overwrite");
 }
 
+/// Proves R3.4.
 #[test]
 fn a_read_of_no_bytes_needs_no_key() {
     let mut p = Pair::<Rc>::new();
@@ -66,6 +68,7 @@ fn a_read_of_no_bytes_needs_no_key() {
 
 profile! { Writer { initiator: NoReads } }
 
+/// Proves R4.6.
 #[test]
 fn a_queue_pair_without_reads_still_sends_and_writes() {
     let mut p = Pair::<Rc, Writer>::new();
@@ -97,6 +100,7 @@ fn a_remote_slice_travels_as_bytes_with_its_rights() {
     holds(poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap(), b"here");
 }
 
+/// Proves R4.7.
 #[test]
 fn a_responder_that_serves_no_reads() {
     // R4.7: the depth that must be at least ours is the peer's, who alone can tell.

@@ -41,6 +41,7 @@ fn a_device_that_is_not_there() {
     assert_eq!(error.errno(), None);
 }
 
+/// Proves R2.11, R9.13.
 #[test]
 fn numbers_beyond_the_device() {
     let dev = Device::open();
@@ -75,6 +76,7 @@ fn numbers_beyond_the_device() {
     assert_eq!(cq.unbooked(), cq.capacity());
 }
 
+/// Proves R3.8, R6.3, R6.4.
 #[test]
 fn memory_of_no_size_and_of_too_much() {
     let dev = Device::open();
@@ -101,6 +103,7 @@ fn indices_beyond_a_table() {
     assert!(error.to_string().ends_with("(port 9, P_Key index 0)"), "{error}");
 }
 
+/// Proves R5.4.
 #[test]
 fn a_gid_index_that_is_not_filled() {
     let dev = Device::open();
@@ -115,6 +118,7 @@ fn a_gid_index_that_is_not_filled() {
     assert!(error.to_string().ends_with(&text), "{error}");
 }
 
+/// Proves R5.6, R5.7.
 #[test]
 fn values_beyond_their_bits() {
     assert_eq!(Psn::try_from(1 << 24).unwrap_err().to_string(), "PSN 16777216 exceeds 16777215");

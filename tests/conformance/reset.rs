@@ -23,6 +23,7 @@ where
     (Rc::up(a, dev, nb, &wish), Rc::up(b, dev, na, &wish))
 }
 
+/// Proves R7.16.
 #[test]
 fn handles_come_back_by_their_completion_or_by_themselves() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -58,6 +59,7 @@ fn handles_come_back_by_their_completion_or_by_themselves() {
     assert_eq!((pool.available(), b.recvs_outstanding(), a.sends_outstanding()), (40, 0, 0));
 }
 
+/// Proves R7.16, R8.18.
 #[test]
 fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc, Ring>::new();
@@ -94,6 +96,7 @@ fn a_ring_comes_back_at_once_and_its_old_completions_match_nothing() {
     assert_eq!((a.sends_outstanding(), pool.available()), (0, 40));
 }
 
+/// Proves R8.18.
 #[test]
 fn resets_again_and_again() {
     let Pair { a, b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -116,6 +119,7 @@ fn resets_again_and_again() {
     assert_eq!(pool.available(), 40);
 }
 
+/// Proves R10.13.
 #[test]
 fn completions_of_a_destroyed_queue_pair_are_polled_later() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -139,6 +143,7 @@ fn completions_of_a_destroyed_queue_pair_are_polled_later() {
     drop(a);
 }
 
+/// Proves R10.15.
 #[test]
 fn a_destroyed_ring_gives_back_what_it_held() {
     let Pair { mut a, ca, pool, .. } = Pair::<Rc, Ring>::new();

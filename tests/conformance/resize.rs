@@ -43,6 +43,7 @@ fn a_completion_queue_grows_for_another_queue_pair() {
     assert_eq!(cq.capacity() - cq.unbooked(), BOOKED * all.len() as u32);
 }
 
+/// Proves R14.7.
 #[test]
 fn it_does_not_become_smaller_than_what_is_booked() {
     let dev = Device::open();
@@ -72,6 +73,7 @@ fn it_does_not_become_smaller_than_what_is_booked() {
     assert!(cq.resize(0).is_err(), "a queue holds something");
 }
 
+/// Proves R14.7.
 #[test]
 fn it_keeps_what_it_holds() {
     let dev = Device::open();
@@ -93,6 +95,7 @@ fn it_keeps_what_it_holds() {
 ///
 /// Holds L14: a completion queue that shrank keeps room while a completion of a destroyed queue
 /// pair is left.
+/// Proves R14.7.
 #[test]
 fn what_is_stranded_waits_for_what_the_larger_queue_held() {
     for grows in [false, true] {
@@ -132,6 +135,7 @@ fn stranded_in_a_larger_queue(grows: bool) {
     assert_eq!((poll_empty(&mut cq), pool.available()), (0, 97));
 }
 
+/// Proves R9.13.
 #[test]
 fn queues_are_spread_over_the_vectors_of_their_context() {
     let (dev, other) = (Device::open(), Device::open());
@@ -154,6 +158,7 @@ fn queues_are_spread_over_the_vectors_of_their_context() {
     other.ctx.destroy().unwrap();
 }
 
+/// Proves R18.21.
 #[test]
 fn a_shared_receive_queue_becomes_smaller_and_as_large_again() {
     let dev = Device::open();

@@ -19,6 +19,7 @@ fn receives(p: &mut Pair<Rc, Ring>, n: usize) {
     }
 }
 
+/// Proves R10.7.
 #[test]
 fn a_completion_releases_all_up_to_its_own_in_order() {
     let mut p = Pair::<Rc, Ring>::new();
@@ -57,6 +58,7 @@ fn what_is_not_taken_from_a_release_is_dropped() {
     assert_eq!((first.unwrap()[0], p.pool.available()), (0, 39));
 }
 
+/// Proves R17.7.
 #[test]
 fn a_completion_of_another_queue_pair_comes_back() {
     let mut p = Pair::<Rc, Ring>::new();
@@ -86,6 +88,7 @@ fn a_dropped_completion_counts_and_the_next_gives_its_entries() {
     poll(&p.dev, &mut p.cb, 1);
 }
 
+/// Proves R9.8.
 #[test]
 fn the_send_that_fills_the_queue_is_signaled() {
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
@@ -106,6 +109,7 @@ fn the_send_that_fills_the_queue_is_signaled() {
     }
 }
 
+/// Proves R9.8.
 #[test]
 fn an_unsignaled_chain_leaves_a_debt() {
     let mut p = Pair::<Rc, Ring>::new();
@@ -149,6 +153,7 @@ fn lists_of_any_length_signal_their_last() {
     assert_eq!((p.pool.available(), p.a.send_room()), (40, 8));
 }
 
+/// Proves R10.8, R10.9.
 #[test]
 fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
     let mut p = Pair::<Rc, Ring>::new();
@@ -171,6 +176,7 @@ fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
     assert_eq!(p.a.sends_outstanding(), 0);
 }
 
+/// Proves R9.7.
 #[test]
 fn a_ring_goes_round() {
     let wish = Wish { depth: Depth { send: 3, recv: 3 }, buffers: 8, ..Wish::new() };

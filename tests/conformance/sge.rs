@@ -27,6 +27,7 @@ fn contents(list: BufList) -> Vec<Vec<u8>> {
     list.segments().map(<[u8]>::to_vec).collect()
 }
 
+/// Proves R3.10.
 #[test]
 fn arrays_gather_and_scatter() {
     let (mut p, pool) = small();
@@ -74,6 +75,7 @@ fn array_vectors_that_are_not_full_or_empty() {
     assert_eq!(got.collect::<Vec<_>>(), [None, Some(halves)]);
 }
 
+/// Proves R3.1.
 #[test]
 fn exactly_the_typed_limit_and_one_more_at_run_time() {
     let (mut p, pool) = small();

@@ -10,6 +10,7 @@ use crate::support::*;
 profile! { Any { max_send_sge: 2, max_recv_sge: 2, initiator: NoReads, entry: AnyBuf } }
 profile! { Reader { entry: AnyBuf } }
 
+/// Proves R6.13.
 #[test]
 fn one_shared_buffer_goes_to_three_queue_pairs() {
     let mut followers: Vec<_> = (0..3).map(|_| Pair::<Rc, Any>::new()).collect();
@@ -47,6 +48,7 @@ fn one_shared_buffer_goes_to_three_queue_pairs() {
     assert_eq!(pool.available(), 40, "the last clone brings the buffer home");
 }
 
+/// Proves R3.8.
 #[test]
 fn pieces_of_an_open_region_are_sent_and_filled() {
     let mut p = Pair::<Rc, Reader>::new();
@@ -81,6 +83,7 @@ fn pieces_of_an_open_region_are_sent_and_filled() {
     assert!(here.piece(64, 0).unwrap().is_empty());
 }
 
+/// Proves R6.10, R11.5.
 #[test]
 fn a_region_stays_registered_while_a_piece_is_with_the_device() {
     let mut p = Pair::<Rc, Any>::new();
@@ -265,6 +268,7 @@ fn handles_bring_the_programs_words() {
 }
 
 /// A frozen buffer is exclusive again when its other handles are gone, wherever they were.
+/// Proves R18.43.
 #[test]
 fn a_frozen_buffer_is_thawed() {
     let mut p = Pair::<Rc, Any>::new();
@@ -345,7 +349,8 @@ fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
     }
 }
 
-/// Bulk data in relaxed memory, and what tells of it elsewhere (R18.41).
+/// Bulk data in relaxed memory, and what tells of it elsewhere.
+/// Proves R18.41.
 #[test]
 fn relaxed_memory_and_a_flag_beside_it() {
     use proverbs::memory::Relaxed;

@@ -122,6 +122,7 @@ impl Ends {
 }
 
 /// Every opcode of SRD, from a buffer, inline and empty.
+/// Proves R27.2, R27.8.
 #[test]
 fn each_opcode_arrives() {
     for seed in seeds() {
@@ -179,6 +180,7 @@ fn each_opcode_arrives() {
 
 /// Messages arrive, and complete, in other orders than they were posted; each completion brings the
 /// buffer of its own work request.
+/// Proves R27.1, R27.3.
 #[test]
 fn nothing_keeps_its_order_and_each_buffer_comes_with_its_completion() {
     let (mut arrivals, mut completions) = (BTreeSet::new(), BTreeSet::new());
@@ -213,6 +215,7 @@ fn nothing_keeps_its_order_and_each_buffer_comes_with_its_completion() {
 }
 
 /// What RC has and SRD has not: a SEND behind a WRITE, in a post of its own, may come first.
+/// Proves R27.1, R27.4.
 #[test]
 fn a_send_says_nothing_of_a_write_before_it() {
     let mut overtaken = 0;
@@ -236,6 +239,7 @@ fn a_send_says_nothing_of_a_write_before_it() {
 }
 
 /// One queue pair and many peers; an arrival says whose it is, and which address handle leads back.
+/// Proves R27.10.
 #[test]
 fn one_queue_pair_reaches_many_and_knows_whose_what_came_is() {
     for seed in seeds().take(4) {
@@ -289,6 +293,7 @@ fn one_queue_pair_reaches_many_and_knows_whose_what_came_is() {
 }
 
 /// Only an arrival of the queue pair itself has a sender.
+/// Proves R27.10.
 #[test]
 fn what_is_not_an_arrival_has_no_sender() {
     let fabric = fabric(0);
@@ -321,6 +326,7 @@ fn what_is_not_an_arrival_has_no_sender() {
 }
 
 /// In ERR everything is flushed, in any order; a drain gets all of it back, and needs no marker.
+/// Proves R27.3.
 #[test]
 fn a_drain_gets_everything_back() {
     for seed in seeds() {
@@ -356,6 +362,7 @@ fn a_drain_gets_everything_back() {
 ///
 /// Holds F1: on SRD an address handle is destroyed only after each send that names it has
 /// completed.
+/// Proves R27.3.
 #[test]
 fn a_removed_address_handle_outlives_what_names_it() {
     for seed in seeds() {
@@ -384,6 +391,7 @@ fn a_removed_address_handle_outlives_what_names_it() {
 }
 
 /// What fails fails alone, with its own buffer, and the queue pair goes on.
+/// Proves R27.11.
 #[test]
 fn a_failure_is_one_messages_own() {
     for seed in seeds() {
@@ -423,7 +431,8 @@ fn a_failure_is_one_messages_own() {
     }
 }
 
-/// A peer without an address handle for this side is sent to, and not written to or read (R27.9).
+/// A peer without an address handle for this side is sent to, and not written to or read.
+/// Proves R27.9.
 #[test]
 fn rdma_needs_a_way_back() {
     let fabric = fabric(1);
@@ -444,6 +453,7 @@ fn rdma_needs_a_way_back() {
 
 /// A message without a receive is in nobody's way, and is given up after as many retries as RTS was
 /// told, or never.
+/// Proves R27.11.
 #[test]
 fn a_receiver_that_is_not_ready_blocks_no_other() {
     let patient = SrdRts::new(Psn::try_from(0).unwrap());
@@ -488,6 +498,7 @@ fn a_receive_that_is_too_short_waits_for_another() {
 }
 
 /// The port's longest message bounds SENDs, before they are posted; RDMA goes beyond it.
+/// Proves R27.12.
 #[test]
 fn a_send_has_a_message_and_rdma_may_be_longer() {
     let mut ends = Ends::new(6);
@@ -519,6 +530,7 @@ fn a_send_has_a_message_and_rdma_may_be_longer() {
 }
 
 /// Lists of run-time length, prepared work requests, and chains of WRITEs.
+/// Proves R27.2.
 #[test]
 fn every_way_to_post_has_its_destination() {
     for seed in seeds().take(6) {
@@ -563,6 +575,7 @@ fn every_way_to_post_has_its_destination() {
 }
 
 /// Lost messages are sent again, and none comes twice; without an answer they fail.
+/// Proves R27.11.
 #[test]
 fn what_is_lost_is_sent_again() {
     let mut ends = Ends::new(8);
@@ -588,6 +601,7 @@ fn what_is_lost_is_sent_again() {
 }
 
 /// SRD solicits nothing: the device refuses, and the buffer comes back.
+/// Proves R27.5.
 #[test]
 fn nothing_is_solicited() {
     let mut ends = Ends::new(11);
@@ -616,6 +630,7 @@ fn srd_goes_its_way() {
 }
 
 /// The device says what it has not, in words: SRD, or the other transports.
+/// Proves R27.2, R27.7.
 #[test]
 fn a_device_without_srd_says_so() {
     let fabric = Fabric::with(World::ipv4().personality(Device::personality()));
@@ -642,6 +657,7 @@ fn a_device_without_srd_says_so() {
 }
 
 /// A queue pair that is dropped with work outstanding, destroyed, or reset leaves no buffer behind.
+/// Proves R27.3.
 #[test]
 fn what_is_outstanding_comes_home() {
     for how in 0..3 {

@@ -49,6 +49,7 @@ impl Base {
     }
 }
 
+/// Proves R7.2, R7.17.
 #[test]
 fn two_rc_queue_pairs_receive_from_one() {
     let mut base = Base::new();
@@ -91,6 +92,7 @@ fn a_write_with_immediate_consumes_one() {
     poll(&base.dev, &mut base.sends, 1);
 }
 
+/// Proves R5.8.
 #[test]
 fn ud_receives_keep_their_grh() {
     let mut base = Base::new();
@@ -132,6 +134,7 @@ fn receives_may_be_lists() {
     poll(&dev, &mut ca, 2);
 }
 
+/// Proves R7.5.
 #[test]
 fn what_is_not_of_its_pool_is_refused() {
     let base = Base::new();
@@ -165,6 +168,7 @@ fn what_is_not_of_its_pool_is_refused() {
     assert_eq!(error.kind(), PostErrorKind::ForeignPool);
 }
 
+/// Proves R7.4.
 #[test]
 fn domains_must_agree() {
     let base = Base::new();
@@ -177,6 +181,7 @@ fn domains_must_agree() {
     assert!(matches!(error.unwrap_err().kind(), ErrorKind::PdMismatch { .. }));
 }
 
+/// Proves R7.7, R7.8.
 #[test]
 fn it_outlives_its_queue_pairs_and_keeps_its_receives() {
     let mut base = Base::new();
@@ -226,6 +231,7 @@ fn it_goes_last_and_its_receives_come_back() {
     assert_eq!((base.pool.reclaim(&mut base.receives), base.pool.available()), (0, 6));
 }
 
+/// Proves R7.6.
 #[test]
 fn it_tells_what_it_holds_and_takes_a_limit() {
     let base = Base::new();

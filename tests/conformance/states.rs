@@ -64,6 +64,7 @@ fn rc_goes_all_the_way_and_back() {
     assert_eq!((state(&qp), qp.qp_num()), (QpState::Reset, number));
 }
 
+/// Proves R8.4.
 #[test]
 fn an_address_takes_its_port_from_the_queue_pair() {
     let (dev, wish) = (Device::open(), Wish::new());
@@ -121,6 +122,7 @@ fn ud_goes_all_the_way_and_back() {
     assert_eq!(state(&qp.reset().unwrap().0), QpState::Reset);
 }
 
+/// Proves R8.17.
 #[test]
 fn every_state_but_reset_leads_to_error_and_every_state_to_reset() {
     let (dev, wish) = (Device::open(), Wish::new());
@@ -141,6 +143,7 @@ fn every_state_but_reset_leads_to_error_and_every_state_to_reset() {
     assert_eq!(state(&sqd.reset().unwrap().0), QpState::Reset);
 }
 
+/// Proves R8.1, R8.5.
 #[test]
 fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
     let (dev, wish) = (Device::open(), Wish::new());
@@ -184,6 +187,7 @@ fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
     assert_eq!((state(&qp), qp.recvs_outstanding()), (QpState::Rts, 2));
 }
 
+/// Proves R8.12.
 #[test]
 fn a_key_index_that_the_table_does_not_have() {
     let dev = Device::open();
@@ -195,6 +199,7 @@ fn a_key_index_that_the_table_does_not_have() {
         rxe: assert_eq!(state(&result.unwrap()), QpState::Init));
 }
 
+/// Proves R8.21.
 #[test]
 fn a_send_queue_that_drains_is_not_in_sqd() {
     let mut p = Pair::<Rc>::new();
@@ -225,6 +230,7 @@ fn a_send_queue_that_drains_is_not_in_sqd() {
     assert_eq!(refused.unwrap(), QpState::Err);
 }
 
+/// Proves R8.19.
 #[test]
 fn sends_are_held_while_the_send_queue_stands_still() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -254,6 +260,7 @@ fn sends_are_held_while_the_send_queue_stands_still() {
     assert_eq!(got, b"0123");
 }
 
+/// Proves R7.12, R7.14.
 #[test]
 fn receives_may_be_posted_from_init_on() {
     let (dev, wish) = (Device::open(), Wish::new());

@@ -4,6 +4,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
+/// Proves R11.8, R12.1.
 #[test]
 fn parents_first() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, pd, dev } = Pair::<Rc>::new();
@@ -21,6 +22,7 @@ fn parents_first() {
     assert_eq!(&sent[..], b"still works");
 }
 
+/// Proves R10.15, R11.9.
 #[test]
 fn with_work_outstanding() {
     profile! { Ring { signaling: Selective, initiator: NoReads } }
@@ -40,6 +42,7 @@ fn with_work_outstanding() {
     }
 }
 
+/// Proves R17.1, R17.3.
 #[test]
 fn a_queue_pair_moves_to_another_thread() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
@@ -66,6 +69,7 @@ fn busy<T, M>(refused: Result<M, Refused<T>>, verb: &str, why: &str) -> T {
     refused.into_object()
 }
 
+/// Proves R12.1, R12.2, R12.3, R12.4.
 #[test]
 fn destroy_refuses_what_others_need_and_gives_it_back() {
     let Pair { a, b, ca, cb, pool, pd, dev } = Pair::<Rc>::new();
@@ -96,6 +100,7 @@ fn destroy_refuses_what_others_need_and_gives_it_back() {
     ctx.destroy().unwrap();
 }
 
+/// Proves R6.9, R6.10, R7.10.
 #[test]
 fn a_buffer_keeps_its_region_registered() {
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();

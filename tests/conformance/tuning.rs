@@ -17,6 +17,7 @@ fn is_able(dev: &Device) -> bool {
     dev.kind == Kind::Loopback && Device::personality() != Personality::Rxe
 }
 
+/// Proves R22.1.
 #[test]
 fn events_are_moderated() {
     let dev = Device::open();
@@ -48,6 +49,7 @@ fn events_are_moderated() {
     assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
 }
 
+/// Proves R22.2.
 #[test]
 fn a_queue_pair_has_a_rate() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
@@ -85,6 +87,7 @@ fn a_queue_pair_has_a_rate() {
     assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
 }
 
+/// Proves R22.3.
 #[test]
 fn options_of_a_connection() {
     let dev = Device::open();
@@ -108,6 +111,7 @@ fn options_of_a_connection() {
     assert_eq!(qp.query_ece().unwrap().options, first);
 }
 
+/// Proves R22.4.
 #[test]
 fn a_region_of_no_memory() {
     let mut p = Pair::<Rc, Pieces>::new();

@@ -80,6 +80,7 @@ where
 
 /// A window is bound while it is bound, to another region, and its key is another each time; then
 /// to nothing. It keeps the region that it is bound to, and no other (R1.8, R6.11, R19.8).
+/// Proves R1.8, R19.8.
 #[test]
 fn a_window_is_bound_again_and_again() {
     let mut p = Pair::<Rc, Any>::new();
@@ -116,6 +117,7 @@ fn a_window_is_bound_again_and_again() {
 
 /// Each bind gives another key, also after more of them than a key has numbers, and the key before
 /// opens nothing.
+/// Proves R19.8.
 #[test]
 fn the_key_before_opens_nothing() {
     const BINDS: usize = if cfg!(miri) { 3 } else { 258 };
@@ -137,7 +139,8 @@ fn the_key_before_opens_nothing() {
 }
 
 /// A window is of its domain: another queue pair binds it, its key opens through each, and it
-/// outlives them (R19.8).
+/// outlives them.
+/// Proves R19.8.
 #[test]
 fn a_window_is_its_domains() {
     let mut p = Pair::<Rc, Any>::new();
@@ -170,6 +173,7 @@ fn a_window_is_its_domains() {
 }
 
 /// Window, region and queue pair are of one domain (R6.8, R1.7).
+/// Proves R19.8.
 #[test]
 fn another_domain_is_refused() {
     let mut p = Pair::<Rc, Any>::new();
@@ -197,6 +201,7 @@ fn another_domain_is_refused() {
 
 /// A bind takes a place in the send queue. What is not posted has not happened: the window is what
 /// it was, with its key (R9.6, R19.5).
+/// Proves R19.5.
 #[test]
 fn what_is_not_posted_has_not_happened() {
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
@@ -242,7 +247,8 @@ fn what_is_not_posted_has_not_happened() {
     region.destroy().unwrap();
 }
 
-/// What was flushed may have happened: the window keeps both regions, and can only go (R19.5).
+/// What was flushed may have happened: the window keeps both regions, and can only go.
+/// Proves R19.5.
 #[test]
 fn what_is_flushed_is_not_known() {
     let mut p = Pair::<Rc, Any>::new();
@@ -288,6 +294,7 @@ fn a_bind_that_is_never_polled() {
 
 /// Entries of one type are not taken for the other, and a window of type 1 has no key that a
 /// message ends (R1.6, R19.8).
+/// Proves R19.8.
 #[test]
 fn nothing_but_a_bind_ends_a_key() {
     let mut p = Pair::<Rc, Any>::new();

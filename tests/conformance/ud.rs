@@ -15,6 +15,7 @@ fn checks_route<E: Entry>(dev: &Device, got: &UdReceived<E>, from: u32) {
     assert_eq!(got.reply_vector(1, dev.gid_index), Some(dev.vector()));
 }
 
+/// Proves R5.8, R5.9, R10.4, R10.5.
 #[test]
 fn datagrams_arrive_behind_their_grh() {
     let mut p = Pair::<Ud>::new();
@@ -35,6 +36,7 @@ fn datagrams_arrive_behind_their_grh() {
     }
 }
 
+/// Proves R10.3.
 #[test]
 fn immediates_inline_data_and_nothing() {
     let mut p = Pair::<Ud>::new();
@@ -64,6 +66,7 @@ fn immediates_inline_data_and_nothing() {
 
 profile! { Lists { max_recv_sge: 4, entry: BufList } }
 
+/// Proves R5.8.
 #[test]
 fn a_grh_spans_as_many_buffers_as_it_must() {
     let mut p = Pair::<Ud, Lists>::new();
@@ -101,6 +104,7 @@ fn a_grh_has_a_buffer_of_its_own() {
     }
 }
 
+/// Proves R5.11.
 #[test]
 fn a_receiver_answers_by_the_reply_vector() {
     let mut p = Pair::<Ud>::new();
@@ -119,6 +123,7 @@ fn a_receiver_answers_by_the_reply_vector() {
     poll(&p.dev, &mut p.cb, 1);
 }
 
+/// Proves R5.5, R5.10.
 #[test]
 fn a_message_with_the_wrong_key_does_not_arrive() {
     let mut p = Pair::<Ud>::new();
@@ -156,6 +161,7 @@ fn a_key_can_be_changed_on_the_way() {
     poll(&dev, &mut ca, 1);
 }
 
+/// Proves R3.7.
 #[test]
 fn a_receive_too_short_for_a_datagram() {
     let mut p = Pair::<Ud>::new();
@@ -174,6 +180,7 @@ fn a_receive_too_short_for_a_datagram() {
     until(&p.dev, "the receiver's state", || p.b.query().unwrap().state == Some(state));
 }
 
+/// Proves R8.16.
 #[test]
 fn a_send_queue_that_goes_on_is_not_in_sqe() {
     let Pair { a, .. } = Pair::<Ud>::new();

@@ -6,6 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
+/// Proves R5.3, R11.4.
 #[test]
 fn one_removed_in_flight_still_serves_its_send() {
     let mut p = Pair::<Ud>::new();
@@ -24,6 +25,7 @@ fn one_removed_in_flight_still_serves_its_send() {
 
 profile! { Ring { signaling: Selective } }
 
+/// Proves R5.3.
 #[test]
 fn one_removed_behind_unsignaled_sends_waits_for_the_signaled_one() {
     let mut p = Pair::<Ud, Ring>::new();
@@ -80,6 +82,7 @@ fn a_name_behind_the_end_of_the_table_posts_nothing() {
     }
 }
 
+/// Proves R5.3.
 #[test]
 fn a_name_that_is_gone_or_not_ours_posts_nothing() {
     let mut p = Pair::<Ud>::new();
@@ -104,6 +107,7 @@ fn a_name_that_is_gone_or_not_ours_posts_nothing() {
     poll(&p.dev, &mut p.ca, 1);
 }
 
+/// Proves R5.2.
 #[test]
 fn one_of_another_domain_is_refused() {
     let mut p = Pair::<Ud>::new();
@@ -115,6 +119,7 @@ fn one_of_another_domain_is_refused() {
     pd.destroy().unwrap();
 }
 
+/// Proves R5.4.
 #[test]
 fn a_vector_that_leads_nowhere_is_refused_with_its_words() {
     let p = Pair::<Ud>::new();

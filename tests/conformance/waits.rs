@@ -125,6 +125,7 @@ fn every_wait_ends_beside_busy_neighbours() {
 ///
 /// Holds L9: a loopback completion queue that is dropped while another thread takes its event does
 /// not leak.
+/// Proves R13.1.
 #[test]
 fn a_completion_queue_goes_while_its_event_is_taken() {
     ends("a look at a channel", || {
@@ -175,6 +176,7 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
 }
 
 /// The same with an asynchronous event, whose queue pair goes.
+/// Proves R13.1.
 #[test]
 fn a_queue_pair_goes_while_its_event_is_taken() {
     ends("a look at asynchronous events", || {
@@ -310,6 +312,7 @@ fn a_wait_waits_and_does_not_spin() {
 /// missing, and does so again.
 ///
 /// Holds S2: a drain ends beside a busy neighbour after a completion was forgotten.
+/// Proves R10.14.
 #[test]
 fn a_drain_ends_beside_busy_neighbours() {
     let left = ends("a drain", || {

@@ -75,6 +75,7 @@ pub fn held(region: &Open, at: usize) -> [u8; 8] {
 
 /// BIND, use, LOCAL_INV, and again: each life has another key, and the old ones open nothing (R1.6,
 /// R1.8, R19.1).
+/// Proves R1.8, R19.1.
 #[test]
 fn a_window_has_many_lives() {
     let mut p = Pair::<Rc, Any>::new();
@@ -136,6 +137,7 @@ fn the_keys_of_a_window_count() {
 
 /// BIND, BIND and a fenced SEND of both keys in one post; the peer uses them, and gives one back
 /// with its answer. The other is ended here.
+/// Proves R19.3, R19.6.
 #[test]
 fn two_binds_and_a_message_in_one_post() {
     let mut p = Pair::<Rc, Any>::new();
@@ -215,6 +217,7 @@ fn two_binds_and_a_message_in_one_post() {
 
 /// What is dropped or destroyed opens nothing any more, and no longer keeps its region (R6.11,
 /// R19.1).
+/// Proves R6.11, R19.1.
 #[test]
 fn a_bound_window_that_goes_takes_its_key_along() {
     for destroys in [false, true] {
@@ -253,6 +256,7 @@ fn a_dropped_region_goes_with_its_window() {
 
 /// A window shows what it was bound to with the rights that it was bound with, and nothing to be
 /// written that is to be read.
+/// Proves R19.7.
 #[test]
 fn the_rights_are_the_windows() {
     let mut p = Pair::<Rc, Any>::new();
@@ -264,7 +268,8 @@ fn the_rights_are_the_windows() {
     assert_eq!(held(&region, 0), [0; 8]);
 }
 
-/// A window to relaxed memory is bound as one, and named as one ever after (R18.41).
+/// A window to relaxed memory is bound as one, and named as one ever after.
+/// Proves R18.41.
 #[test]
 fn a_window_to_relaxed_memory() {
     use proverbs::memory::Relaxed;
@@ -284,7 +289,8 @@ fn a_window_to_relaxed_memory() {
 }
 
 /// A key opens the bytes that its window was bound to, and none beside them; on Soft-RoCE, all of
-/// the region (R19.7).
+/// the region.
+/// Proves R19.7.
 #[test]
 fn the_bounds_are_the_windows() {
     for at in [0, 16, 20] {
@@ -303,7 +309,8 @@ fn the_bounds_are_the_windows() {
     }
 }
 
-/// The peer's addresses of a zero-based window begin at 0 (R1.7).
+/// The peer's addresses of a zero-based window begin at 0.
+/// Proves R1.7.
 #[test]
 fn a_zero_based_window() {
     let mut p = Pair::<Rc, Any>::new();
@@ -319,7 +326,8 @@ fn a_zero_based_window() {
     assert_eq!(&held(&region, 136), b"windowed");
 }
 
-/// What cannot be bound is refused before the post, and the window is given back (R1.7).
+/// What cannot be bound is refused before the post, and the window is given back.
+/// Proves R1.7.
 #[test]
 fn a_bind_is_looked_at() {
     let mut p = Pair::<Rc, Any>::new();
@@ -339,10 +347,10 @@ fn a_bind_is_looked_at() {
     region.destroy().unwrap();
 }
 
-/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one
-/// (R19.5).
+/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one.
 ///
 /// Holds W3: a rejected post returns a memory window as a window, not as memory at address 0.
+/// Proves R19.5.
 #[test]
 fn what_is_not_posted_has_not_happened() {
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
@@ -378,8 +386,9 @@ fn what_is_not_posted_has_not_happened() {
     drop((two, three));
 }
 
-/// What was flushed may have happened: the windows can only go (R19.5). A message behind a bind is
-/// flushed with it (R19.3).
+/// What was flushed may have happened: the windows can only go. A message behind a bind is
+/// flushed with it.
+/// Proves R19.3, R19.5.
 #[test]
 fn what_is_flushed_is_not_known() {
     let mut p = Pair::<Rc, Any>::new();
@@ -407,7 +416,8 @@ fn what_is_flushed_is_not_known() {
     region.destroy().unwrap();
 }
 
-/// A window is of one queue pair, and of one life of it (R19.4).
+/// A window is of one queue pair, and of one life of it.
+/// Proves R19.4.
 #[test]
 fn a_window_is_of_one_queue_pair() {
     let mut p = Pair::<Rc, Any>::new();
@@ -449,6 +459,7 @@ fn a_window_is_of_one_queue_pair() {
 /// (R19.4, R6.11).
 ///
 /// Holds W2: memory windows are deallocated before the queue pair that they are bound through.
+/// Proves R19.4.
 #[test]
 fn windows_end_with_their_queue_pair() {
     for resets in [false, true] {
@@ -488,7 +499,8 @@ fn many_windows_end_with_their_queue_pair() {
 }
 
 /// A key that is no window's, or that was given back before, cannot be given back: the receiver
-/// hears of it (R1.6).
+/// hears of it.
+/// Proves R1.6.
 #[test]
 fn a_key_is_given_back_once() {
     let mut p = Pair::<Rc, Any>::new();

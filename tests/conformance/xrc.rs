@@ -144,12 +144,14 @@ macro_rules! messages_go_where_they_name {
     };
 }
 
+/// Proves R26.1.
 #[test]
 fn messages_go_to_the_queue_that_they_name() {
     messages_go_where_they_name!(Initiating);
 }
 
 /// Holds F2: a session on XRC sets the number of the shared receive queue for each message.
+/// Proves R26.1.
 #[test]
 fn messages_of_sessions_go_to_the_queue_that_they_name() {
     messages_go_where_they_name!(InSessions);
@@ -203,6 +205,7 @@ fn slices_go_to_the_queue_that_they_name() {
 
 /// The memory that a WRITE, a READ or an atomic names is of the protection domain of the queue that
 /// the work request names.
+/// Proves R26.1.
 #[test]
 fn memory_is_that_of_the_queue_s_domain() {
     let Some(mut h) = host::<Initiating>() else { return };
@@ -239,7 +242,8 @@ fn memory_is_that_of_the_queue_s_domain() {
     assert_eq!(there, 10u64.to_ne_bytes());
 }
 
-/// A queue of another domain, a queue of no XRC, and none at all are refused (R26.4).
+/// A queue of another domain, a queue of no XRC, and none at all are refused.
+/// Proves R26.4.
 #[test]
 fn a_number_of_no_such_queue_is_refused() {
     for which in 0..4 {
@@ -304,6 +308,7 @@ fn a_queue_without_receives_is_not_ready() {
 }
 
 /// Objects end in any order, and receives outlive targets.
+/// Proves R26.3.
 #[test]
 fn receives_outlive_targets() {
     let Some(mut h) = host::<Initiating>() else { return };
@@ -322,6 +327,7 @@ fn receives_outlive_targets() {
     assert_eq!(h.one.received(&h.dev).0, b"late");
 }
 
+/// Proves R26.6.
 #[test]
 fn domains_and_queues_end_after_what_needs_them() {
     let Some(h) = host::<Initiating>() else { return };
@@ -352,6 +358,7 @@ fn domains_and_queues_end_after_what_needs_them() {
 }
 
 /// A shared receive queue that is dropped with its completions unseen gives all back.
+/// Proves R26.6.
 #[test]
 fn what_a_queue_leaves_comes_home() {
     let Some(mut h) = host::<Initiating>() else { return };
@@ -429,6 +436,7 @@ fn an_initiator_drains() {
 }
 
 /// Objects of other devices are refused before anything is made (R12.1).
+/// Proves R26.5.
 #[test]
 fn objects_of_another_context_are_refused() {
     let Some(h) = host::<Initiating>() else { return };

@@ -236,6 +236,7 @@ fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
 /// A queue pair that is given back has lost the windows that it ended, and posts none of them.
 ///
 /// Holds W5: a queue pair whose destruction failed cannot post windows that it has freed.
+/// Proves R19.4.
 #[test]
 fn a_window_of_a_queue_pair_that_was_given_back() {
     // The device keeps the queue pair, or another of its windows.

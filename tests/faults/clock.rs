@@ -53,6 +53,7 @@ fn nothing_comes(cq: &mut CompletionQueue) {
 }
 
 /// R8.11: three retries are over after three times the peer's RNR timer, and not before.
+/// Proves R8.11.
 #[test]
 fn rnr_retries_run_out_in_their_time() {
     let (fabric, mut p) = stopped(&rnr(3));
@@ -101,6 +102,7 @@ fn a_receive_in_time_lets_the_send_pass() {
 }
 
 /// With `rnr_retry` 7 a send waits for ever, and with 0 it does not wait at all.
+/// Proves R8.11.
 #[test]
 fn no_time_ends_endless_retries_and_none_is_no_time() {
     let (fabric, mut p) = stopped(&Wish::new());
@@ -118,6 +120,7 @@ fn no_time_ends_endless_retries_and_none_is_no_time() {
 }
 
 /// R8.9, R8.10: a peer that is silent is given up after one more than `retry_cnt` timeouts.
+/// Proves R8.9, R8.10.
 #[test]
 fn a_silent_peer_is_given_up_in_its_time() {
     for retry_cnt in [0, 1, 7] {

@@ -160,6 +160,7 @@ shared! {
 }
 
 /// Who sleeps on the channel is woken for what is flushed late.
+/// Proves R7.15.
 #[test]
 fn a_wait_for_what_is_flushed_late() {
     let (_, dev) = late();

@@ -15,6 +15,7 @@ profile! {
 
 /// The pieces of each work request arrive as one message, also where a session would send others
 /// (R15.10, R15.11); a session that does not fit posts nothing (R15.6).
+/// Proves R15.11.
 #[test]
 fn several_pieces_are_one_message() {
     for (personality, full) in
@@ -71,7 +72,8 @@ fn several_pieces_are_one_message() {
 }
 
 /// On whichever device, by what carries them there: librxe sends nothing of several inline pieces
-/// in a session (R15.11).
+/// in a session.
+/// Proves R15.11.
 #[test]
 fn inline_pieces_arrive_on_the_device() {
     let dev = Device::open();

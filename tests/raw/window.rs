@@ -124,6 +124,7 @@ impl Window {
 ///
 /// A key that was ended before is not tried here: with Linux 6.1 that is a NULL pointer in
 /// Soft-RoCE's `rxe_invalidate_mw`, and the end of the kernel.
+/// Proves R1.6.
 #[test]
 #[ignore = "needs an RDMA device with memory windows: cargo xtask test guest"]
 fn a_window_of_a_device_is_closed() {

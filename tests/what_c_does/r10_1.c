@@ -1,4 +1,4 @@
-/* R10.1: the opcode of a completion that failed. */
+/* Proves R10.1: the opcode of a completion that failed. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R12.2: a queue pair destroyed twice. */
+/* Proves R12.2: a queue pair destroyed twice. */
 #include "common.h"
 
 int main(void)

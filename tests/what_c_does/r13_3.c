@@ -1,4 +1,4 @@
-/* R13.3: arm and sleep, without a poll in between. */
+/* Proves R13.3: arm and sleep, without a poll in between. */
 #include "common.h"
 
 #include <poll.h>

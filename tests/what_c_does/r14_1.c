@@ -1,4 +1,4 @@
-/* R14.1: ibv_next_poll behind ibv_end_poll, to go on with what is left. */
+/* Proves R14.1: ibv_next_poll behind ibv_end_poll, to go on with what is left. */
 #include "common.h"
 
 int main(void)

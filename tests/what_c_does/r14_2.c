@@ -1,4 +1,4 @@
-/* R14.2: extended polling as the manual page has it: start, next until there is none, end. */
+/* Proves R14.2: extended polling as the manual page has it: start, next until there is none, end. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R14.4: a field that was not asked for when the completion queue was created. */
+/* Proves R14.4: a field that was not asked for when the completion queue was created. */
 #include "common.h"
 
 int main(void)

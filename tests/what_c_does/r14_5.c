@@ -1,4 +1,4 @@
-/* R14.5: between start and end, something that was meant to help: a poll of the same queue. */
+/* Proves R14.5: between start and end, something that was meant to help: a poll of the same queue. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R15.1: an operation that the queue pair was not created for. */
+/* Proves R15.1: an operation that the queue pair was not created for. */
 #include "common.h"
 
 int main(void)

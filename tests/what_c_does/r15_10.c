@@ -1,4 +1,4 @@
-/* R15.10: a list of elements of different lengths. */
+/* Proves R15.10: a list of elements of different lengths. */
 #include "common.h"
 
 int main(void)

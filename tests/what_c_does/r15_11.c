@@ -1,4 +1,4 @@
-/* R15.11: inline data in two pieces. */
+/* Proves R15.11: inline data in two pieces. */
 #include "common.h"
 
 int main(void)

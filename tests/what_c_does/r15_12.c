@@ -1,4 +1,4 @@
-/* R15.12: a session before RTS; its error is taken at its word and the buffer is used again. */
+/* Proves R15.12: a session before RTS; its error is taken at its word and the buffer is used again. */
 #include "common.h"
 
 static int send_of(struct end *end, struct ibv_mr *mr, uint32_t length)

@@ -1,4 +1,4 @@
-/* R15.4: an ordinary post within a session of the same queue pair. */
+/* Proves R15.4: an ordinary post within a session of the same queue pair. */
 #include "common.h"
 
 int main(void)

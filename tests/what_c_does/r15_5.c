@@ -1,4 +1,4 @@
-/* R15.5: the setter of data is forgotten. */
+/* Proves R15.5: the setter of data is forgotten. */
 #include "common.h"
 
 int main(void)

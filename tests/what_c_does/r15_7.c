@@ -1,4 +1,4 @@
-/* R15.7: a session that is left half way, since the program found something wrong. */
+/* Proves R15.7: a session that is left half way, since the program found something wrong. */
 #include "common.h"
 
 /* 0, or -1 if a message is too long: the early return forgets ibv_wr_abort. */

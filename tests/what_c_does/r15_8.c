@@ -1,4 +1,4 @@
-/* R15.8: inline data without the flag, which the manual page does not ask for. */
+/* Proves R15.8: inline data without the flag, which the manual page does not ask for. */
 #include "common.h"
 
 int main(void)

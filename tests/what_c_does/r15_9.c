@@ -1,4 +1,4 @@
-/* R15.9: the inline flag, left from the work request before, and an element. */
+/* Proves R15.9: the inline flag, left from the work request before, and an element. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R16.6: rdma_post_send on an id that has no queue pair yet. */
+/* Proves R16.6: rdma_post_send on an id that has no queue pair yet. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R19.1: a key that was revoked, of which the peer kept the number. */
+/* Proves R19.1: a key that was revoked, of which the peer kept the number. */
 #include "common.h"
 
 int main(void)

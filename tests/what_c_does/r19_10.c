@@ -1,4 +1,4 @@
-/* R19.10: ibv_bind_mw before RTS; its error is taken at its word. */
+/* Proves R19.10: ibv_bind_mw before RTS; its error is taken at its word. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R19.2: LOCAL_INV without a completion, taken for done when it was posted. */
+/* Proves R19.2: LOCAL_INV without a completion, taken for done when it was posted. */
 #include "common.h"
 
 #define LONG (1u << 20)

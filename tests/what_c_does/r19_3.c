@@ -1,4 +1,4 @@
-/* R19.3: a key is told to the peer on another way than its bind goes, and is there first. */
+/* Proves R19.3: a key is told to the peer on another way than its bind goes, and is there first. */
 #include "common.h"
 
 #define LONG (1u << 20)

@@ -1,4 +1,4 @@
-/* R19.4: a queue pair is destroyed while a window is bound through it. */
+/* Proves R19.4: a queue pair is destroyed while a window is bound through it. */
 #include "common.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-/* R19.7: a WRITE by a window's key to what is beside the window. */
+/* Proves R19.7: a WRITE by a window's key to what is beside the window. */
 #include "common.h"
 
 int main(void)

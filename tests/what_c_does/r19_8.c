@@ -1,4 +1,4 @@
-/* R19.8: the key of a window of type 1 is ended by LOCAL_INV. */
+/* Proves R19.8: the key of a window of type 1 is ended by LOCAL_INV. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R1.1: an RDMA READ on UC, which has none. */
+/* Proves R1.1: an RDMA READ on UC, which has none. */
 #include "common.h"
 
 int main(void)

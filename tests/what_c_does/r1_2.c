@@ -1,4 +1,4 @@
-/* R1.2: the rdma arm of the work request's union, on a UD queue pair, which reads the ud arm. */
+/* Proves R1.2: the rdma arm of the work request's union, on a UD queue pair, which reads the ud arm. */
 #include "common.h"
 
 int main(void)

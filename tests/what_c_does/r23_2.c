@@ -1,4 +1,4 @@
-/* R23.2: the peer has left, and this side acknowledges the event and waits for its receive. */
+/* Proves R23.2: the peer has left, and this side acknowledges the event and waits for its receive. */
 #include "common.h"
 
 int main(void)

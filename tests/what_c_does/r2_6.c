@@ -1,4 +1,4 @@
-/* R2.6: INLINE on an RDMA READ. */
+/* Proves R2.6: INLINE on an RDMA READ. */
 #include "common.h"
 
 int main(void)

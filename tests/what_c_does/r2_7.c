@@ -1,4 +1,4 @@
-/* R2.7: more inline data than the queue pair was granted. */
+/* Proves R2.7: more inline data than the queue pair was granted. */
 #include "common.h"
 
 int main(void)

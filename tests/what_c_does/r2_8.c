@@ -1,4 +1,4 @@
-/* R2.8: lengths of an inline message whose sum does not fit 32 bits. */
+/* Proves R2.8: lengths of an inline message whose sum does not fit 32 bits. */
 #include "common.h"
 
 #include <sys/mman.h>

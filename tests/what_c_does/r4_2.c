@@ -1,4 +1,4 @@
-/* R4.2: an atomic on a cell that is not aligned, by the path that does not look. */
+/* Proves R4.2: an atomic on a cell that is not aligned, by the path that does not look. */
 #include "common.h"
 
 int main(void)

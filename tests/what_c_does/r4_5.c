@@ -1,4 +1,4 @@
-/* R4.5: an atomic whose result goes to memory that was registered for reading only. */
+/* Proves R4.5: an atomic whose result goes to memory that was registered for reading only. */
 #include "common.h"
 
 int main(void)

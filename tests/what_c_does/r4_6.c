@@ -1,4 +1,4 @@
-/* R4.6: an RDMA READ by a queue pair whose max_rd_atomic is 0. */
+/* Proves R4.6: an RDMA READ by a queue pair whose max_rd_atomic is 0. */
 #include "common.h"
 
 int main(void)

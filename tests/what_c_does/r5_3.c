@@ -1,4 +1,4 @@
-/* R5.3: an address handle destroyed before the completion of the send that used it. */
+/* Proves R5.3: an address handle destroyed before the completion of the send that used it. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R6.11: a region is deregistered beneath a bound window, nobody looks at the result, and its
+/* Proves R6.11: a region is deregistered beneath a bound window, nobody looks at the result, and its
  * memory goes to somebody else. */
 #include "common.h"
 

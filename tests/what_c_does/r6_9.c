@@ -1,4 +1,4 @@
-/* R6.9: memory freed while it is registered and under a posted receive. */
+/* Proves R6.9: memory freed while it is registered and under a posted receive. */
 #include "common.h"
 
 #define SIZE 512

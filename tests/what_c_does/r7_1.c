@@ -1,4 +1,4 @@
-/* R7.1: ibv_post_recv on a queue pair that takes its receives from an SRQ. */
+/* Proves R7.1: ibv_post_recv on a queue pair that takes its receives from an SRQ. */
 #include "common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R7.14: ibv_post_recv in RESET. */
+/* Proves R7.14: ibv_post_recv in RESET. */
 #include "common.h"
 
 int main(void)

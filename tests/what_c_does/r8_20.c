@@ -1,4 +1,4 @@
-/* R8.20: a send posted before RTS; its error is taken at its word and the buffer is used again. */
+/* Proves R8.20: a send posted before RTS; its error is taken at its word and the buffer is used again. */
 #include "common.h"
 
 int main(void)

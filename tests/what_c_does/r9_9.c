@@ -1,4 +1,4 @@
-/* R9.9: more completions than the completion queue holds. */
+/* Proves R9.9: more completions than the completion queue holds. */
 #include "common.h"
 
 #include <poll.h>

@@ -1,4 +1,4 @@
-// R8.7, R8.8, R8.9, R4.8, ibv_modify_qp(3): no attribute from a bare integer.
+// Proves R8.7, R8.8, R8.9, R4.8, R8.6, ibv_modify_qp(3): no attribute from a bare integer.
 // Enforced by the types of bounded.rs.
 use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R8.7, R4.6, ibv_modify_qp(3): no unchecked constructor.
+// Proves R8.7, R4.6, R5.6, ibv_modify_qp(3): no unchecked constructor.
 // Enforced by the types of bounded.rs.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R16.1, rdma_accept(3): a request is accepted or rejected, once.
+// Proves R16.1, rdma_accept(3): a request is accepted or rejected, once.
 // Enforced by `accept` and `reject`, which take the request.
 use proverbs::{cm::*, prelude::*};
 

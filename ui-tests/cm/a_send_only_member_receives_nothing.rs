@@ -1,4 +1,4 @@
-// R23.3, rdma_join_multicast_ex(3): a member that only sends receives nothing.
+// Proves R23.3, rdma_join_multicast_ex(3): a member that only sends receives nothing.
 // Enforced by `ReceivesFromGroup`.
 use proverbs::cm::*;
 use proverbs::prelude::*;

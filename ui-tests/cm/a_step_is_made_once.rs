@@ -1,4 +1,4 @@
-// R16.1, rdma_resolve_addr(3): the calls come in the order of the state machine.
+// Proves R16.1, rdma_resolve_addr(3): the calls come in the order of the state machine.
 // Enforced by `resolve_addr`, which takes the id.
 use proverbs::cm::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R23.7, rdma_create_ep(3): an endpoint on a channel does not wait in its calls.
+// Proves R23.7, rdma_create_ep(3): an endpoint on a channel does not wait in its calls.
 // Enforced by `WaitsInCalls`.
 use proverbs::cm::*;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R16.8, rdma_create_qp(3): an id has one queue pair.
+// Proves R16.8, rdma_create_qp(3): an id has one queue pair.
 // Enforced by `connect`, which takes the id.
 use proverbs::{cm::*, prelude::*};
 use std::time::Duration;

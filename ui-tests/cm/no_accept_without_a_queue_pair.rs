@@ -1,4 +1,4 @@
-// R16.4, rdma_accept(3): an id that accepts has a queue pair.
+// Proves R16.4, rdma_accept(3): an id that accepts has a queue pair.
 // Enforced by `Request::accept`, which takes the queue pair.
 use proverbs::cm::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.1, rdma_bind_addr(3): an id is bound once, and resolves once.
+// Proves R16.1, rdma_bind_addr(3): an id is bound once, and resolves once.
 // Enforced by `Binds` and `Resolves`.
 use proverbs::cm::*;
 use std::{net::SocketAddr, time::Duration};

@@ -1,4 +1,4 @@
-// R16.10, R16.11, rdma_get_send_comp(3): the blocking completion calls need queues of their own.
+// Proves R16.10, R16.11: the blocking completion calls need queues of their own.
 // Enforced by `Ep`, which owns its completion queues; `Connection` does not.
 use proverbs::cm::*;
 

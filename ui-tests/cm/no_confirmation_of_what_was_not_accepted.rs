@@ -1,4 +1,4 @@
-// R16.1, rdma_notify(3): an id is confirmed in the peer's place after its request was accepted.
+// Proves R16.1: an id is confirmed in the peer's place after its request was accepted.
 // Enforced by `HasAnswered`.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// R16.3, rdma_connect(3): an id is connected after its route is resolved.
+// Proves R16.3, rdma_connect(3): an id is connected after its route is resolved.
 // Enforced by `Connects`.
 use proverbs::{cm::*, prelude::*};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.5, rdma_create_qp(3): everything of a device is made on an id that has one.
+// Proves R16.5, rdma_create_qp(3): everything of a device is made on an id that has one.
 // Enforced by `HasDevice`.
 use proverbs::{cm::*, prelude::*};
 

@@ -1,4 +1,4 @@
-// R16.1, rdma_disconnect(3): what never was connected has no end to wait for.
+// Proves R16.1, rdma_disconnect(3): what never was connected has no end to wait for.
 // Enforced by `Ends`.
 use proverbs::cm::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.14, rdma_get_request(3): requests are taken from synchronous listening ids.
+// Proves R16.14, rdma_get_request(3): requests are taken from synchronous listening ids.
 // Enforced by `WaitsInCalls`.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// R23.4, rdma_join_multicast(3): an id joins groups by its device.
+// Proves R23.4, rdma_join_multicast(3): an id joins groups by its device.
 // Enforced by `JoinsGroups`.
 use proverbs::cm::*;
 use std::{net::SocketAddr, time::Duration};

@@ -1,4 +1,4 @@
-// R23.3, R23.4, rdma_leave_multicast(3): an id leaves a group as it joined it.
+// Proves R23.3, R23.4, rdma_leave_multicast(3): an id leaves a group as it joined it.
 // Enforced by `JoinsGroups` and `ReceivesFromGroup`.
 use proverbs::{cm::*, prelude::*};
 use std::{net::SocketAddr, time::Duration};

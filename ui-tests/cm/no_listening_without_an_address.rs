@@ -1,4 +1,4 @@
-// R16.1, R16.14, rdma_listen(3): an id that is bound listens, and gets requests then.
+// Proves R16.1, R16.14, rdma_listen(3): an id that is bound listens, and gets requests then.
 // Enforced by `Listens`, `TakesRequests` and `WaitsInCalls`.
 use proverbs::cm::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.3, rdma_connect(3): a datagram service is looked up after the route is resolved.
+// Proves R16.3, rdma_connect(3): a datagram service is looked up after the route is resolved.
 // Enforced by `Connects`.
 use proverbs::cm::*;
 use std::time::Duration;

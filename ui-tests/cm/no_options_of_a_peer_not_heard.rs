@@ -1,4 +1,4 @@
-// R23.1, rdma_get_remote_ece(3): options come with the peer's request or answer.
+// Proves R23.1, rdma_get_remote_ece(3): options come with the peer's request or answer.
 // Enforced by `HeardPeer`.
 use proverbs::cm::*;
 

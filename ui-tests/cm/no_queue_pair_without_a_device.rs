@@ -1,4 +1,4 @@
-// R16.5, rdma_create_qp(3): a queue pair is made on an id that is bound to a device.
+// Proves R16.5, rdma_create_qp(3): a queue pair is made on an id that is bound to a device.
 // Enforced by `HasDevice`.
 use proverbs::{cm::*, prelude::*};
 

@@ -1,4 +1,4 @@
-// R16.20, R7.15, rdma_disconnect(3): after a disconnect there are only flushes to wait for.
+// Proves R16.20, R7.15, rdma_disconnect(3): after a disconnect there are only flushes to wait for.
 // Enforced by `EpRecvs`.
 use proverbs::{cm::*, prelude::*};
 

@@ -1,4 +1,4 @@
-// R16.5, rdma_reg_msgs(3): memory is registered on an id that is bound to a device.
+// Proves R16.5, rdma_reg_msgs(3): memory is registered on an id that is bound to a device.
 // Enforced by `HasDevice`.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// R16.1, rdma_listen(3): requests come to listening ids.
+// Proves R16.1, rdma_listen(3): requests come to listening ids.
 // Enforced by `TakesRequests`.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// R16.2, rdma_resolve_route(3): a route is resolved after the address.
+// Proves R16.2, rdma_resolve_route(3): a route is resolved after the address.
 // Enforced by `ResolvesRoute`.
 use proverbs::cm::*;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-// R16.7, rdma_post_send(3): sends are posted on a connected id.
+// Proves R16.7, rdma_post_send(3): sends are posted on a connected id.
 // Enforced by `EpSends`.
 use proverbs::{cm::*, prelude::*};
 

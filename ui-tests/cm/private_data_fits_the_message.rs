@@ -1,4 +1,4 @@
-// R16.15, rdma_connect(3): private data has a length that depends on the call.
+// Proves R16.15, rdma_connect(3): private data has a length that depends on the call.
 // Enforced by `PrivateBytes`.
 use proverbs::cm::*;
 

@@ -1,4 +1,4 @@
-// R2.1, ibv_post_send(3): every way to post asks for the fence.
+// Proves R2.1, ibv_post_send(3): every way to post asks for the fence.
 // Enforced by `FenceOn<T>`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R2.1, ibv_post_send(3): no fence on ud.
+// Proves R2.1, ibv_post_send(3): no fence on ud.
 // Enforced by `FenceOn<T>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.6, ibv_post_send(3): no inline cmp and swp.
+// Proves R2.6, ibv_post_send(3): no inline cmp and swp.
 // Enforced by `InlineOp`.
 use proverbs::prelude::*;
 

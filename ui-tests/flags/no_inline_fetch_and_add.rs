@@ -1,4 +1,4 @@
-// R2.6, ibv_post_send(3): no inline fetch and add.
+// Proves R2.6, ibv_post_send(3): no inline fetch and add.
 // Enforced by `InlineOp`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.6, ibv_post_send(3): no inline rdma read.
+// Proves R2.6, ibv_post_send(3): no inline rdma read.
 // Enforced by `InlineOp`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

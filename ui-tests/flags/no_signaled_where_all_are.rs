@@ -1,4 +1,4 @@
-// R2.4, ibv_post_send(3): no signaled where all are.
+// Proves R2.4, ibv_post_send(3): no signaled where all are.
 // Enforced by `SignaledOn<M>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.3, ibv_post_send(3): no solicited cmp and swp.
+// Proves R2.3, ibv_post_send(3): no solicited cmp and swp.
 // Enforced by `SolicitedOp`.
 use proverbs::prelude::*;
 

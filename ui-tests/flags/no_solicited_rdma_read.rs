@@ -1,4 +1,4 @@
-// R2.3, ibv_post_send(3): no solicited rdma read.
+// Proves R2.3, ibv_post_send(3): no solicited rdma read.
 // Enforced by `SolicitedOp`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R2.3, ibv_post_send(3): no solicited rdma write.
+// Proves R2.3, ibv_post_send(3): no solicited rdma write.
 // Enforced by `SolicitedOp`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_recv(3): a buffer's context goes back to its pool as the type that it had.
+// Proves R11.1, ibv_post_recv(3): a buffer's context goes back to its pool as the type that it had.
 // Enforced by `Buf`, `BufList` and `Pool`, which are invariant in it.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R17.1, ibv_poll_cq(3): what may not leave its thread does not leave it through a queue either.
+// Proves R17.1: what may not leave its thread does not leave it through a queue either.
 // Enforced by the absence of `Send`: a queue is no freer than what it gives back.
 use proverbs::prelude::*;
 

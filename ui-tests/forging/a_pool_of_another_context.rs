@@ -1,4 +1,4 @@
-// R17.1, ibv_create_srq(3): a shared receive queue goes no further than the contexts of its pool.
+// Proves R17.1: a shared receive queue goes no further than the contexts of its pool.
 // Enforced by `FeedsSrq`, which is sealed for each context.
 use proverbs::prelude::*;
 use proverbs::srq::FeedsSrq;

@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): which transitions there are is not for programs to say.
+// Proves R8.1, ibv_modify_qp(3): which transitions there are is not for programs to say.
 // Enforced by `Transition`, which is sealed row by row.
 use proverbs::prelude::*;
 use proverbs::qp::{RcSqd, Transition};

@@ -1,4 +1,4 @@
-// R7.10, ibv_post_recv(3): memory that the device writes is registered, and the crate knows it.
+// Proves R7.10: memory that the device writes is registered, and the crate knows it.
 // Enforced by `RecvSink`, which is sealed.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R9.13, ibv_create_cq(3): no completion vector but the context's own.
+// Proves R9.13, ibv_create_cq(3): no completion vector but the context's own.
 // Enforced by `CompVector`, which only `Context::comp_vectors` makes.
 use proverbs::completion::CompletionChannel;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R10.14, ibv_poll_cq(3): a completion that a drain hands on is used there, before the next poll.
+// Proves R10.14: a completion that a drain hands on is used there, before the next poll.
 // Enforced by the borrow of the completion queue.
 use proverbs::prelude::*;
 use proverbs::qp::Drained;

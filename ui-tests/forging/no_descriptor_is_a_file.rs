@@ -1,4 +1,4 @@
-// R13.1, ibv_get_cq_event(3): safe code watches descriptors, and reads, writes or changes none.
+// Proves R13.1: safe code watches descriptors, and reads, writes or changes none.
 // Enforced by lending them as numbers (`AsRawFd`, no `AsFd`): who reads one takes an event
 // that nobody acknowledges.
 use std::os::fd::AsFd;

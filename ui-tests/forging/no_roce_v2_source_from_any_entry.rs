@@ -1,4 +1,4 @@
-// R18.22, ibv_query_gid_ex(3): no RoCE v2 path from a GID of any kind.
+// Proves R18.22, ibv_query_gid_ex(3): no RoCE v2 path from a GID of any kind.
 // Enforced by `RoceV2Gid`, which only an entry of that kind becomes.
 use proverbs::device::Gid;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): queue pairs in different states are not exchanged.
+// Proves R8.1, ibv_modify_qp(3): queue pairs in different states are not exchanged.
 // Enforced by the type: a reference to one is none to the other.
 use proverbs::prelude::*;
 

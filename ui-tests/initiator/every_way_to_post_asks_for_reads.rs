@@ -1,4 +1,4 @@
-// R4.6, ibv_post_send(3): every way to post asks for reads.
+// Proves R4.6, ibv_post_send(3): every way to post asks for reads.
 // Enforced by `IssuedBy<I>`.
 use proverbs::memory::ToRead;
 use proverbs::post::SendList;

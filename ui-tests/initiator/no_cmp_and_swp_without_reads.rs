@@ -1,4 +1,4 @@
-// R4.6, ibv_post_send(3): no cmp and swp without reads.
+// Proves R4.6, ibv_post_send(3): no cmp and swp without reads.
 // Enforced by `IssuedBy<I>`.
 use proverbs::prelude::*;
 

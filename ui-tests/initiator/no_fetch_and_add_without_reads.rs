@@ -1,4 +1,4 @@
-// R4.6, ibv_post_send(3): no fetch and add without reads.
+// Proves R4.6, ibv_post_send(3): no fetch and add without reads.
 // Enforced by `IssuedBy<I>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R4.6, ibv_modify_qp(3): an initiator depth is set where there are READs.
+// Proves R4.6, ibv_modify_qp(3): an initiator depth is set where there are READs.
 // Enforced by the profile's `Initiator`.
 use proverbs::endpoint::RcConnector;
 use proverbs::prelude::*;

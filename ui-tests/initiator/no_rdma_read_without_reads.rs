@@ -1,4 +1,4 @@
-// R4.6, ibv_post_send(3): no rdma read without reads.
+// Proves R4.6, ibv_post_send(3): no rdma read without reads.
 // Enforced by `IssuedBy<I>`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

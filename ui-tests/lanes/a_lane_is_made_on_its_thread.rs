@@ -1,4 +1,4 @@
-// R17.8, ibv_alloc_td(3): a lane does not leave its thread, in an order of objects either.
+// Proves R17.8, ibv_alloc_td(3): a lane does not leave its thread, in an order of objects either.
 // Enforced by the absence of `Send`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R17.9, ibv_create_cq_ex(3): a completion queue is polled by the thread of its queue pairs.
+// Proves R17.9, ibv_create_cq_ex(3): a completion queue is polled by the thread of its queue pairs.
 // Enforced by `InLane` in both types: another thread may have this queue.
 use proverbs::prelude::*;
 

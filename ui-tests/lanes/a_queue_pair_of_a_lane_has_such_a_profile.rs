@@ -1,4 +1,4 @@
-// R17.8, ibv_alloc_parent_domain(3): the profile says that a queue pair stays on its thread.
+// Proves R17.8, ibv_alloc_parent_domain(3): the profile says that a queue pair stays on its thread.
 // Enforced by `Threads` of the profile.
 use proverbs::prelude::*;
 

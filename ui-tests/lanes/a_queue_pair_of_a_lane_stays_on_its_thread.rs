@@ -1,4 +1,4 @@
-// R17.8, ibv_alloc_td(3): the members of a lane stay on the thread that made them.
+// Proves R17.8, ibv_alloc_td(3): the members of a lane stay on the thread that made them.
 // Enforced by the absence of `Send`: the provider has no locks there.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R17.9, ibv_create_cq_ex(3): the end of a queue pair cleans its queues, on whatever thread.
+// Proves R17.9, ibv_create_cq_ex(3): the end of a queue pair cleans its queues, on whatever thread.
 // Enforced by `InLane` in the queue's type.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R17.9, ibv_alloc_td(3): a shared receive queue of a lane serves no queue pair of another thread.
+// Proves R17.9: a shared receive queue of a lane serves no queue pair of another thread.
 // Enforced by `InLane` in the queue's type.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): a list has room for its buffers.
+// Proves R3.1, ibv_post_send(3): a list has room for its buffers.
 // Enforced by `Sges<N>`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_recv(3): a slot has room for the elements of its receive (`Fits`).
+// Proves R3.1, ibv_post_recv(3): a slot has room for the elements of its receive (`Fits`).
 // Enforced by `Fits<Max<G>, I>` of `RecvList::push`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_recv(3): a receive has at most max recv sge buffers.
+// Proves R3.1, ibv_post_recv(3): a receive has at most max recv sge buffers.
 // Enforced by `Sges<N>`.
 use proverbs::post::RecvList;
 use proverbs::prelude::*;

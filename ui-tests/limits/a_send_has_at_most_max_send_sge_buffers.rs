@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): a send has at most max send sge buffers.
+// Proves R3.1, ibv_post_send(3): a send has at most max send sge buffers.
 // Enforced by `Sges<N>`.
 use proverbs::prelude::*;
 

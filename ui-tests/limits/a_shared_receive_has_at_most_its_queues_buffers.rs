@@ -1,4 +1,4 @@
-// R3.1, ibv_post_srq_recv(3): a shared receive has at most its queues buffers.
+// Proves R3.1, ibv_post_srq_recv(3): a shared receive has at most its queues buffers.
 // Enforced by `Sges<N>`.
 use proverbs::prelude::*;
 use proverbs::qp::Max;

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): each slice of an inline list is an element.
+// Proves R3.1, ibv_post_send(3): each slice of an inline list is an element.
 // Enforced by `Sges<N>`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): every way to post asks for max send sge.
+// Proves R3.1, ibv_post_send(3): every way to post asks for max send sge.
 // Enforced by `Sges<N>`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R2.7, ibv_post_send(3): inline data fits the capacity.
+// Proves R2.7, ibv_post_send(3): inline data fits the capacity.
 // Enforced by `InlineBytes<N>`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R3.1, ibv_post_send(3): no buffer where the profile allows none.
+// Proves R3.1, ibv_post_send(3): no buffer where the profile allows none.
 // Enforced by `Sges<N>`.
 use proverbs::prelude::*;
 

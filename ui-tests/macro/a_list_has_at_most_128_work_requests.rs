@@ -1,4 +1,4 @@
-// R9.10, ibv_post_send(3): a list has at most 128 work requests.
+// Proves R9.10, ibv_post_send(3): a list has at most 128 work requests.
 // Enforced by `post_send!`.
 use proverbs::prelude::*;
 

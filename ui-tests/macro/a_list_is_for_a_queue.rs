@@ -1,4 +1,4 @@
-// R7.1, R7.2, R8.19, ibv_post_send(3), ibv_post_srq_recv(3): each list to the queue that holds it.
+// Proves R7.1, R7.2, R8.19: each list to the queue that holds it.
 // Enforced by `PostsSends`, `PostsReceives` and `PostsSharedReceives`.
 use proverbs::prelude::*;
 

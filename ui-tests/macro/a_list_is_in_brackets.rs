@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): a list is in brackets.
+// Proves R9.1, ibv_post_send(3): a list is in brackets.
 // Enforced by `post_send!`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.11, ibv_create_qp(3): a misspelt or repeated key of a profile is not ignored.
+// Proves R2.11, ibv_create_qp(3): a misspelt or repeated key of a profile is not ignored.
 // Enforced by `ProfileKeys`.
 use proverbs::prelude::*;
 

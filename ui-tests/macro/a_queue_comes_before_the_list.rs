@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): a queue comes before the list.
+// Proves R9.1, ibv_post_send(3): a queue comes before the list.
 // Enforced by `post_send!`.
 use proverbs::prelude::*;
 

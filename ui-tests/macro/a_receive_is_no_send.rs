@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): a receive is no send.
+// Proves R9.1, ibv_post_send(3): a receive is no send.
 // Enforced by `WorkRequest`.
 use proverbs::prelude::*;
 

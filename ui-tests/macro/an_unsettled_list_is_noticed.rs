@@ -1,4 +1,4 @@
-// R9.8, ibv_post_send(3): an unsettled list is noticed.
+// Proves R9.8, ibv_post_send(3): an unsettled list is noticed.
 // Enforced by #[must_use] of `Unsettled`.
 #![deny(unused_must_use)]
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): no code takes part in a macro's steps, and keeps a buffer so.
+// Proves R11.1, ibv_post_send(3): no code takes part in a macro's steps, and keeps a buffer so.
 // Enforced by `Begun`: only the macros, in their `unsafe`, get the list that a queue begins.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R9.5, ibv_post_send(3): no list is empty.
+// Proves R9.5, ibv_post_send(3): no list is empty.
 // Enforced by `post_send!`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.4, ibv_post_send(3): no list is unsignaled where all are signaled.
+// Proves R2.4, ibv_post_send(3): no list is unsignaled where all are signaled.
 // Enforced by `Signaling = Selective`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

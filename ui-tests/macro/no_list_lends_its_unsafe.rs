@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): what is unsafe in an element stays the user's to write and to prove.
+// Proves R11.1: what is unsafe in an element stays the user's to write and to prove.
 // Enforced by `post_send!`, which evaluates elements outside its own `unsafe`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R9.9, ibv_post_recv(3), ibv_post_srq_recv(3): no receive is unsignaled.
+// Proves R9.9, ibv_post_recv(3), ibv_post_srq_recv(3): no receive is unsignaled.
 // Enforced by `post_recv!` and `post_srq_recv!`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.4, ibv_post_send(3): a list says no more of itself than that it is unsignaled.
+// Proves R2.4, ibv_post_send(3): a list says no more of itself than that it is unsignaled.
 // Enforced by `post_send!`.
 use proverbs::prelude::*;
 

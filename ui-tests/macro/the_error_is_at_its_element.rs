@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): the error is at its element.
+// Proves R1.1, ibv_post_send(3): the error is at its element.
 // Enforced by `PostOn<T>`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R19.2, ibv_post_send(3): the completion of a bind gives its window back.
+// Proves R19.2, ibv_post_send(3): the completion of a bind gives its window back.
 // Enforced by `Data<E>`.
 use proverbs::memory::BoundWindow;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R6.9, ibv_reg_mr(3): a cell ends before its region.
+// Proves R6.9, ibv_reg_mr(3): a cell ends before its region.
 // Enforced by the lifetime of `MemoryRegion::cell`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R25.1, ibv_wr_post(3): a FLUSH needs the right of its placement in the key.
+// Proves R25.1, ibv_wr_post(3): a FLUSH needs the right of its placement in the key.
 // Enforced by `GrantsFlush` and `GrantsPersistence`.
 use proverbs::memory::Flushable;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R19.1, ibv_post_send(3): who ends the key of a memory window gives it up.
+// Proves R19.1, ibv_post_send(3): who ends the key of a memory window gives it up.
 // Enforced by `LocalInv::new` and `SendWithInv::new`, which take it by value.
 use proverbs::memory::{BoundWindow, Revocable};
 use proverbs::prelude::*;

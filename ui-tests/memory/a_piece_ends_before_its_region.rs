@@ -1,4 +1,4 @@
-// R6.10, ibv_reg_mr(3): a piece ends before its region.
+// Proves R6.10, ibv_reg_mr(3): a piece ends before its region.
 // Enforced by the lifetime of `Piece`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): a queue gives back what it was made for.
+// Proves R11.1, ibv_post_send(3): a queue gives back what it was made for.
 // Enforced by `Data<E>`.
 use proverbs::prelude::*;
 

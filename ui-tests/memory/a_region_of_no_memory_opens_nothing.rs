@@ -1,4 +1,4 @@
-// R22.4, ibv_alloc_null_mr(3): a region of no memory has no key for peers, and no bytes.
+// Proves R22.4, ibv_alloc_null_mr(3): a region of no memory has no key for peers, and no bytes.
 // Enforced by `LocalWrite` and `Null`.
 use proverbs::memory::Null;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R19.5, ibv_bind_mw(3): of a window that came back nobody knows yet what its work request did.
+// Proves R19.5: of a window that came back nobody knows yet what its work request did.
 // Enforced by `WindowEntry`, which is no window.
 use proverbs::memory::{WindowEntry, Windowed};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R4.2, ibv_post_send(3): an atomic needs an aligned cell.
+// Proves R4.2, ibv_post_send(3): an atomic needs an aligned cell.
 // Enforced by `AtomicAddr`.
 use proverbs::prelude::*;
 

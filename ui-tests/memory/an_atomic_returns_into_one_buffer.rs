@@ -1,4 +1,4 @@
-// R4.1, ibv_post_send(3): an atomic returns into one buffer.
+// Proves R4.1, ibv_post_send(3): an atomic returns into one buffer.
 // Enforced by `AtomicSink`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R25.4, ibv_wr_post(3): an ATOMIC_WRITE needs 8 aligned bytes with REMOTE_WRITE.
+// Proves R25.4, ibv_wr_post(3): an ATOMIC_WRITE needs 8 aligned bytes with REMOTE_WRITE.
 // Enforced by `GrantsWrite` and `WriteCell`.
 use proverbs::memory::RemoteCell;
 use proverbs::prelude::*;

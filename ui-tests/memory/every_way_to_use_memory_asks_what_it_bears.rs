@@ -1,4 +1,4 @@
-// R6.3, R18.2, ibv_reg_mr(3): memory is written, and is a slice, if it bears that, whichever way.
+// Proves R6.3, R18.2: memory is written, and is a slice, if it bears that, whichever way.
 // Enforced by `CanBeWritten`, `CanBeSlices` and `Allows`.
 use proverbs::device::Can;
 use proverbs::memory::{OnDemand, SharedMapping};

@@ -1,4 +1,4 @@
-// R4.5, ibv_post_send(3): the result of an atomic needs LOCAL_WRITE (`AtomicSink`).
+// Proves R4.5, ibv_post_send(3): the result of an atomic needs LOCAL_WRITE (`AtomicSink`).
 // Enforced by `AtomicSink`.
 use proverbs::prelude::*;
 

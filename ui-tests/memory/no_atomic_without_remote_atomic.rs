@@ -1,4 +1,4 @@
-// R4.3, ibv_reg_mr(3): no atomic without remote atomic.
+// Proves R4.3, ibv_reg_mr(3): no atomic without remote atomic.
 // Enforced by `GrantsAtomic`.
 use proverbs::prelude::*;
 

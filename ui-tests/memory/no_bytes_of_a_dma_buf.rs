@@ -1,4 +1,4 @@
-// R18.13, ibv_reg_dmabuf_mr(3), ibv_alloc_dm(3): a device's memory has no copies, cells or buffers.
+// Proves R18.13: a device's memory has no copies, cells or buffers.
 // Enforced by `Memory`.
 use proverbs::memory::{Dm, DmaBuf};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R18.14, ibv_alloc_dm(3): device memory is allocated where the device said that it has some.
+// Proves R18.14: device memory is allocated where the device said that it has some.
 // Enforced by `Can<DeviceMemory>`.
 use proverbs::device::{Can, Timestamps};
 use proverbs::prelude::*;

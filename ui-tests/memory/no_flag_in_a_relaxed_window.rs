@@ -1,4 +1,4 @@
-// R18.41, ibv_bind_mw(3): where writes arrive in any order, a window grants no atomics.
+// Proves R18.41, ibv_bind_mw(3): where writes arrive in any order, a window grants no atomics.
 // Enforced by `BindsTo`.
 use proverbs::memory::{MemoryWindow, Relaxed, Windowed};
 use proverbs::prelude::*;

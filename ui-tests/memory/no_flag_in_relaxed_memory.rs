@@ -1,4 +1,4 @@
-// R18.41, ibv_reg_mr(3): where writes arrive in any order, no flag tells that data has arrived.
+// Proves R18.41: where writes arrive in any order, no flag tells that data has arrived.
 // Enforced by `Ordered` and `Bulk`.
 use proverbs::memory::Relaxed;
 use proverbs::prelude::*;

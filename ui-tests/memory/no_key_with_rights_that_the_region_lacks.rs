@@ -1,4 +1,4 @@
-// R6.7, ibv_reg_mr(3): no key with rights that the region lacks.
+// Proves R6.7, ibv_reg_mr(3): no key with rights that the region lacks.
 // Enforced by `Includes<B>`.
 use proverbs::prelude::*;
 

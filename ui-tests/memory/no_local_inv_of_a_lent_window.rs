@@ -1,4 +1,4 @@
-// R19.6, ibv_post_send(3): a key that the peer gives back is not ended here.
+// Proves R19.6, ibv_post_send(3): a key that the peer gives back is not ended here.
 // Enforced by `LocalInv::new`, which takes a `BoundWindow`.
 use proverbs::memory::{LentWindow, MemoryWindow, WindowEntry};
 use proverbs::prelude::*;

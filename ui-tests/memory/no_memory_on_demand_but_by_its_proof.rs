@@ -1,4 +1,4 @@
-// R20.6, ibv_query_device_ex(3): the device said that it sends memory on demand like this.
+// Proves R20.6, ibv_query_device_ex(3): the device said that it sends memory on demand like this.
 // Enforced by `PostOn` of `Paged`, and by `PostsPaged`.
 use proverbs::memory::{ImplicitBuf, ImplicitRegion};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R20.7, ibv_reg_mr(3): no peer is let into all memory of the process, and nobody writes what is sent.
+// Proves R20.7: no peer is let into all memory of the process, and nobody writes what is sent.
 // Enforced by `ImplicitRegion`, which has no key for others, and by `ImplicitBuf`, which is read-only.
 use proverbs::memory::{ImplicitBuf, ImplicitRegion, SharedMapping};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R18.2, ibv_reg_mr(3): a program does not say of memory that it never changes.
+// Proves R18.2, ibv_reg_mr(3): a program does not say of memory that it never changes.
 // Enforced by `NeverChanges`, which is sealed.
 use std::ptr::NonNull;
 

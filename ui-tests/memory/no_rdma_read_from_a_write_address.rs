@@ -1,4 +1,4 @@
-// R6.7, ibv_post_send(3): an RDMA READ starts where the peer granted REMOTE_READ.
+// Proves R6.7, ibv_post_send(3): an RDMA READ starts where the peer granted REMOTE_READ.
 // Enforced by `ReadAddr`.
 use proverbs::prelude::*;
 

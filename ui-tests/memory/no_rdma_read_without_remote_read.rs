@@ -1,4 +1,4 @@
-// R6.7, ibv_reg_mr(3): no rdma read without remote read.
+// Proves R6.7, ibv_reg_mr(3): no rdma read without remote read.
 // Enforced by `GrantsRead`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R6.7, ibv_post_send(3): an RDMA WRITE starts where the peer granted REMOTE_WRITE.
+// Proves R6.7, ibv_post_send(3): an RDMA WRITE starts where the peer granted REMOTE_WRITE.
 // Enforced by `WriteAddr`.
 use proverbs::prelude::*;
 

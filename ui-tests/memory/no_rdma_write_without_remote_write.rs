@@ -1,4 +1,4 @@
-// R6.7, ibv_reg_mr(3): no rdma write without remote write.
+// Proves R6.7, ibv_reg_mr(3): no rdma write without remote write.
 // Enforced by `GrantsWrite`.
 use proverbs::prelude::*;
 

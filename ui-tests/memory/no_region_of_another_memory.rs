@@ -1,4 +1,4 @@
-// R18.1, ibv_reg_mr(3): by the type of its memory the memory comes back, and is written or not.
+// Proves R18.1: by the type of its memory the memory comes back, and is written or not.
 // Enforced by invariance: a region in a subtype of its memory is none.
 use proverbs::memory::Foreign;
 use proverbs::prelude::*;

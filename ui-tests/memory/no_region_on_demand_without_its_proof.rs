@@ -1,4 +1,4 @@
-// R20.1, ibv_query_device_ex(3): the device said that it can do what the rights say.
+// Proves R20.1, ibv_query_device_ex(3): the device said that it can do what the rights say.
 // Enforced by `Can<OnDemand<T, A>>`.
 use proverbs::device::{Can, DeviceMemory};
 use proverbs::memory::{OnDemand, OnDemandRegion};

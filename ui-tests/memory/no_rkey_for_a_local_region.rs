@@ -1,4 +1,4 @@
-// R6.6, ibv_reg_mr(3): no rkey for a local region.
+// Proves R6.6, ibv_reg_mr(3): no rkey for a local region.
 // Enforced by `Remote`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R18.31, ibv_post_send(3): a part of a buffer is posted as the buffer, narrowed, not as a range.
+// Proves R18.31: a part of a buffer is posted as the buffer, narrowed, not as a range.
 // Enforced by `Source`.
 use proverbs::prelude::*;
 

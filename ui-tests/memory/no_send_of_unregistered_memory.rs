@@ -1,4 +1,4 @@
-// R2.10, ibv_post_send(3): no send of unregistered memory.
+// Proves R2.10, ibv_post_send(3): no send of unregistered memory.
 // Enforced by `Source`.
 use proverbs::prelude::*;
 

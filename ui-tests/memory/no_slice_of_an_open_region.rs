@@ -1,4 +1,4 @@
-// R6.12, ibv_reg_mr(3): no slice of an open region.
+// Proves R6.12, ibv_reg_mr(3): no slice of an open region.
 // Enforced by `SliceOfRegion`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R2.10, ibv_post_send(3): what is not inline is registered (`Source`).
+// Proves R2.10, ibv_post_send(3): what is not inline is registered (`Source`).
 // Enforced by `Source`.
 use proverbs::memory::Revocable;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R6.15, ibv_rereg_mr(3): a region that failed to re-register is deregistered.
+// Proves R6.15, ibv_rereg_mr(3): a region that failed to re-register is deregistered.
 // Enforced by `UnusableRegion`, moves and `Allows`.
 use proverbs::memory::{Pages, ReadOnly, SharedMapping, UnusableRegion};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R1.7, ibv_bind_mw(3): a memory window is bound to a region with MW_BIND.
+// Proves R1.7, ibv_bind_mw(3): a memory window is bound to a region with MW_BIND.
 // Enforced by `BindsWindows`.
 use proverbs::memory::MemoryWindow;
 use proverbs::prelude::*;

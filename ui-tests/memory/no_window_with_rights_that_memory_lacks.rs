@@ -1,4 +1,4 @@
-// R1.7, ibv_bind_mw(3): a window to write needs memory that can be written.
+// Proves R1.7, ibv_bind_mw(3): a window to write needs memory that can be written.
 // Enforced by `Allows` and `Remote`.
 use proverbs::memory::{Foreign, MemoryWindow, Private, ReadOnly, Windowed};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R6.3, ibv_reg_mr(3): LOCAL_WRITE needs writable memory, and every right to write includes it.
+// Proves R6.3: LOCAL_WRITE needs writable memory, and every right to write includes it.
 // Enforced by `Allows`.
 use proverbs::memory::{ReadOnly, SharedMapping};
 use proverbs::prelude::*;

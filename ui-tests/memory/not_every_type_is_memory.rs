@@ -1,4 +1,4 @@
-// R18.3, ibv_reg_mr(3): only what owns bytes of which any are a value is memory.
+// Proves R18.3, ibv_reg_mr(3): only what owns bytes of which any are a value is memory.
 // Enforced by `Memory`.
 use proverbs::prelude::*;
 

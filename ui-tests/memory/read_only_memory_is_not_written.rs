@@ -1,4 +1,4 @@
-// R6.3, ibv_reg_mr(3): nobody writes read-only memory: not this program, nor the device for it.
+// Proves R6.3: nobody writes read-only memory: not this program, nor the device for it.
 // Enforced by `CanBeWritten`.
 use proverbs::memory::{ReadOnly, SharedMapping};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R19.8, ibv_bind_mw(3): each type of memory window has its own verbs.
+// Proves R19.8, ibv_bind_mw(3): each type of memory window has its own verbs.
 // Enforced by `Type1`, and by what `BindMw` and `LocalInv` take.
 use proverbs::memory::{BoundType1Window, MemoryWindow, Type1Window, WindowEntry, Windowed};
 use proverbs::prelude::*;

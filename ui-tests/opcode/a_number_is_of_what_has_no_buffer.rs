@@ -1,4 +1,4 @@
-// R17.7, ibv_post_send(3): a number comes back where no buffer does.
+// Proves R17.7, ibv_post_send(3): a number comes back where no buffer does.
 // Enforced by `NoBuffer`.
 use proverbs::prelude::*;
 

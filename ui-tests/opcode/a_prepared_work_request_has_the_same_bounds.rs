@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): what may not be posted may not be posted prepared.
+// Proves R1.1, ibv_post_send(3): what may not be posted may not be posted prepared.
 // Enforced by `PostOn<T>`, `Takes<D>`, `OneBuffer` and `Data<E>`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

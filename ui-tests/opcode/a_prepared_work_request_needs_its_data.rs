@@ -1,4 +1,4 @@
-// R2.7, R2.10, R19.1, ibv_post_send(3): what is prepared without data is posted with some.
+// Proves R2.7, R2.10, R19.1, ibv_post_send(3): what is prepared without data is posted with some.
 // Enforced by `Data<E>`, `Fits<M, I>` and `Repeats`.
 use proverbs::memory::Revocable;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R25.2, ibv_wr_post(3): FLUSH and ATOMIC_WRITE are of queue pairs created for them.
+// Proves R25.2, ibv_wr_post(3): FLUSH and ATOMIC_WRITE are of queue pairs created for them.
 // Enforced by `CreatedFor` and `PostOn`.
 use proverbs::memory::{RemoteFlush, WriteCell};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): every way to post asks for the opcode.
+// Proves R1.1, ibv_post_send(3): every way to post asks for the opcode.
 // Enforced by `PostOn<T>`.
 use proverbs::memory::ToRead;
 use proverbs::post::SendList;

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): uc carries no bind mw.
+// Proves R1.1, R1.7, ibv_post_send(3): uc carries no bind mw.
 // Enforced by `PostOn<T>`.
 use proverbs::memory::{MemoryWindow, Windowed};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): uc carries no cmp and swp.
+// Proves R1.1, ibv_post_send(3): uc carries no cmp and swp.
 // Enforced by `PostOn<T>`.
 use proverbs::prelude::*;
 

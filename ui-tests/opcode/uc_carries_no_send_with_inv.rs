@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): uc carries no send with inv.
+// Proves R1.1, ibv_post_send(3): uc carries no send with inv.
 // Enforced by `PostOn<T>`.
 use proverbs::memory::Revocable;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): ud carries no rdma read.
+// Proves R1.1, ibv_post_send(3): ud carries no rdma read.
 // Enforced by `PostOn<T>`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

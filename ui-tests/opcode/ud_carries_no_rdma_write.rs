@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): ud carries no rdma write.
+// Proves R1.1, ibv_post_send(3): ud carries no rdma write.
 // Enforced by `PostOn<T>`.
 use proverbs::prelude::*;
 

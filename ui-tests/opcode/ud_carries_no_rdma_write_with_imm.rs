@@ -1,4 +1,4 @@
-// R1.1, ibv_post_send(3): ud carries no rdma write with imm.
+// Proves R1.1, ibv_post_send(3): ud carries no rdma write with imm.
 // Enforced by `PostOn<T>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R10.7, ibv_poll_cq(3): a completion is used once.
+// Proves R10.7, ibv_poll_cq(3): a completion is used once.
 // Enforced by `into_entry(self)`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R17.1, ibv_poll_cq(3): a completion queue is polled by one thread.
+// Proves R17.1, ibv_poll_cq(3): a completion queue is polled by one thread.
 // Enforced by the absence of `Sync`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R17.1, ibv_poll_cq(3): a completion stays on its thread.
+// Proves R17.1, ibv_poll_cq(3): a completion stays on its thread.
 // Enforced by the absence of `Send`.
 use proverbs::prelude::*;
 

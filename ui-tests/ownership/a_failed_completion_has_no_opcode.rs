@@ -1,4 +1,4 @@
-// R10.1, ibv_poll_cq(3): a failed completion has status, vendor_err and qp_num alone.
+// Proves R10.1, ibv_poll_cq(3): a failed completion has status, vendor_err and qp_num alone.
 // Enforced by `Failed`, which has no such field.
 use proverbs::completion::WcOpcode;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R18.32, ibv_post_send(3): a buffer that was joined with another is part of that one.
+// Proves R18.32, ibv_post_send(3): a buffer that was joined with another is part of that one.
 // Enforced by `Buf::join(next)`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.1, R11.2, ibv_post_send(3): a posted buffer is gone.
+// Proves R11.1, R11.2, R6.9, R6.13, ibv_post_send(3): a posted buffer is gone.
 // Enforced by `Send::new(buf)`.
 use proverbs::prelude::*;
 

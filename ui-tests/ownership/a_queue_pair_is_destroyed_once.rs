@@ -1,4 +1,4 @@
-// R12.2, ibv_destroy_qp(3): each object is destroyed once (`destroy` takes it).
+// Proves R12.2, ibv_destroy_qp(3): each object is destroyed once (`destroy` takes it).
 // Enforced by `destroy`, which takes the queue pair.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R8.15, ibv_modify_qp(3): a queue pair is not cloned.
+// Proves R8.15, R12.2, ibv_modify_qp(3): a queue pair is not cloned.
 // Enforced by the absence of `Clone`.
 use proverbs::prelude::*;
 

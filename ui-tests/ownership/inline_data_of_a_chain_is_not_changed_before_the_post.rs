@@ -1,4 +1,4 @@
-// R2.9, ibv_post_send(3): inline data is copied by the post, not before (`Pending`).
+// Proves R2.9, ibv_post_send(3): inline data is copied by the post, not before (`Pending`).
 // Enforced by the borrow of `Inline`, which lasts until the post.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.2, ibv_post_recv(3): no buffer is copied.
+// Proves R11.2, R3.10, R6.13, ibv_post_recv(3): no buffer is copied.
 // Enforced by the absence of `Clone`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.2, ibv_post_recv(3): no buffer is posted twice.
+// Proves R11.2, ibv_post_recv(3): no buffer is posted twice.
 // Enforced by `Recv::new(buf)`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R10.7, ibv_poll_cq(3): no completion across the next poll.
+// Proves R10.7, ibv_poll_cq(3): no completion across the next poll.
 // Enforced by `poll(&mut self)`.
 use proverbs::prelude::*;
 

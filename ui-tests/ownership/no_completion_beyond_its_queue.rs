@@ -1,4 +1,4 @@
-// R11.8, ibv_poll_cq(3): no completion beyond its queue.
+// Proves R11.8, ibv_poll_cq(3): no completion beyond its queue.
 // Enforced by the lifetime of `Completion`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R10.7, ibv_poll_cq(3): no completion is copied.
+// Proves R10.7, ibv_poll_cq(3): no completion is copied.
 // Enforced by the absence of `Clone`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): no post inside a list.
+// Proves R9.1, ibv_post_send(3): no post inside a list.
 // Enforced by the borrow of `SendPost`.
 use proverbs::prelude::*;
 

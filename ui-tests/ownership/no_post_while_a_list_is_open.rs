@@ -1,4 +1,4 @@
-// R9.1, ibv_post_send(3): no post while a list is open.
+// Proves R9.1, R17.3, ibv_post_send(3): no post while a list is open.
 // Enforced by the borrow of `SendList`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R10.7, ibv_post_send(3): no post while released buffers are read.
+// Proves R10.7, ibv_post_send(3): no post while released buffers are read.
 // Enforced by the borrow of `Completed`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): no queue ends while a list for it is put together.
+// Proves R11.1, ibv_post_send(3): no queue ends while a list for it is put together.
 // Enforced by `Unfinished`, which keeps the queue borrowed on each way out of the macro.
 use proverbs::prelude::*;
 use proverbs::qp::Max;

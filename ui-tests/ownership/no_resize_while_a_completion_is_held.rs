@@ -1,4 +1,4 @@
-// R14.7, ibv_resize_cq(3): no resize while a completion is held.
+// Proves R14.7, ibv_resize_cq(3): no resize while a completion is held.
 // Enforced by `resize(&mut self)`.
 use proverbs::prelude::*;
 

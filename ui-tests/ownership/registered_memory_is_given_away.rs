@@ -1,4 +1,4 @@
-// R18.1, R18.10, ibv_reg_mr(3): memory that is registered cannot be freed, resized or moved.
+// Proves R18.1, R18.10, ibv_reg_mr(3): memory that is registered cannot be freed, resized or moved.
 // Enforced by its move into the region or pool.
 use proverbs::prelude::*;
 

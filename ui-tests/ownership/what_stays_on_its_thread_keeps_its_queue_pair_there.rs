@@ -1,4 +1,4 @@
-// R17.1, ibv_post_send(3): buffers whose context stays on its thread are of a queue pair that does.
+// Proves R17.1: buffers whose context stays on its thread are of a queue pair that does.
 // Enforced by `Send`, which asks it of the entries.
 
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R14.4, ibv_create_cq_ex(3): each field is read if it was asked for.
+// Proves R14.4, ibv_create_cq_ex(3): each field is read if it was asked for.
 // Enforced by `HasField`.
 use proverbs::completion::{CompletionQueueEx, CompletionWallclock};
 

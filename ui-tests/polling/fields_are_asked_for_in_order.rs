@@ -1,4 +1,4 @@
-// R14.4, ibv_create_cq_ex(3): a completion queue is asked for fields that there are, each once.
+// Proves R14.4: a completion queue is asked for fields that there are, each once.
 // Enforced by `F: WcFields`.
 use proverbs::prelude::*;
 

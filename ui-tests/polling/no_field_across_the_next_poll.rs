@@ -1,4 +1,4 @@
-// R14.5, ibv_create_cq_ex(3): fields are those of the completion polled, until the next poll.
+// Proves R14.5: fields are those of the completion polled, until the next poll.
 // Enforced by `ReadFields<'cq, F>`, which borrows the completion queue.
 use proverbs::completion::{CompletionQueueEx, CompletionTs};
 

@@ -1,4 +1,4 @@
-// R22.1, ibv_modify_cq(3): events are moderated by a number and a time.
+// Proves R22.1, ibv_modify_cq(3): events are moderated by a number and a time.
 // Enforced by `Moderation::new`, the only way to one.
 use proverbs::completion::Moderation;
 use proverbs::device::{Can, CqModeration};

@@ -1,4 +1,4 @@
-// R1.1, R4.2, ibv_post_send(3): `settle` posts a WRITE of nothing, and has its bounds.
+// Proves R1.1, R4.2, ibv_post_send(3): `settle` posts a WRITE of nothing, and has its bounds.
 // Enforced by `CanPostSend`, `LeavesUnsignaled`, `PostOn<T>` and `CreatedFor`.
 use proverbs::prelude::*;
 

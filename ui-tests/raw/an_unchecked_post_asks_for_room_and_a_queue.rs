@@ -1,4 +1,4 @@
-// R3.1, R7.1, ibv_post_recv(3): without books too, elements have room and receives a queue.
+// Proves R3.1, R7.1, ibv_post_recv(3): without books too, elements have room and receives a queue.
 // Enforced by `Sges<N>`, `HasRecvQueue`.
 use proverbs::{memory::Raw, prelude::*};
 

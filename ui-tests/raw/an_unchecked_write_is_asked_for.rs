@@ -1,4 +1,4 @@
-// R25.2, ibv_wr_post(3): every way to post asks what the queue pair was created for.
+// Proves R25.2, ibv_wr_post(3): every way to post asks what the queue pair was created for.
 // Enforced by `CreatedFor`.
 use proverbs::memory::{Raw, ToWrite};
 use proverbs::prelude::*;

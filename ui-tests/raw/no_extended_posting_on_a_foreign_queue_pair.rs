@@ -1,4 +1,4 @@
-// R15.2, ibv_wr_post(3): what a queue pair of others was created for, nobody can ask.
+// Proves R15.2, ibv_wr_post(3): what a queue pair of others was created for, nobody can ask.
 // Enforced by `UsesPostSend`.
 use std::ptr::NonNull;
 

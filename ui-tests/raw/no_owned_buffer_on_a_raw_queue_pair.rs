@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): no owned buffer on a raw queue pair.
+// Proves R11.1, ibv_post_send(3): no owned buffer on a raw queue pair.
 // Enforced by `Data<E>`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

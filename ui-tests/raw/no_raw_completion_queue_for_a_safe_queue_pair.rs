@@ -1,4 +1,4 @@
-// R11.1, ibv_create_qp(3): no raw completion queue for a safe queue pair.
+// Proves R11.1, ibv_create_qp(3): no raw completion queue for a safe queue pair.
 // Enforced by `Profile::Entry`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): no safe post on a raw queue pair.
+// Proves R11.1, ibv_post_send(3): no safe post on a raw queue pair.
 // Enforced by `Owned`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

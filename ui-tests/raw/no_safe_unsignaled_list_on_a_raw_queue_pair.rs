@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): without books only `unsafe` posts, unsignaled lists too (`Owned`).
+// Proves R11.1: without books only `unsafe` posts, unsignaled lists too (`Owned`).
 // Enforced by `Owned`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

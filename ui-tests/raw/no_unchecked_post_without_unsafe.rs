@@ -1,4 +1,4 @@
-// R11.1, ibv_post_send(3): no unchecked post without unsafe.
+// Proves R11.1, ibv_post_send(3): no unchecked post without unsafe.
 // Enforced by `unsafe fn`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R7.1, R7.2, ibv_post_srq_recv(3): a shared receive queue is posted to by its own call.
+// Proves R7.1, R7.2, ibv_post_srq_recv(3): a shared receive queue is posted to by its own call.
 // Enforced by `post_srq_recv`.
 use proverbs::prelude::*;
 

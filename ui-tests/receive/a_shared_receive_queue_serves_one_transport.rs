@@ -1,4 +1,4 @@
-// R5.8, R7.3, ibv_create_qp(3): a shared receive queue serves one transport.
+// Proves R5.8, R7.3, ibv_create_qp(3): a shared receive queue serves one transport.
 // Enforced by the type of `SharedReceiveQueue`.
 use proverbs::prelude::*;
 

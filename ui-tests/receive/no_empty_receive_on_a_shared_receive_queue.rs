@@ -1,4 +1,4 @@
-// R9.9, ibv_post_srq_recv(3): every receive of a shared receive queue has a buffer of its pool.
+// Proves R9.9, R7.5: every receive of a shared receive queue has a buffer of its pool.
 // Enforced by `SrqSink`.
 use proverbs::prelude::*;
 

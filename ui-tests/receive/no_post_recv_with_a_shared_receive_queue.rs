@@ -1,4 +1,4 @@
-// R7.1, ibv_post_recv(3): no post recv with a shared receive queue.
+// Proves R7.1, ibv_post_recv(3): no post recv with a shared receive queue.
 // Enforced by `HasRecvQueue`.
 use proverbs::prelude::*;
 

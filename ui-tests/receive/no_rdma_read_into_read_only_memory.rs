@@ -1,4 +1,4 @@
-// R4.5, R6.7, ibv_post_send(3): no rdma read into read only memory.
+// Proves R4.5, R6.7, ibv_post_send(3): no rdma read into read only memory.
 // Enforced by `Sink`.
 use proverbs::memory::ToRead;
 use proverbs::prelude::*;

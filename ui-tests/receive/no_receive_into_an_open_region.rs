@@ -1,4 +1,4 @@
-// R11.2, R6.12, ibv_post_recv(3): no receive into an open region.
+// Proves R11.2, R6.12, ibv_post_recv(3): no receive into an open region.
 // Enforced by `RecvSink`.
 use proverbs::memory::OpenBuf;
 use proverbs::prelude::*;

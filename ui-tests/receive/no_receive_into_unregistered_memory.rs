@@ -1,4 +1,4 @@
-// R7.10, ibv_post_recv(3): no receive into unregistered memory.
+// Proves R7.10, ibv_post_recv(3): no receive into unregistered memory.
 // Enforced by `Sink`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R7.3, ibv_create_srq(3): no shared receive queue for uc.
+// Proves R7.3, ibv_create_srq(3): no shared receive queue for uc.
 // Enforced by `SharesReceives`.
 use proverbs::prelude::*;
 use proverbs::qp::Max;

@@ -1,4 +1,4 @@
-// R7.1, ibv_create_qp(3): the profile says where receives come from.
+// Proves R7.1, ibv_create_qp(3): the profile says where receives come from.
 // Enforced by `Profile::Receive`.
 use proverbs::prelude::*;
 use proverbs::qp::QpCreateFlags;

@@ -1,4 +1,4 @@
-// R27.7, efadv_create_qp_ex(3): a queue pair is created for RDMA WRITE by name.
+// Proves R27.7, efadv_create_qp_ex(3): a queue pair is created for RDMA WRITE by name.
 // Enforced by `Writes`.
 use proverbs::prelude::*;
 

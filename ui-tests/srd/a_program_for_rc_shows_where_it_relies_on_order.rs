@@ -1,4 +1,4 @@
-// R27.1, efadv_create_qp_ex(3): a program for RC that relies on order, moved to SRD.
+// Proves R27.1, R27.2, R27.4, R27.5: a program for RC that relies on order, moved to SRD.
 // Enforced by `TellsOfEach`, `HasBothQueues`, `FenceOn`, `Follows` and `Transition`.
 use proverbs::prelude::*;
 use proverbs::qp::Drain;

@@ -1,4 +1,4 @@
-// R27.6, efadv_create_qp_ex(3): work requests of SRD have one element.
+// Proves R27.6, efadv_create_qp_ex(3): work requests of SRD have one element.
 // Enforced by `OneElement`.
 use proverbs::prelude::*;
 

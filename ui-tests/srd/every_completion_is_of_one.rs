@@ -1,4 +1,4 @@
-// R27.3, efadv_create_qp_ex(3): a completion says nothing of the work requests before its own.
+// Proves R27.3: a completion says nothing of the work requests before its own.
 // Enforced by `TellsOfEach`.
 use proverbs::prelude::*;
 

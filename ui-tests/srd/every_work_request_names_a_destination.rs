@@ -1,4 +1,4 @@
-// R27.2, efadv_create_qp_ex(3): every work request of SRD names its destination, and none is an atomic.
+// Proves R27.2: every work request of SRD names its destination, and none is an atomic.
 // Enforced by `Addressed<T>` and `PostOn<T>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R27.2, efadv_create_qp_ex(3): SRD is posted in sessions with destinations.
+// Proves R27.2, efadv_create_qp_ex(3): SRD is posted in sessions with destinations.
 // Enforced by `ForSrd`.
 use proverbs::prelude::*;
 

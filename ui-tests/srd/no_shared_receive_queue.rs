@@ -1,4 +1,4 @@
-// R27.2, efadv_create_qp_ex(3): no shared receive queue.
+// Proves R27.2, efadv_create_qp_ex(3): no shared receive queue.
 // Enforced by `UsesOwnQueue` and `SharesReceives`.
 use proverbs::prelude::*;
 

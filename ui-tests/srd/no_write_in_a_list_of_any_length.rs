@@ -1,4 +1,4 @@
-// R27.4, efadv_create_qp_ex(3): a list of run-time length has no WRITE that another could tell of.
+// Proves R27.4: a list of run-time length has no WRITE that another could tell of.
 // Enforced by `Listed`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R27.4, efadv_create_qp_ex(3): only WRITEs follow a WRITE in one post.
+// Proves R27.4, efadv_create_qp_ex(3): only WRITEs follow a WRITE in one post.
 // Enforced by `Follows`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): a moved queue pair is gone.
+// Proves R8.1, ibv_modify_qp(3): a moved queue pair is gone.
 // Enforced by `modify(self)`.
 use proverbs::prelude::*;
 use proverbs::qp::Drain;

@@ -1,4 +1,4 @@
-// R8.2, R8.3, ibv_modify_qp(3): attributes are those of the transport.
+// Proves R8.2, R8.3, ibv_modify_qp(3): attributes are those of the transport.
 // Enforced by `Transition`.
 use proverbs::prelude::*;
 

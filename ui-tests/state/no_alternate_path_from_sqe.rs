@@ -1,4 +1,4 @@
-// R8.13, ibv_modify_qp(3): no alternate path from SQE to RTS.
+// Proves R8.13, ibv_modify_qp(3): no alternate path from SQE to RTS.
 // Enforced by the rows of `Transition`.
 use proverbs::prelude::*;
 use proverbs::qp::{Migration, UcReturn, UcRtsOptional};

@@ -1,4 +1,4 @@
-// R8.13, ibv_modify_qp(3): no alternate path on ud.
+// Proves R8.13, ibv_modify_qp(3): no alternate path on ud.
 // Enforced by the fields of `UdReturn`.
 use proverbs::prelude::*;
 use proverbs::qp::{AlternatePath, UdReturn};

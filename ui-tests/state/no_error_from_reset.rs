@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): no error from reset.
+// Proves R8.1, ibv_modify_qp(3): no error from reset.
 // Enforced by `CanFail`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R22.3, ibv_set_ece(3): options of a connection are set before RTR.
+// Proves R22.3, ibv_set_ece(3): options of a connection are set before RTR.
 // Enforced by `TakesEce`.
 use proverbs::prelude::*;
 use proverbs::qp::Ece;

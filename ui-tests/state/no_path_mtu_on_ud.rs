@@ -1,4 +1,4 @@
-// R8.3, ibv_modify_qp(3): no path mtu on ud.
+// Proves R8.3, ibv_modify_qp(3): no path mtu on ud.
 // Enforced by the fields of `UdRtr`.
 use proverbs::prelude::*;
 

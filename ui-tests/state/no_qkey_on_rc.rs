@@ -1,4 +1,4 @@
-// R8.3, ibv_modify_qp(3): no qkey on rc.
+// Proves R8.3, ibv_modify_qp(3): no qkey on rc.
 // Enforced by the fields of `ConnectedInit`.
 use proverbs::prelude::*;
 use proverbs::qp::QpQkey;

@@ -1,4 +1,4 @@
-// R22.2, ibv_modify_qp_rate_limit(3): a queue pair has a rate in RTS, where its device has such.
+// Proves R22.2: a queue pair has a rate in RTS, where its device has such.
 // Enforced by `HasRate` and `Can<PacketPacing<T>>`.
 use proverbs::device::{Can, PacketPacing};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R4.6, ibv_modify_qp(3): no read depth without reads.
+// Proves R4.6, ibv_modify_qp(3): no read depth without reads.
 // Enforced by `Initiator::Depth`.
 use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;

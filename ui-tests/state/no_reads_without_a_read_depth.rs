@@ -1,4 +1,4 @@
-// R4.6, ibv_modify_qp(3): no reads without a read depth.
+// Proves R4.6, ibv_modify_qp(3): no reads without a read depth.
 // Enforced by `Initiator::Depth`.
 use proverbs::bounded::{RetryCount, RnrRetry, Timeout};
 use proverbs::prelude::*;

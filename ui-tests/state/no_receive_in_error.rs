@@ -1,4 +1,4 @@
-// R7.15, ibv_post_recv(3): no receive in error.
+// Proves R7.15, ibv_post_recv(3): no receive in error.
 // Enforced by `CanPostRecv`.
 use proverbs::prelude::*;
 

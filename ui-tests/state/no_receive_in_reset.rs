@@ -1,4 +1,4 @@
-// R7.14, ibv_post_recv(3): no receive in reset.
+// Proves R7.14, ibv_post_recv(3): no receive in reset.
 // Enforced by `CanPostRecv`.
 use proverbs::prelude::*;
 

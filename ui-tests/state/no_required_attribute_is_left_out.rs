@@ -1,4 +1,4 @@
-// R8.2, ibv_modify_qp(3): no required attribute is left out.
+// Proves R8.2, R4.4, ibv_modify_qp(3): no required attribute is left out.
 // Enforced by the fields of `UcRtr`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R8.21, ibv_modify_qp(3): the way back to RTS, and changes, only once the send queue has drained.
+// Proves R8.21: the way back to RTS, and changes, only once the send queue has drained.
 // Enforced by `Transition`.
 use proverbs::prelude::*;
 use proverbs::qp::{Drain, RcReturn, RcSqd};

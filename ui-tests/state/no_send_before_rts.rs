@@ -1,4 +1,4 @@
-// R8.19, ibv_post_send(3): no send before rts.
+// Proves R8.19, R8.20, R16.7, ibv_post_send(3): no send before rts.
 // Enforced by `CanPostSend`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R8.16, ibv_modify_qp(3): no sqe on rc.
+// Proves R8.16, ibv_modify_qp(3): no sqe on rc.
 // Enforced by `StopsSending`.
 use proverbs::prelude::*;
 

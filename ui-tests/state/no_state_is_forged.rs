@@ -1,4 +1,4 @@
-// R8.15, ibv_modify_qp(3): no state is forged.
+// Proves R8.15, ibv_modify_qp(3): no state is forged.
 // Enforced by the privacy of `QueuePair`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R8.1, ibv_modify_qp(3): no transition skips a state.
+// Proves R8.1, ibv_modify_qp(3): no transition skips a state.
 // Enforced by `Transition`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R5.3, ibv_post_send(3): an address handle lives as long as a send names it.
+// Proves R5.3, ibv_post_send(3): an address handle lives as long as a send names it.
 // Enforced by `add_address_handle`, which takes the handle.
 use proverbs::prelude::*;
 

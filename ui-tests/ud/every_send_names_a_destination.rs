@@ -1,4 +1,4 @@
-// R1.2, R5.1, ibv_post_send(3): every send names a destination.
+// Proves R1.2, R5.1, ibv_post_send(3): every send names a destination.
 // Enforced by `Addressed<T>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R1.2, R5.1, ibv_post_send(3): every way to post asks for the destination.
+// Proves R1.2, R5.1, ibv_post_send(3): every way to post asks for the destination.
 // Enforced by `Addressed<T>`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R5.1, ibv_post_send(3): no address handle on rc.
+// Proves R5.1, ibv_post_send(3): no address handle on rc.
 // Enforced by `QueuePair<Ud, S, P>`.
 use proverbs::prelude::*;
 

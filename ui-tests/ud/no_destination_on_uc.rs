@@ -1,4 +1,4 @@
-// R1.2, R5.1, ibv_post_send(3): no destination on uc.
+// Proves R1.2, R5.1, ibv_post_send(3): no destination on uc.
 // Enforced by `Addressed<T>`.
 use proverbs::prelude::*;
 

@@ -1,4 +1,4 @@
-// R26.5, ibv_open_xrcd(3): a domain needs the ability.
+// Proves R26.5, ibv_open_xrcd(3): a domain needs the ability.
 // Enforced by what `Context::open_xrcd` takes.
 use proverbs::device::{Can, DeviceMemory, XrcdFile};
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R26.3, ibv_create_qp_ex(3): a target posts nothing.
+// Proves R26.3, ibv_create_qp_ex(3): a target posts nothing.
 // Enforced by there being no such call.
 use proverbs::prelude::*;
 use proverbs::qp::XrcTarget;

@@ -1,4 +1,4 @@
-// R26.2, ibv_create_qp_ex(3): an initiator receives nothing.
+// Proves R26.2, ibv_create_qp_ex(3): an initiator receives nothing.
 // Enforced by `HasRecvQueue`, `UsesNoQueue` and `HasBothQueues`.
 use proverbs::device::Can;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R26.1, ibv_post_send(3): every work request names a queue.
+// Proves R26.1, ibv_post_send(3): every work request names a queue.
 // Enforced by `Addressed<T>`.
 use proverbs::bounded;
 use proverbs::prelude::*;

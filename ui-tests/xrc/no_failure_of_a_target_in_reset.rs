@@ -1,4 +1,4 @@
-// R26.3, ibv_modify_qp(3): a target goes to ERR from every state but RESET.
+// Proves R26.3, ibv_modify_qp(3): a target goes to ERR from every state but RESET.
 // Enforced by `CanFail`.
 use proverbs::prelude::*;
 use proverbs::qp::XrcTarget;

@@ -1,4 +1,4 @@
-// R26.4, ibv_create_srq_ex(3): a shared receive queue of XRC has a domain.
+// Proves R26.4, ibv_create_srq_ex(3): a shared receive queue of XRC has a domain.
 // Enforced by `HasBothQueues`.
 use proverbs::Error;
 use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-// R26.1, ibv_post_send(3): no shared receive queue is named on rc.
+// Proves R26.1, ibv_post_send(3): no shared receive queue is named on rc.
 // Enforced by `Addressed<T>`.
 use proverbs::bounded::SrqNum;
 use proverbs::prelude::*;

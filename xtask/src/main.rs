@@ -65,7 +65,7 @@ enum Command {
     Ui(suites::Ui),
     /// Look at what the post paths are compiled to.
     MachineCode,
-    /// Hold the rule book against its proofs.
+    /// Remove each trait bound, and check that a ui-test that names its rule fails.
     Rules(rules::Args),
     /// Change run-time logic, and see whether a test notices.
     Mutants(mutants::Args),

@@ -123,6 +123,7 @@ fn receives_of_an_srq() {
     assert!(b.polled().is_empty(), "the SRQ's receives are not flushed");
 }
 
+/// Proves R6.12.
 #[test]
 fn open_memory_may_be_watched_from_another_thread() {
     use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

@@ -49,6 +49,7 @@ fn a_datagram_has_40_bytes_in_front() {
     }
 }
 
+/// Proves R5.10, R10.10.
 #[test]
 fn what_cannot_be_received_is_lost_and_the_sender_not_told() {
     let (a, b) = pair(&UD);

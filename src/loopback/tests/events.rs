@@ -68,6 +68,7 @@ fn drop_qp(end: &mut End) {
     end.qp = ptr::null_mut();
 }
 
+/// Proves R13.2.
 #[test]
 fn one_event_for_one_arming() {
     let mut end = End::new(&Fabric::new(), &RC);
@@ -96,6 +97,7 @@ fn one_event_for_one_arming() {
     channel.close(&mut end);
 }
 
+/// Proves R13.9.
 #[test]
 fn a_failure_counts_as_solicited_and_untaken_events_go_with_the_queue() {
     let mut end = End::new(&Fabric::new(), &RC);

@@ -37,6 +37,7 @@ fn nobody_answers() {
     assert_eq!(fate(&a, &b, &wr), (IBV_WC_RETRY_EXC_ERR, IBV_QPS_ERR, IBV_QPS_ERR));
 }
 
+/// Proves R8.7.
 #[test]
 fn packet_numbers_must_agree() {
     let (a, b) = pair(&Wish { sq_psn: 8, ..RC });
@@ -145,6 +146,7 @@ fn an_error_flushes_what_is_behind_it() {
     assert_eq!(a.polled(), [(3, flushed), (9, flushed)]);
 }
 
+/// Proves R11.5.
 #[test]
 fn a_region_gone_is_a_region_closed() {
     let (a, mut b) = pair(&RC);

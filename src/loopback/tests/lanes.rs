@@ -151,6 +151,7 @@ fn a_call_of_the_data_path_by_another_thread() {
     std::thread::spawn(work).join().unwrap();
 }
 
+/// Proves R17.2.
 #[test]
 fn some_devices_have_none() {
     let has = |personality| unsafe {

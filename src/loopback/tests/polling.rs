@@ -97,6 +97,7 @@ const WRONG: [(&str, &str); 9] = [
     ("rxe", "R14.2"),
 ];
 
+/// Proves R14.1, R14.5.
 #[cfg(debug_assertions)]
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]

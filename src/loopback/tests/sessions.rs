@@ -22,6 +22,7 @@ macro_rules! call {
     };
 }
 
+/// Proves R15.1.
 #[test]
 fn only_operations_of_the_transport_are_granted() {
     let end = End::new(&Fabric::new(), &RC);
@@ -44,6 +45,7 @@ fn only_operations_of_the_transport_are_granted() {
 }
 
 /// What is aborted is not there; an empty session is none; one in RESET is refused.
+/// Proves R15.7.
 #[test]
 fn a_session_that_is_aborted_posts_nothing() {
     let end = End::new(&Fabric::new(), &RC);
@@ -79,6 +81,7 @@ const WRONG: [(&str, &str); 15] = [
     ("rxe flag", "R15.8"),
 ];
 
+/// Proves R15.3, R15.4, R15.5, R15.8, R15.9, R15.10.
 #[cfg(debug_assertions)]
 #[test]
 #[cfg_attr(miri, ignore = "starts itself")]

@@ -56,6 +56,7 @@ fn all_that_a_peer_does(pair: &mut Pair<Mixed>, at: RemoteSlice<RemoteAll>) {
     assert!(loopback::poll(cq, 1).is_err());
 }
 
+/// Proves R6.14, R18.13.
 #[test]
 fn memory_of_the_devices_own() {
     for personality in able() {
@@ -79,6 +80,7 @@ fn memory_of_the_devices_own() {
     }
 }
 
+/// Proves R18.14, R18.16.
 #[test]
 fn memory_of_a_device_is_bounded_and_its_copies_are_checked() {
     let fabric = Fabric::new();
@@ -116,6 +118,7 @@ fn memory_of_a_device_is_bounded_and_its_copies_are_checked() {
     );
 }
 
+/// Proves R18.16.
 #[test]
 fn a_device_may_copy_words_only() {
     let context = Fabric::with(Personality::Mlx5).open_device();
@@ -135,6 +138,7 @@ fn a_device_may_copy_words_only() {
 
 /// Memory, region, domain and context go in any order, and what the device refuses to give up
 /// stays.
+/// Proves R18.15.
 #[test]
 fn device_memory_stays_while_it_is_registered() {
     let fabric = Fabric::new();
@@ -157,6 +161,7 @@ fn part(fd: OwnedFd, offset: u64, len: usize, iova: u64) -> DmaBuf {
     DmaBuf { fd, offset, len, iova }
 }
 
+/// Proves R18.13.
 #[test]
 #[cfg_attr(miri, ignore = "maps files, which Miri does not")]
 fn memory_behind_a_descriptor() {
@@ -195,6 +200,7 @@ fn a_region_outlives_its_descriptor() {
     assert_eq!(&there, b"there");
 }
 
+/// Proves R18.12.
 #[test]
 #[cfg_attr(miri, ignore = "maps files, which Miri does not")]
 fn what_is_no_dma_buf_comes_back() {

@@ -17,6 +17,7 @@ fn all(pd: &ProtectionDomain, context: &Context) -> ImplicitRegion<Rc, Both> {
 }
 
 /// Memory without a region of its own arrives, and comes back to whom it belongs.
+/// Proves R20.7.
 #[test]
 fn what_was_given_is_sent() {
     let loopback::Pair { mut a, mut b, mut cq, pd, context, pool, .. } =
@@ -54,6 +55,7 @@ fn what_was_given_is_sent() {
 }
 
 /// A handle keeps memory and region, whatever is dropped before it; the last one drops both.
+/// Proves R20.7.
 #[test]
 fn the_last_handle_drops_the_memory() {
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -86,6 +88,7 @@ fn the_last_handle_drops_the_memory() {
 /// What the verb is given: no address, all lengths, and neither a right for peers nor one to write.
 ///
 /// Holds O1: the implicit region grants peers no access.
+/// Proves R20.7.
 #[test]
 fn the_region_is_all_memory_to_be_read() {
     use crate::sys::control::{Created, Holds};
@@ -142,6 +145,7 @@ fn memory_that_is_refused_comes_back() {
 }
 
 /// A proof is of its context, and a refusal is the device's errno.
+/// Proves R20.6.
 #[test]
 fn a_region_needs_its_proof() {
     let fabric = Fabric::new();
@@ -160,6 +164,7 @@ fn a_region_needs_its_proof() {
 }
 
 /// A device needs the implicit region, and each operation, on the transport.
+/// Proves R20.6.
 #[test]
 fn the_proof_needs_region_and_operations() {
     let mut attr = Fabric::new().open_device().query_device_ex().unwrap();
@@ -181,6 +186,7 @@ fn the_proof_needs_region_and_operations() {
 }
 
 /// What the types keep apart, a device refuses: here the handle's type is forged.
+/// Proves R20.6.
 #[test]
 fn a_device_sends_only_what_it_told() {
     use crate::completion::WcStatus;

@@ -13,6 +13,7 @@ fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {
 }
 
 /// Each right needs its operation, on its transport.
+/// Proves R20.1.
 #[test]
 fn rights_need_operations() {
     let all = OdpOps::all();
@@ -92,10 +93,11 @@ fn a_device_without_advice_or_null_regions() {
     assert!(one.contains("EFAULT") && !one.contains("read-only"), "{one}");
 }
 
-/// What the kernel's software says that it copies, it copies to elsewhere (R20.5).
+/// What the kernel's software says that it copies, it copies to elsewhere.
 ///
 /// Holds U4: a region on demand grants no READ or WRITE on Soft-RoCE, which writes before the
 /// region.
+/// Proves R20.5.
 #[cfg(feature = "loopback")]
 #[test]
 fn software_copies_to_elsewhere() {
@@ -144,6 +146,7 @@ fn what_advice_waits() {
     assert_eq!(TOLD.take(), [(0, 1), (1, 0)]);
 }
 
+/// Proves R20.3.
 #[test]
 fn many_bytes_are_several_elements() {
     let list = |len| {

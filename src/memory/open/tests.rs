@@ -81,6 +81,7 @@ fn every_length_at_every_alignment() {
 }
 
 /// Runs that are long enough for vectors, and those that are not quite, wherever they begin.
+/// Proves R18.42.
 #[test]
 fn long_runs_are_those_of_bytes() {
     const LEN: usize = if cfg!(miri) { 160 } else { 700 };
@@ -115,6 +116,7 @@ fn long_runs_are_those_of_bytes() {
 }
 
 /// A word is read as it was written at some moment, whole, however long the run is.
+/// Proves R18.42.
 #[test]
 fn words_are_whole() {
     const WORDS: usize = 64;
@@ -140,6 +142,7 @@ fn words_are_whole() {
 }
 
 /// All touch a byte in the same way: as a part of its aligned word, if that is in the region.
+/// Proves R18.42.
 #[test]
 fn each_byte_has_one_width() {
     let memory = [const { AtomicU64::new(0) }; 5];
@@ -183,6 +186,7 @@ fn what_is_beyond_the_region_is_not_touched() {
 }
 
 /// A part of a word is changed, and the rest of it not.
+/// Proves R18.42.
 #[test]
 fn a_part_of_a_word_is_stored() {
     for (from, len) in
@@ -199,6 +203,7 @@ fn a_part_of_a_word_is_stored() {
 /// Two threads write to one word, each a part of it, and then look at it: none is lost, and one of
 /// them sees both. (That a store waits for a while is seen too seldom in a build without
 /// optimizations; `bulk` says what is done against it.)
+/// Proves R18.42.
 #[test]
 fn parts_of_a_word_have_one_order() {
     const TURNS: usize = if cfg!(miri) { 2 } else { 100 };

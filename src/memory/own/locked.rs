@@ -66,6 +66,7 @@ fn explain(
 mod tests {
     use super::*;
 
+    /// Proves R18.7.
     #[test]
     fn the_limit_is_named_where_it_is_the_reason() {
         let error = |len, held, exempt, limit| {

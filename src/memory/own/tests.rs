@@ -110,6 +110,7 @@ fn goes_and_comes_back<M: Memory<Sharing = Private, Protection = Writable>>(memo
     region.destroy().unwrap()
 }
 
+/// Proves R18.1, R18.3.
 #[test]
 fn what_programs_have() {
     let boxed = goes_and_comes_back::<Box<[u8]>>(vec![0; 50].into());
@@ -126,6 +127,7 @@ fn what_programs_have() {
     assert_eq!((&pages[..9], pages[60]), (&b"b_ a peer"[..], 1));
 }
 
+/// Proves R18.1.
 #[test]
 fn a_vector_keeps_its_capacity_and_only_its_length_is_registered() {
     let mut vector: Vec<u8> = Vec::with_capacity(1000);
@@ -143,6 +145,7 @@ fn a_vector_keeps_its_capacity_and_only_its_length_is_registered() {
     assert_eq!(region.len(), 2040);
 }
 
+/// Proves R18.5.
 #[test]
 fn buffers_are_aligned_wherever_the_memory_begins() {
     // To Miri each is long.
@@ -155,6 +158,7 @@ fn buffers_are_aligned_wherever_the_memory_begins() {
     }
 }
 
+/// Proves R18.5.
 #[test]
 fn a_cell_is_aligned_by_its_address() {
     let pd = loopback::pair().unwrap().pd;
@@ -169,6 +173,7 @@ fn a_cell_is_aligned_by_its_address() {
     assert!(region.remote().atomic(5).is_ok() && region.remote().atomic(0).is_err());
 }
 
+/// Proves R18.6.
 #[test]
 fn memory_of_no_bytes_comes_back() {
     let pd = loopback::pair().unwrap().pd;
@@ -273,6 +278,7 @@ fn arenas_of_the_least() {
 }
 
 /// The queue is destroyed last, so the device has a buffer when all else is gone.
+/// Proves R18.4.
 #[test]
 fn memory_stays_while_the_device_has_a_buffer() {
     let others = [Personality::Plain, Personality::Rxe, Personality::Mlx5];
@@ -298,6 +304,7 @@ fn memory_stays_while_the_device_has_a_buffer() {
 }
 
 /// Holds P3: memory of the caller stays allocated while the device has it registered.
+/// Proves R18.4.
 #[test]
 fn memory_that_the_device_does_not_give_up_is_not_freed() {
     let fabric = Fabric::new();
@@ -329,6 +336,7 @@ fn memory_that_the_device_gives_up_when_it_is_asked_again_is_freed() {
     pd.destroy().unwrap();
 }
 
+/// Proves R18.4.
 #[test]
 fn a_keeper_may_panic_when_it_is_dropped() {
     let pair = loopback::pair().unwrap();
@@ -353,6 +361,7 @@ fn a_keeper_may_panic_when_it_is_dropped() {
     pd.destroy().unwrap();
 }
 
+/// Proves R18.4.
 #[test]
 fn a_context_that_panics_leaves_nothing_registered() {
     let Pair { pd, pool, cq, a, b, .. } = loopback::pair().unwrap();
@@ -367,6 +376,7 @@ fn a_context_that_panics_leaves_nothing_registered() {
     pd.destroy().unwrap();
 }
 
+/// Proves R18.4.
 #[test]
 fn the_last_buffer_may_go_on_another_thread() {
     let pair = loopback::pair().unwrap();
@@ -382,6 +392,7 @@ fn the_last_buffer_may_go_on_another_thread() {
 }
 
 /// Read-only memory that others read meanwhile: a peer reads it, and the program behind references.
+/// Proves R6.3.
 #[test]
 fn read_only_memory_is_read() {
     fn by_a_peer<M: Memory<Protection = ReadOnly>>(memory: M, expected: &[u8]) -> M {
@@ -442,6 +453,7 @@ fn a_part_of_read_only_memory_is_sent() {
     assert!(Arc::ptr_eq(&back, &table));
 }
 
+/// Proves R6.3.
 #[test]
 fn read_only_memory_is_not_written_by_peers() {
     let Pair { pd, mut a, b: _b, mut cq, pool, .. } = loopback::pair().unwrap();

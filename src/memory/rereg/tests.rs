@@ -15,6 +15,7 @@ fn fails(fabric: &Fabric, code: i32) {
     fabric.inject(Script::default().with(Fault::Rereg { code }.nth(0)));
 }
 
+/// Proves R6.15.
 #[test]
 fn each_code_leaves_the_region_as_it_says() {
     for code in -5..0 {
@@ -91,6 +92,7 @@ fn each_code_leaves_the_region_as_it_says() {
 /// it may be in.
 ///
 /// Holds L22: memory that the device deregisters on the second try is freed.
+/// Proves R6.15.
 #[test]
 fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     #[derive(Debug)]
@@ -132,6 +134,7 @@ fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     assert_eq!(std::sync::Arc::strong_count(&kept), 3);
 }
 
+/// Proves R6.15.
 #[test]
 fn rights_are_taken_back_from_peers() {
     for personality in able() {
@@ -157,6 +160,7 @@ fn rights_are_taken_back_from_peers() {
     }
 }
 
+/// Proves R6.15.
 #[test]
 fn a_region_moves_to_other_memory_and_back() {
     for personality in able() {
@@ -203,6 +207,7 @@ fn read_only_memory_takes_the_place_of_other() {
     assert_eq!((region.destroy().unwrap(), text), (b"\0abc".to_vec(), &b"in the text"[..]));
 }
 
+/// Proves R6.15.
 #[test]
 fn a_region_goes_to_another_domain() {
     for personality in able() {
@@ -229,6 +234,7 @@ fn a_region_goes_to_another_domain() {
     }
 }
 
+/// Proves R18.17.
 #[test]
 fn a_device_without_the_verb_says_so() {
     let fabric = Fabric::with(Personality::Rxe);

@@ -8,6 +8,7 @@ use crate::prelude::*;
 
 /// A queue pair of extended posting is created for what may be posted to it, and nothing else: a
 /// device may lack the rest.
+/// Proves R27.7.
 #[test]
 fn a_queue_pair_is_created_for_what_it_may_post() {
     use crate::loopback::control::LOOPBACK;

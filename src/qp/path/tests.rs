@@ -72,6 +72,7 @@ fn connected() -> (Context, QueuePair<Rc, Init>, CompletionQueue, AddressVector)
     (context, qp, cq, AddressVector::infiniband(1, lid))
 }
 
+/// Proves R8.13, R24.10.
 #[test]
 fn each_attribute_of_a_second_path_has_its_place() {
     let (_context, qp, _cq, first) = connected();
@@ -126,6 +127,7 @@ fn a_path_that_is_armed_at_once() {
 }
 
 /// Holds F6: an alternate path by a port with a shorter longest message is rejected.
+/// Proves R8.13.
 #[test]
 fn a_second_path_takes_messages_of_the_same_length() {
     let (_context, qp, _cq, first) = connected();

@@ -92,6 +92,7 @@ fn back(posted: Result<(), PostError<AnyBuf>>) -> WindowEntry {
 }
 
 /// A window has the key that the provider wrote, from its completion on.
+/// Proves R19.9.
 #[test]
 fn the_key_is_read_when_the_verb_has_returned() {
     let mut n = Noted::new(Personality::Plain);
@@ -120,6 +121,7 @@ fn the_key_is_read_when_the_verb_has_returned() {
 
 /// What was refused comes back, but from librxe, which may have posted it. Then the queue takes no
 /// more.
+/// Proves R19.10.
 #[test]
 fn who_refuses_has_posted_nothing_but_librxe() {
     use libc::{EINVAL, ENOMEM, ENOSYS, EOPNOTSUPP};

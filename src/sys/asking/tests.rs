@@ -43,6 +43,7 @@ fn with<R>(size: usize, ask: impl FnOnce(*mut ibv_context) -> R) -> R {
 
 const ALL: usize = BARE + QUERY_RT_VALUES;
 
+/// Proves R21.1.
 #[test]
 fn what_is_asked_reaches_c_as_it_is() {
     STAND_IN.set(Some(Symbols {

@@ -147,6 +147,7 @@ mod tests {
     }
 
     /// The bytes, as rdma/ib.h has them.
+    /// Proves R23.8.
     #[test]
     fn an_address_of_infiniband_has_its_bytes() {
         let address = IbSocket { gid: [7; 16], pkey: 0x8001, sid: 0x0106_1d2f };

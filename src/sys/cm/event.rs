@@ -212,6 +212,7 @@ mod tests {
     }
 
     /// Whatever it looks like as another event's pointer to private data.
+    /// Proves R23.5.
     #[test]
     fn an_event_of_the_programs_own_has_its_number_and_nothing_else() {
         for ps in [raw::rdma_port_space::RDMA_PS_TCP, raw::rdma_port_space::RDMA_PS_UDP] {

@@ -53,6 +53,7 @@ fn made(size: usize, (flags, ops): (u32, u64)) -> (Result<usize, i32>, u32) {
     (made.map(|qp| qp.as_ptr().addr()), init.cap.max_send_wr)
 }
 
+/// Proves R23.6.
 #[test]
 fn what_is_created_with_flags_reaches_c_as_it_is() {
     let flags = (BLOCK_SELF_MCAST_LB, 0);
@@ -66,6 +67,7 @@ fn what_is_created_with_flags_reaches_c_as_it_is() {
     assert_eq!(made(BARE, flags).0, Err(libc::EOPNOTSUPP));
 }
 
+/// Proves R15.1, R15.2.
 #[test]
 fn extended_posting_is_asked_for_by_its_operations() {
     use crate::sys::session::tests::{with_extended, with_other};

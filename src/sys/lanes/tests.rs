@@ -148,6 +148,7 @@ fn context(size: usize) -> Context {
 const ALL: usize = BARE + ALLOC_PARENT_DOMAIN;
 const DEPTH: Depth = Depth { send: 4, recv: 4 };
 
+/// Proves R17.8.
 #[test]
 fn a_lane_reaches_c_in_order() {
     REFUSED.set(("", 0));
@@ -182,6 +183,7 @@ fn a_lane_reaches_c_in_order() {
 }
 
 /// Domains as they are without lanes, where the library or the device lacks them.
+/// Proves R17.2.
 #[test]
 fn a_device_without_lanes_has_ordinary_objects() {
     let outcome = |size, refused, errno| {

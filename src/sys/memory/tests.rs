@@ -164,6 +164,7 @@ fn some_fd() -> OwnedFd {
     std::io::pipe().unwrap().0.into()
 }
 
+/// Proves R18.12, R18.17.
 #[test]
 fn a_dma_buf_reaches_c_as_it_is() {
     STAND_IN.set(Some(Symbols { reg_dmabuf_mr: Some(reg_dmabuf), rereg_mr: None }));
@@ -223,6 +224,7 @@ fn a_dma_buf_reaches_c_as_it_is() {
     assert_eq!(seen(), [""; 0]);
 }
 
+/// Proves R6.14.
 #[test]
 fn device_memory_reaches_c_as_it_is() {
     let (context, pd) = adopted(ALL);
@@ -260,6 +262,7 @@ fn device_memory_reaches_c_as_it_is() {
 }
 
 /// A library whose `verbs_context` does not reach an operation has none.
+/// Proves R18.17.
 #[test]
 fn an_older_library_has_no_device_memory() {
     let asked = |size| {
@@ -277,6 +280,7 @@ fn an_older_library_has_no_device_memory() {
     assert_eq!(asked(BARE + REG_DM_MR), (None, true));
 }
 
+/// Proves R20.3.
 #[test]
 fn advice_reaches_c_as_it_is() {
     let advise = |size, advice, flags| {

@@ -193,6 +193,7 @@ fn polled<F: WcFields>(
     (came.map_err(|error| error.errno()), seen())
 }
 
+/// Proves R14.4.
 #[test]
 fn each_set_of_fields_is_asked_for() {
     type All = (CompletionTs, CompletionWallclock, DlidPathBits);
@@ -220,6 +221,7 @@ fn each_set_of_fields_is_asked_for() {
     assert_eq!(seen(), "cq_ex 40, 0, 0xbf, 1, 1, true cq_ex 40, 0, 0xbf, 0, 0, true");
 }
 
+/// Proves R14.6.
 #[test]
 fn what_a_device_or_a_library_lacks_is_refused() {
     let refused = |size| {
@@ -235,8 +237,9 @@ fn what_a_device_or_a_library_lacks_is_refused() {
     assert_eq!(refused(ALL), ("ibv_create_cq_ex", Some(libc::ENOMEM)));
 }
 
-/// Start and end are pairs (R14.1), next that finds nothing has its end too (R14.2), and a start
+/// Start and end are pairs, next that finds nothing has its end too, and a start
 /// that finds nothing has none.
+/// Proves R14.1, R14.2.
 #[test]
 fn each_start_that_succeeds_has_its_end() {
     use Shown::*;
@@ -259,6 +262,7 @@ fn each_start_that_succeeds_has_its_end() {
 }
 
 /// R14.3.
+/// Proves R14.3.
 #[test]
 fn a_device_that_loses_completions_is_polled_singly() {
     IS_SINGLE.set(true);
@@ -302,7 +306,8 @@ fn nothing_else_is_read() {
     assert_eq!(calls::<DlidPathBits>(Shown::Datagram, 0), datagram);
 }
 
-/// What is promised of a completion is read, and what was asked for, each once (R14.4).
+/// What is promised of a completion is read, and what was asked for, each once.
+/// Proves R14.4.
 #[test]
 fn fields_are_read_where_they_mean_something() {
     type All = (CompletionTs, CompletionWallclock, DlidPathBits);
@@ -333,6 +338,7 @@ fn fields_are_read_where_they_mean_something() {
 }
 
 /// What was left of a poll has its fields with the next, also after a poll by the ordinary way.
+/// Proves R14.5.
 #[test]
 fn fields_stay_with_their_completions() {
     let mut cq = queue::<CompletionTs>();
@@ -355,6 +361,7 @@ fn fields_stay_with_their_completions() {
 }
 
 /// A queue that is put into another's place has not got its fields.
+/// Proves R14.4.
 #[test]
 fn a_queue_that_was_exchanged_is_refused() {
     let (mut timed, mut plain) = (queue::<CompletionTs>(), queue::<()>());

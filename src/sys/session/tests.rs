@@ -175,6 +175,7 @@ fn inline_of(bytes: &[u8]) -> ibv_sge {
 
 const RC: ibv_qp_type::Type = ibv_qp_type::IBV_QPT_RC;
 
+/// Proves R15.3, R15.4.
 #[test]
 fn each_operation_is_called_with_its_operands() {
     use ibv_wr_opcode::*;
@@ -234,7 +235,8 @@ fn each_operation_is_called_with_its_operands() {
     assert_eq!(seen(), expected);
 }
 
-/// The two of newer libraries, at the end of C's object (R25.2).
+/// The two of newer libraries, at the end of C's object.
+/// Proves R25.2.
 #[test]
 fn flush_and_atomic_write_are_called_with_their_operands() {
     let mut qp = newer(ptr::null_mut());
@@ -261,7 +263,8 @@ fn flush_of(wr_id: u64) -> ibv_send_wr {
 }
 
 /// Initiators of XRC are told apart by `qp_context`. Each work request of theirs names a queue,
-/// those of one side alone too (R26.1).
+/// those of one side alone too.
+/// Proves R26.1.
 #[test]
 fn each_work_request_of_xrc_names_its_queue() {
     use ibv_wr_opcode::*;
@@ -294,7 +297,8 @@ fn each_work_request_of_xrc_names_its_queue() {
     seen();
 }
 
-/// Elements, pieces and addresses; inline ones keep the flag (R15.8).
+/// Elements, pieces and addresses; inline ones keep the flag.
+/// Proves R15.5, R15.8, R15.9, R15.11.
 #[test]
 fn data_and_addresses_are_set_behind_their_operation() {
     let mut qp = pair(ibv_qp_type::IBV_QPT_UD, ptr::null_mut());
@@ -342,8 +346,9 @@ fn data_and_addresses_are_set_behind_their_operation() {
     assert_eq!(seen(), expected);
 }
 
-/// Several elements, in whichever work request, go by `ibv_post_send` on librxe (R15.10, R15.11);
+/// Several elements, in whichever work request, go by `ibv_post_send` on librxe;
 /// all else is a session there too.
+/// Proves R15.10, R15.11, R15.13.
 #[test]
 fn librxe_is_given_no_several_elements() {
     let mut qp = pair(RC, on_rxe());
@@ -360,9 +365,10 @@ fn librxe_is_given_no_several_elements() {
 }
 
 /// Several elements by `ibv_post_send`, a FLUSH in a session, and all in order; what is refused is
-/// the tail (R25.5).
+/// the tail.
 ///
 /// Holds E4: librxe never gets a FLUSH by `ibv_post_send`, which would misread its operands.
+/// Proves R25.5.
 #[test]
 fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
     let mut qp = newer(on_rxe());
@@ -407,6 +413,7 @@ fn on_librxe_a_list_of_both_kinds_is_posted_one_by_one() {
 }
 
 /// R15.6, R15.12.
+/// Proves R15.6, R15.12.
 #[test]
 fn what_is_refused_was_not_posted_but_perhaps_by_librxe() {
     let refused = |qp_context, errno| {

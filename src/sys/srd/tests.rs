@@ -54,6 +54,7 @@ fn made(ops: u64, flags: u16) -> (Result<usize, c_int>, u32) {
     (made.map(|qp| qp.as_ptr().addr()), init.cap.max_send_wr)
 }
 
+/// Proves R27.2, R27.7.
 #[test]
 fn what_is_created_reaches_libefa_as_it_is() {
     with_efa();
@@ -89,6 +90,7 @@ fn what_is_created_reaches_libefa_as_it_is() {
     assert!(seen().is_empty());
 }
 
+/// Proves R27.10.
 #[test]
 fn an_address_handle_has_a_number() {
     let ah = ptr::without_provenance_mut(0x30);
@@ -137,6 +139,7 @@ fn calls(qp_type: ibv_qp_type::Type, wrs: &mut [ibv_send_wr], alone: bool) -> (c
     (errno, bad == first)
 }
 
+/// Proves R27.2.
 #[test]
 fn each_work_request_of_a_session_has_its_destination() {
     use ibv_wr_opcode::*;

@@ -75,6 +75,7 @@ fn all(size: usize) -> (c_int, c_int, Option<c_int>) {
     })
 }
 
+/// Proves R22.1, R22.2, R22.4.
 #[test]
 fn what_is_tuned_reaches_c_as_it_is() {
     assert_eq!(all(BARE + ALLOC_NULL_MR), (0, 0, None));
@@ -92,6 +93,7 @@ fn what_is_tuned_reaches_c_as_it_is() {
     assert_eq!(all(BARE), (none, none, Some(none)));
 }
 
+/// Proves R22.3.
 #[test]
 fn options_of_connections_reach_c_as_they_are() {
     STAND_IN.set(Some(Symbols { set_ece: Some(set), query_ece: Some(query) }));

@@ -239,6 +239,7 @@ fn around() -> Around {
     Around { context, domain, pd, pool, cq }
 }
 
+/// Proves R26.6.
 #[test]
 fn a_shared_receive_queue_has_all_that_c_asks_for() {
     let Around { context, domain, pd, pool, cq } = around();
@@ -281,6 +282,7 @@ fn a_shared_receive_queue_that_cannot_be_leaves_nothing() {
     assert_eq!(error.errno(), Some(libc::EOPNOTSUPP));
 }
 
+/// Proves R26.3.
 #[test]
 fn a_target_has_its_domain_alone() {
     let Around { context, domain, pd, pool, cq } = around();
@@ -313,6 +315,7 @@ fn a_target_has_its_domain_alone() {
     assert_eq!(seen(), ["no qp", "no xrcd"]);
 }
 
+/// Proves R26.2.
 #[test]
 fn an_initiator_has_no_receives() {
     let Around { context, pd, cq, domain: _domain, pool: _pool } = around();

@@ -1,4 +1,4 @@
-/* R18.21: a shared receive queue is made smaller than what is posted to it. */
+/* Proves R18.21: a shared receive queue is made smaller than what is posted to it. */
 #include "../common.h"
 
 int main(void)

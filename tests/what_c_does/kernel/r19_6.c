@@ -1,4 +1,4 @@
-/* R19.6: a key that the peer's message may have ended is ended by LOCAL_INV. */
+/* Proves R19.6: a key that the peer's message may have ended is ended by LOCAL_INV. */
 #include "../common.h"
 
 int main(void)

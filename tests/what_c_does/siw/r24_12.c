@@ -1,4 +1,4 @@
-/* R24.12: a success taken for the peer's word that it has the message. */
+/* Proves R24.12: a success taken for the peer's word that it has the message. */
 #include "../common.h"
 
 int main(void)

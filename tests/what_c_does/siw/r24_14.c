@@ -1,4 +1,4 @@
-/* R24.14: a fenced RDMA READ, which is waited for. */
+/* Proves R24.14: a fenced RDMA READ, which is waited for. */
 #include "../common.h"
 
 int main(void)

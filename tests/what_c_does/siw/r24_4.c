@@ -1,4 +1,4 @@
-/* R24.4: an RDMA READ into two elements. */
+/* Proves R24.4: an RDMA READ into two elements. */
 #include "../common.h"
 
 int main(void)

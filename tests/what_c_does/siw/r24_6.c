@@ -1,4 +1,4 @@
-/* R24.6: RESET, after which the program takes its receives' buffers for its own. */
+/* Proves R24.6: RESET, after which the program takes its receives' buffers for its own. */
 #include "../common.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* R24.7: a receive that is posted behind the peer's end, and waited for. */
+/* Proves R24.7: a receive that is posted behind the peer's end, and waited for. */
 #include "../common.h"
 
 int main(void)

@@ -21,9 +21,9 @@ pub type Sources = BTreeMap<String, String>;
 /// By target name.
 pub type Executables = Vec<(String, PathBuf)>;
 
-/// Everything that a build of the tests reads, besides the manifest.
-const ALONGSIDE: [&str; 6] =
-    ["src", "tests", "benches/machine_code.rs", "examples", "README.md", "Cargo.lock"];
+/// Everything that a build of the tests reads, besides the sources and the manifest.
+const ALONGSIDE: [&str; 5] =
+    ["tests", "benches/machine_code.rs", "examples", "README.md", "RULES.md"];
 
 pub struct Tree {
     dir: PathBuf,

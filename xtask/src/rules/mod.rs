@@ -1,93 +1,185 @@
-//! `cargo xtask rules`: the book of rules against its proofs.
+//! `cargo xtask rules --mutate`: each bound of a public function is removed in turn, and a ui-test
+//! that names the bound's rule must notice.
 //!
-//! `rules/catalogue.txt` lists the rules, `rules/NN-*.toml` says how each is held and what proves
-//! it, `rules/table.toml` is what may be posted where. From these, `--write` makes `RULES.md` for
-//! people and `tests/truth_table.rs` for the compiler; without it, they must be up to date.
+//! A bound's rules are those that its trait names, in its documentation or its diagnostics. The
+//! bound counts as noticed if the crate no longer compiles without it, or if one of the ui-tests
+//! whose `Proves` line has one of these rules gets other errors than before. A bound whose trait
+//! names no rule, such as `Send`, may be noticed by any ui-test.
 
-pub mod book;
-mod cost;
-mod emitted;
-mod mutants;
-mod mutate;
-mod page;
-pub mod pairs;
-mod proof;
-mod table;
+mod bounds;
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::paths;
-use book::Book;
-use table::Tables;
+use crate::sh::{self, Run, cmd};
+use crate::test::FEATURES;
+use crate::{paths, setup};
+use bounds::Mutant;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write RULES.md and tests/truth_table.rs anew.
-    #[arg(long)]
-    write: bool,
-    /// Break the crate's rules one by one, and see that something notices.
-    #[arg(long)]
+    /// Remove the bounds one by one.
+    #[arg(long, required = true)]
     mutate: bool,
-    /// With --mutate, only mutants whose description contains this; may be repeated.
-    #[arg(long, value_name = "TEXT", requires = "mutate")]
+    /// Only bounds whose description contains this; may be repeated.
+    #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Measure what the ui-tests, the crate and a long chain take to compile.
-    #[arg(long, conflicts_with = "mutate")]
-    cost: bool,
+    /// Only every K-th bound, starting at the N-th: `1/4` to `4/4` are all of them.
+    #[arg(long, value_name = "N/K", value_parser = turn)]
+    turn: Option<(usize, usize)>,
+}
+
+fn turn(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(n, k)| Some((n.parse().ok()?, k.parse().ok()?)));
+    parts.filter(|&(n, k)| 0 < n && n <= k).ok_or_else(|| "N/K, with N from 1 to K".to_owned())
 }
 
 pub fn main(args: &Args) -> Result<()> {
-    match (args.mutate, args.cost) {
-        (true, _) => mutate::run(&args.only),
-        (_, true) => cost::run(),
-        _ => run(args.write),
+    ensure!(args.mutate, "there is only --mutate");
+    setup::ensure(&[setup::Group::Build])?;
+    let copy = Copy::new(&paths::workspace())?;
+    let tests = ui_tests(&copy.dir)?;
+    let mut mutants = bounds::all(&crate::mutants::sources(&copy.dir)?);
+    mutants.retain(|it| args.only.is_empty() || args.only.iter().any(|t| it.what.contains(t)));
+    let (n, k) = args.turn.unwrap_or((1, 1));
+    let mutants: Vec<Mutant> = mutants.into_iter().skip(n - 1).step_by(k).collect();
+    let mut unnoticed = Vec::new();
+    for (i, mutant) in mutants.iter().enumerate() {
+        let by = copy.noticed(mutant, &tests)?;
+        let (names, rules) = (Vec::from_iter(&mutant.rules), &mutant.what);
+        println!("{}/{} {by:?} {names:?} | {rules}", i + 1, mutants.len());
+        if by == By::Nothing {
+            unnoticed.push(format!("{names:?} {}", mutant.what));
+        }
     }
+    println!("{} bounds removed, {} unnoticed", mutants.len(), unnoticed.len());
+    if !unnoticed.is_empty() {
+        bail!("no ui-test that names the rule failed:\n{}", unnoticed.join("\n"));
+    }
+    Ok(())
 }
 
-/// Holds the book against its proofs, or makes what is made from it. The mutants of `--mutate` are
-/// looked up too: a change that no longer applies is an error.
-pub fn run(write: bool) -> Result<()> {
-    let root = paths::workspace();
-    let (book, tables) = (Book::read(&root)?, Tables::read(&root)?);
-    let mut problems = book.problems();
-    problems.extend(proof::problems(&root, &book, &tables)?);
-    mutants::all(&root, &tables)?;
-    let pairs = pairs::read(&root)?.cases;
-    for id in pairs.keys() {
-        let program = format!("r{}_{}.c", id.0, id.1);
-        let names =
-            |proof: &String| proof.strip_prefix("c:").is_some_and(|at| at.ends_with(&program));
-        if !book.entries.get(id).is_some_and(|entry| entry.proofs.iter().any(names)) {
-            problems.push(format!("{id} has a C program, and its entry does not name {program}"));
-        }
-    }
-    let page = page::page(&book, &tables, &pairs)?;
-    for (file, text) in [("tests/truth_table.rs", tables.test()?), ("RULES.md", page)] {
-        let path = root.join(file);
-        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+#[derive(Debug, PartialEq, Eq)]
+enum By {
+    /// The crate needs the bound itself.
+    Compiler,
+    Ui(String),
+    Nothing,
+}
+
+/// The ui-tests by file, each with the rules of its `Proves` line.
+type UiTests = BTreeMap<PathBuf, BTreeSet<String>>;
+
+/// Every ui-test, without the programs of `pass` that must compile.
+fn ui_tests(root: &Path) -> Result<UiTests> {
+    let mut all = UiTests::new();
+    for family in fs::read_dir(root.join("ui-tests"))? {
+        let family = family?.path();
+        if !family.is_dir() || family.ends_with("pass") {
             continue;
         }
-        if write {
-            fs::write(&path, text).with_context(|| format!("cannot write {file}"))?;
-            eprintln!("Wrote {file}");
-        } else {
-            problems.push(format!("{file} is not what rules/ says: `cargo xtask rules --write`"));
+        for file in fs::read_dir(family)? {
+            let path = file?.path();
+            if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = fs::read_to_string(&path)?;
+                let marks = text.lines().filter(|line| line.starts_with("// Proves "));
+                let rules = marks.flat_map(bounds::rules_in).collect();
+                all.insert(path.strip_prefix(root)?.to_owned(), rules);
+            }
         }
     }
-    for (id, entry) in &book.entries {
-        let id = id.to_string();
-        println!(
-            "{id:<7} {:<15} {:>2} proofs  {}",
-            entry.held.name(),
-            entry.proofs.len(),
-            entry.rule
-        );
+    Ok(all)
+}
+
+/// The crate without the rest of the workspace, below the target directory, so that the project may
+/// be edited during a run.
+struct Copy {
+    dir: PathBuf,
+    target: PathBuf,
+    /// The crate with all its bounds.
+    original: PathBuf,
+    /// The errors of ui-tests against it, as they are needed.
+    before: RefCell<BTreeMap<PathBuf, Vec<String>>>,
+}
+
+impl Copy {
+    fn new(root: &Path) -> Result<Copy> {
+        let below = paths::below_target("mutants")?;
+        let (dir, target) = (below.join("tree"), below.join("target"));
+        let _ = fs::remove_dir_all(&dir);
+        paths::directory(dir.clone())?;
+        let needed = ["src", "macros", "tests", "ui-tests", "benches", "examples"];
+        for name in needed.into_iter().chain(["README.md", "RULES.md", "Cargo.lock"]) {
+            cmd!(sh::at(root), "cp -r {name} {dir}").bytes()?;
+        }
+        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
+        fs::write(dir.join("Cargo.toml"), paths::alone(&manifest))?;
+        let original = below.join("libproverbs.rmeta");
+        let copy = Copy { dir, target, original, before: RefCell::default() };
+        ensure!(copy.compiles()?, "the crate does not compile as it is");
+        fs::copy(copy.library()?, &copy.original)?;
+        Ok(copy)
     }
-    if problems.is_empty() {
-        println!("{}", book.summary());
-        return Ok(());
+
+    fn noticed(&self, mutant: &Mutant, tests: &UiTests) -> Result<By> {
+        let file = self.dir.join(&mutant.file);
+        let text = fs::read_to_string(&file)?;
+        fs::write(&file, &mutant.text)?;
+        let compiles = self.compiles();
+        fs::write(&file, text)?;
+        if !compiles? {
+            return Ok(By::Compiler);
+        }
+        let library = self.library()?;
+        let names =
+            |rules: &BTreeSet<String>| mutant.rules.is_empty() || !rules.is_disjoint(&mutant.rules);
+        for (test, _) in tests.iter().filter(|(_, rules)| names(rules)) {
+            let before = self.before.borrow().get(test).cloned();
+            let before = before.map_or_else(|| self.errors(test, &self.original), Ok)?;
+            self.before.borrow_mut().insert(test.clone(), before.clone());
+            if self.errors(test, &library)? != before {
+                return Ok(By::Ui(test.display().to_string()));
+            }
+        }
+        Ok(By::Nothing)
     }
-    bail!("{} problems with the rules:\n{}", problems.len(), problems.join("\n"))
+
+    fn compiles(&self) -> Result<bool> {
+        let check = cmd!(sh::at(&self.dir), "cargo check --quiet --lib --features {FEATURES}");
+        let (code, text) = check.env("CARGO_TARGET_DIR", &self.target).capture()?;
+        ensure!(code == 0 || text.contains("could not compile"), "{text}");
+        Ok(code == 0)
+    }
+
+    /// The crate as it was checked last.
+    fn library(&self) -> Result<PathBuf> {
+        let mut newest = None;
+        for file in fs::read_dir(self.target.join("debug/deps"))? {
+            let file = file?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            if name.starts_with("libproverbs-") && name.ends_with(".rmeta") {
+                newest = newest.max(Some((file.metadata()?.modified()?, file.path())));
+            }
+        }
+        newest.map(|(_, path)| path).context("the crate was checked")
+    }
+
+    /// The errors of a ui-test, and where in it they are.
+    fn errors(&self, test: &Path, library: &Path) -> Result<Vec<String>> {
+        let flags = ["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Awarnings", "-o"];
+        let out = self.target.join("ui.rmeta");
+        let path = format!("dependency={}", self.target.join("debug/deps").display());
+        let library = format!("proverbs={}", library.display());
+        let rustc = cmd!(sh::at(&self.dir), "rustc {flags...} {out} -L {path} --extern {library}");
+        // It fails, as it should.
+        let (_, text) = rustc.arg(test).capture()?;
+        let says =
+            |line: &&str| line.starts_with("error") || line.trim().starts_with("--> ui-tests/");
+        let lines = text.lines().filter(says).filter(|line| !line.starts_with("error: aborting"));
+        Ok(lines.map(|line| line.trim().to_owned()).collect())
+    }
 }

@@ -75,6 +75,7 @@ fn bytes_are_copied_with_masks_only() {
 
 /// What others could do between any two instructions: each word is stored once, so what they store
 /// stays; and what is beside a copy is not stored at all, not even as it was.
+/// Proves R18.42.
 #[test]
 fn each_byte_is_stored_once_and_no_others() {
     const BESIDE: usize = 72;
@@ -166,6 +167,7 @@ fn each_way_copies_words() {
 }
 
 /// Bytes that are not words, of which some begin or end where the next page is not there.
+/// Proves R18.42.
 #[test]
 fn bytes_are_copied_and_no_others() {
     let two = Edges::new();

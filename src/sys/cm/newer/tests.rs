@@ -64,6 +64,7 @@ fn with<R>(symbols: Symbols, call: impl FnOnce(&mut Id) -> R) -> R {
     result
 }
 
+/// Proves R23.1.
 #[test]
 fn options_of_connections_reach_c_as_they_are() {
     let ece = ibv_ece { vendor_id: 0x15b3, options: 0x10, comp_mask: 0 };
@@ -78,6 +79,7 @@ fn options_of_connections_reach_c_as_they_are() {
     assert_eq!(none, (Err(libc::ENOSYS), Ok(None), Err(libc::ENOSYS)));
 }
 
+/// Proves R23.3.
 #[test]
 fn the_kind_of_a_membership_reaches_c() {
     let at = "239.77.0.1:7471".parse().unwrap();
@@ -93,6 +95,7 @@ fn the_kind_of_a_membership_reaches_c() {
     assert_eq!(none, Some(libc::ENOSYS));
 }
 
+/// Proves R23.5.
 #[test]
 fn an_event_of_the_programs_own_reaches_c() {
     let write = |id: &mut Id| id.write_event(-5, u64::MAX - 1);

@@ -6,17 +6,18 @@
 //! must be those of `expected.toml`, which names the Rust form beside it; with another kernel or
 //! library than is recorded, as when Debian mends one of them, what differs is told.
 
+mod record;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::progress::Step;
-use crate::rules::book::Id;
-use crate::rules::pairs::{self, Case, Cases, Record, Versions};
 use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Driver, Guest, KernelCrash};
 use crate::{paths, setup};
+use record::{Case, Cases, Id, Record, Versions};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -32,7 +33,7 @@ pub fn run(driver: Driver, record: bool) -> Result<()> {
     setup::ensure(&[setup::Group::Build, setup::Group::Guest])?;
     let root = paths::workspace();
     let dir = root.join("tests/what_c_does");
-    let (recorded, of_siw) = (pairs::read(&root)?, programs(&dir.join("siw"))?);
+    let (recorded, of_siw) = (record::read(&root)?, programs(&dir.join("siw"))?);
     let is_here = |rule: &Id| of_siw.contains(rule) == (driver == Driver::Siw);
     let (expected, others): (Cases, Cases) =
         recorded.cases.into_iter().partition(|(rule, _)| is_here(rule));
@@ -59,7 +60,7 @@ pub fn run(driver: Driver, record: bool) -> Result<()> {
     let here = versions()?;
     if record {
         seen.extend(others);
-        return pairs::write(&root, &Record { versions: here, cases: seen });
+        return record::write(&root, &Record { versions: here, cases: seen });
     }
     let mut failures = Vec::new();
     for (rule, case) in &seen {

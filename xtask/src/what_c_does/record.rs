@@ -8,7 +8,22 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::book::Id;
+/// A rule: section and number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id(pub u32, pub u32);
+
+impl Id {
+    pub fn parse(text: &str) -> Option<Id> {
+        let (section, number) = text.strip_prefix('R')?.split_once('.')?;
+        Some(Id(section.parse().ok()?, number.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "R{}.{}", self.0, self.1)
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -30,7 +45,7 @@ pub struct Case {
     pub why: String,
 }
 
-/// By rule, in the order of the catalogue.
+/// By rule, in the order of RULES.md.
 pub type Cases = BTreeMap<Id, Case>;
 
 /// What the programs ran with.
