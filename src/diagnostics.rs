@@ -29,7 +29,8 @@ use crate::work::limits::{Limit, Max};
 use crate::work::opcode::{CmpAndSwp, CompareSwap, FetchAndAdd, Opcode, RdmaRead};
 use crate::work::request::WorkRequest;
 
-/// The bound of inline data of an RDMA READ or an atomic: no type implements it (R2.6).
+/// The bound of inline data of an RDMA READ or an atomic: no type implements it
+/// ([R2.6](crate::guide::rules#r2-6)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -55,7 +56,8 @@ impl<O: Opcode> InlineSink<O> for Infallible {
     }
 }
 
-/// The bound of a piece of a region on demand: no type implements it (R20.2).
+/// The bound of a piece of a region on demand: no type implements it
+/// ([R20.2](crate::guide::rules#r20-2)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -181,7 +183,8 @@ impl FetchAndAdd {
     }
 }
 
-/// The bound of `post_send!` on other objects than queue pairs (R8.19).
+/// The bound of `post_send!` on other objects than queue pairs
+/// ([R8.19](crate::guide::rules#r8-19)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -198,7 +201,7 @@ pub trait PostsSends {
     fn never<R>(&self) -> R;
 }
 
-/// The bound of `post_recv!` on other objects than queue pairs (R7.2).
+/// The bound of `post_recv!` on other objects than queue pairs ([R7.2](crate::guide::rules#r7-2)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -215,7 +218,8 @@ pub trait PostsReceives {
     fn never<R>(&self) -> R;
 }
 
-/// The bound of `post_srq_recv!` on other objects than shared receive queues (R7.1).
+/// The bound of `post_srq_recv!` on other objects than shared receive queues
+/// ([R7.1](crate::guide::rules#r7-1)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -308,7 +312,8 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     }
 }
 
-/// The bound of indexing a registered region, which hands out no slices (R6.12).
+/// The bound of indexing a registered region, which hands out no slices
+/// ([R6.12](crate::guide::rules#r6-12)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;

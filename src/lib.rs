@@ -111,7 +111,8 @@
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
 //! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
-//! Rule numbers such as R7.1 are those of the project's catalogue of correct verbs use.
+//! Rule numbers such as [R7.1](crate::guide::rules#r7-1) are those of the project's catalogue of
+//! correct verbs use.
 
 #![deny(unsafe_code)]
 #![deny(missing_docs)]

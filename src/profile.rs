@@ -236,16 +236,17 @@ impl ProfileKeys {
     };
 }
 
-/// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`]; R7.2).
+/// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`];
+/// [R7.2](crate::guide::rules#r7-2)).
 #[derive(Debug)]
 pub enum OwnRq {}
 /// Receives come from a shared receive queue (`receive` of a [`Profile`]): `post_recv` does not
-/// exist (R7.1).
+/// exist ([R7.1](crate::guide::rules#r7-1)).
 #[derive(Debug)]
 pub enum SharedRq {}
 
 /// There are no receives (`receive` of a [`Profile`]): the queue pair is an initiator of
-/// [XRC](crate::transport::Xrc) (R26.2).
+/// [XRC](crate::transport::Xrc) ([R26.2](crate::guide::rules#r26-2)).
 pub enum NoRq {}
 
 /// [`OwnRq`], [`SharedRq`] or [`NoRq`] (`srq` of ibv_create_qp(3)), in a [`Profile`].
@@ -256,11 +257,12 @@ impl ReceiveSource for NoRq {}
 
 /// Every send completes (`sq_sig_all` of ibv_create_qp(3); `signaling` of a [`Profile`]): there is
 /// no `.signaled()` to write. Where entries may be pieces of regions, `sq_sig_all` is not set, and
-/// each work request is signaled by itself (R18.18).
+/// each work request is signaled by itself ([R18.18](crate::guide::rules#r18-18)).
 #[derive(Debug)]
 pub enum SignalAll {}
 /// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
-/// R2.4). On iWARP, whose READs may complete late, it goes with [`NoReads`] (R24.13).
+/// [R2.4](crate::guide::rules#r2-4)). On iWARP, whose READs may complete late, it goes with
+/// [`NoReads`] ([R24.13](crate::guide::rules#r24-13)).
 #[derive(Debug)]
 pub enum Selective {}
 
@@ -269,10 +271,12 @@ pub trait Signaling: sealed::Sealed + SendMode + 'static {}
 impl Signaling for SignalAll {}
 impl Signaling for Selective {}
 
-/// The queue pair issues RDMA READs and atomics (`initiator` of a [`Profile`]; R4.6).
+/// The queue pair issues RDMA READs and atomics (`initiator` of a [`Profile`];
+/// [R4.6](crate::guide::rules#r4-6)).
 #[derive(Debug)]
 pub enum Reads {}
-/// The queue pair issues none (`initiator` of a [`Profile`]): its initiator depth is 0 (R4.6).
+/// The queue pair issues none (`initiator` of a [`Profile`]): its initiator depth is 0
+/// ([R4.6](crate::guide::rules#r4-6)).
 #[derive(Debug)]
 pub enum NoReads {}
 
@@ -288,11 +292,13 @@ impl Initiator for NoReads {
     type Depth = NoDepth;
 }
 
-/// The initiator depth of a queue pair without reads: 0 (R4.6), an [`InitiatorDepth`].
+/// The initiator depth of a queue pair without reads: 0 ([R4.6](crate::guide::rules#r4-6)), an
+/// [`InitiatorDepth`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NoDepth;
 
-/// [`ReadDepth`] or [`NoDepth`] (`max_rd_atomic` of ibv_modify_qp(3); R4.6).
+/// [`ReadDepth`] or [`NoDepth`] (`max_rd_atomic` of ibv_modify_qp(3);
+/// [R4.6](crate::guide::rules#r4-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -354,16 +360,18 @@ pub enum OrdinaryPosting {}
 /// `posting` of a [`Profile`]).
 ///
 /// FLUSH and ATOMIC_WRITE are in no `ibv_post_send`. A queue pair for them is created by name:
-/// `ExtendedPosting<wr::Flush>` and so on ([`MoreOps`]; R25.2).
+/// `ExtendedPosting<wr::Flush>` and so on ([`MoreOps`]; [R25.2](crate::guide::rules#r25-2)).
 ///
 /// Each post is one session, of a work request or of a list, and all else is as it is with
 /// [`OrdinaryPosting`]: methods, work requests, completions, and what comes back if the device
 /// refuses. It refuses a session as a whole, so [`accepted`](crate::PostError::accepted) is 0 then
-/// (R15.6). The queue pair is created by `ibv_create_qp_ex` for the operations that its transport
-/// and profile may post (R15.1), and EOPNOTSUPP says that the device has no such queue pairs.
+/// ([R15.6](crate::guide::rules#r15-6)). The queue pair is created by `ibv_create_qp_ex` for the
+/// operations that its transport and profile may post ([R15.1](crate::guide::rules#r15-1)), and
+/// EOPNOTSUPP says that the device has no such queue pairs.
 ///
 /// On Soft-RoCE, a list with a work request of several elements is posted with `ibv_post_send`,
-/// since its provider sends wrong bytes of them (R15.10, R15.11).
+/// since its provider sends wrong bytes of them ([R15.10](crate::guide::rules#r15-10),
+/// [R15.11](crate::guide::rules#r15-11)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

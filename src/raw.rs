@@ -160,8 +160,9 @@ impl ProtectionDomain {
     ///   write.
     ///
     /// # Errors
-    /// The memory comes back. [`ErrorKind::PdMismatch`] if it is of another domain (R6.8);
-    /// [`ErrorKind::NotFound`] if it is not over all of `memory`.
+    /// The memory comes back. [`ErrorKind::PdMismatch`] if it is of another domain
+    /// ([R6.8](crate::guide::rules#r6-8)); [`ErrorKind::NotFound`] if it is not over all of
+    /// `memory`.
     pub unsafe fn region_from_raw<A: Access, M: Memory>(
         &self,
         mr: NonNull<ibv_mr>,

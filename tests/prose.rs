@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 const WIDTH: usize = 100;
 
-/// Made by programs, of messages that tell line numbers, or of figures with a record.
-const LEFT_OUT: [&str; 3] = ["benches", "ui-tests", "tests/truth_table.rs"];
+/// Messages of the compiler, and figures.
+const LEFT_OUT: [&str; 2] = ["benches", "ui-tests"];
 
 /// The files that git would have, below a folder, whose names end so.
 fn files(folder: &Path, extension: &str, all: &mut Vec<PathBuf>) {

@@ -165,7 +165,8 @@ impl Request<Tcp> {
     /// (`rdma_accept`).
     ///
     /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    /// ([R7.12](crate::guide::rules#r7-12)). A queue pair with reads needs a peer that serves some
+    /// ([R4.6](crate::guide::rules#r4-6)).
     ///
     /// # Errors
     /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
@@ -191,7 +192,8 @@ impl Request<Tcp, OnChannel> {
     /// Accepts the connection with `qp` (`rdma_accept`).
     ///
     /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// (R7.12). A queue pair with reads needs a peer that serves some (R4.6).
+    /// ([R7.12](crate::guide::rules#r7-12)). A queue pair with reads needs a peer that serves some
+    /// ([R4.6](crate::guide::rules#r4-6)).
     ///
     /// # Errors
     /// Request or id, and the queue pair, are given back ([`NotAccepted`]).

@@ -47,7 +47,8 @@ pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     pub id: CmId<Tcp, Established, M>,
     /// The peer's parameters.
     pub peer: PeerParam,
-    /// The private data of the peer's request or answer, perhaps padded with zeroes (R16.15).
+    /// The private data of the peer's request or answer, perhaps padded with zeroes
+    /// ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
 }
 
@@ -61,8 +62,8 @@ pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 
 impl<P: Profile, M: Mode> Connection<P, M> {
     /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do
-    /// so (R16.20), even after the device was removed. The queue pair moves to the error state,
-    /// where posted work is flushed.
+    /// so ([R16.20](crate::guide::rules#r16-20)), even after the device was removed. The queue pair
+    /// moves to the error state, where posted work is flushed.
     ///
     /// # Errors
     /// The connection is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of

@@ -28,14 +28,16 @@ use crate::work::address::Destination;
 const CONNECT: &str = "rdma_connect";
 const ACCEPT: &str = "rdma_accept";
 
-/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`, R5.13). A
-/// program that makes a [`UdPeer`] itself needs it, as the service in that type's example does.
+/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`,
+/// [R5.13](crate::guide::rules#r5-13)). A program that makes a [`UdPeer`] itself needs it, as the
+/// service in that type's example does.
 pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
     Some(key) => key,
     None => panic!("bit 31 is clear"),
 };
 
-/// A datagram peer, or a multicast group: the only right values for sending to it (R5.14).
+/// A datagram peer, or a multicast group: the only right values for sending to it
+/// ([R5.14](crate::guide::rules#r5-14)).
 ///
 /// The client finds a service and asks it something:
 ///

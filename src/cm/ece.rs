@@ -15,7 +15,8 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
 use crate::terms::transport::Rc;
 
-/// States after a message of the peer's, which may tell options of the connection (R23.1).
+/// States after a message of the peer's, which may tell options of the connection
+/// ([R23.1](crate::guide::rules#r23-1)).
 ///
 /// ```no_run
 /// use proverbs::cm::*;

@@ -22,7 +22,7 @@ use crate::sys::cm::{Arm, Copied};
 pub struct IdKey(pub(super) u64);
 
 /// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`): a copy, acknowledged
-/// already, so that a forgotten event blocks nothing (R16.12).
+/// already, so that a forgotten event blocks nothing ([R16.12](crate::guide::rules#r16-12)).
 ///
 /// Give it to [`advance`](super::CmId::advance) of the id that waits for it, or, if it is a
 /// connection request, to [`request`](super::CmId::request) of the listening id. A dropped request
@@ -137,8 +137,8 @@ impl Event {
         self.copied.status
     }
 
-    /// The private data of the event, perhaps padded with zeroes (R16.15).
-    #[doc(alias("private_data_len", "ah_attr"))]
+    /// The private data of the event, perhaps padded with zeroes
+    /// ([R16.15](crate::guide::rules#r16-15)).
     pub fn private_data(&self) -> &[u8] {
         &self.copied.data
     }
@@ -203,7 +203,7 @@ pub struct PeerParam {
     /// Reads and atomics that this side may have outstanding.
     pub initiator_depth: u8,
     /// Transport retries that the peer requests of this side; 7 means "for ever" on Soft-RoCE
-    /// (R8.10).
+    /// ([R8.10](crate::guide::rules#r8-10)).
     pub retry_count: u8,
     /// RNR retries that the peer requests of this side; 7 means "for ever".
     pub rnr_retry_count: u8,

@@ -21,7 +21,8 @@ use crate::wait::end_of;
 /// connection.
 ///
 /// A step takes the id and returns it in its next state; a step that is refused gives it back.
-/// There is no other way from one state to another, so no call can come too early (R16.1 to R16.7).
+/// There is no other way from one state to another, so no call can come too early
+/// ([R16.1](crate::guide::rules#r16-1) to [R16.7](crate::guide::rules#r16-7)).
 ///
 /// The id does not own a queue pair: [`create_qp`](Self::create_qp) makes an ordinary
 /// [`QueuePair`](crate::QueuePair), and connecting takes it along. So either may be dropped first,
@@ -362,7 +363,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///
     /// Requests that wait at a listening id do not come along on Linux (seen on 6.1 to 7.3): nobody
     /// gets them, and their peers are refused. A program that moves a listening id takes its
-    /// requests before, or moves it before it listens (R16.21).
+    /// requests before, or moves it before it listens ([R16.21](crate::guide::rules#r16-21)).
     ///
     /// What an `AsyncEventChannel` took and keeps stays there, and who awaits it elsewhere waits
     /// **for ever**. So a step that was begun on one is finished there before the id moves. (The

@@ -23,7 +23,7 @@ pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
     pub id: CmId<PS, Requested, M>,
     /// The peer's parameters; `None` on UDP.
     pub peer: Option<PeerParam>,
-    /// The peer's private data, perhaps padded with zeroes (R16.15).
+    /// The peer's private data, perhaps padded with zeroes ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
 }
 

@@ -41,8 +41,8 @@ pub trait Membership: sealed::Sealed + 'static {
 #[doc(alias("rdma_cm_mc_join_flags", "RDMA_MC_JOIN_FLAG_FULLMEMBER"))]
 #[derive(Debug)]
 pub enum FullMember {}
-/// Sends to the group. Switches send it nothing, so no queue pair can be attached (R23.3).
-#[doc(alias = "RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER")]
+/// Sends to the group. Switches send it nothing, so no queue pair can be attached
+/// ([R23.3](crate::guide::rules#r23-3)).
 #[derive(Debug)]
 pub enum SendOnlyFullMember {}
 

@@ -11,7 +11,8 @@ use crate::terms::error::Error;
 /// profile `P`.
 ///
 /// With the defaults a dead peer is noticed: six transport retries, not C's seven, which Soft-RoCE
-/// takes as "for ever" (R8.10, R16.19). They hold whatever the peer requests.
+/// takes as "for ever" ([R8.10](crate::guide::rules#r8-10), [R16.19](crate::guide::rules#r16-19)).
+/// They hold whatever the peer requests.
 ///
 /// ```
 /// use proverbs::cm::{ConnParam, PrivateData};
@@ -32,7 +33,8 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     pub responder_resources: ResponderDepth,
     /// The most transport retries of this side, whatever the peer requests.
     pub retry_count: RetryCount,
-    /// RNR retries of the peer, when this side has no receive posted (R8.11).
+    /// RNR retries of the peer, when this side has no receive posted
+    /// ([R8.11](crate::guide::rules#r8-11)).
     pub rnr_retry_count: RnrRetry,
     /// How long the peer waits before each RNR retry. (C has no such parameter: rdma_cm uses 655
     /// ms.)
@@ -42,9 +44,10 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     pub ack_timeout: Option<Timeout>,
     /// Whether the devices agree on options of the connection ([`Ece`](crate::qp::Ece)), where both
     /// have some: a request offers what its queue pair has, an answer tells what of that the other
-    /// one took, and that is set in turn (R23.1). Between devices without options, or of a peer
-    /// that tells none, the connection is made as if this were false, the default. An id that
-    /// offered options and whose request was not sent (`NotConnected::Unsent`) offers them again.
+    /// one took, and that is set in turn ([R23.1](crate::guide::rules#r23-1)). Between devices
+    /// without options, or of a peer that tells none, the connection is made as if this were false,
+    /// the default. An id that offered options and whose request was not sent
+    /// (`NotConnected::Unsent`) offers them again.
     pub ece: bool,
 }
 

@@ -9,7 +9,8 @@ use typenum::{Const, IsLessOrEqual, LeEq, ToUInt, U};
 use crate::terms::bounded::OutOfRange;
 use crate::work::limits::{Answer, Max, Within};
 
-/// Private data of at most `MAX` bytes: the message's field without rdma_cm's own header (R16.15).
+/// Private data of at most `MAX` bytes: the message's field without rdma_cm's own header
+/// ([R16.15](crate::guide::rules#r16-15)).
 ///
 /// The peer may see more bytes than were sent, padded with zeroes.
 ///
@@ -45,7 +46,8 @@ impl<const MAX: usize> PrivateData<MAX> {
     /// The private data `bytes`, if there are at most `MAX`.
     ///
     /// # Errors
-    /// [`OutOfRange`], with both lengths, if there are more than `MAX` (R16.15).
+    /// [`OutOfRange`], with both lengths, if there are more than `MAX`
+    /// ([R16.15](crate::guide::rules#r16-15)).
     pub fn new(bytes: &[u8]) -> Result<Self, OutOfRange> {
         let (asked, max) = (bytes.len() as u64, MAX as u64);
         let bytes = ArrayVec::try_from(bytes);
@@ -75,7 +77,7 @@ impl<const MAX: usize> fmt::Debug for PrivateData<MAX> {
     }
 }
 
-/// `Max<M>: PrivateBytes<N>`: `N` bytes fit (R16.15).
+/// `Max<M>: PrivateBytes<N>`: `N` bytes fit ([R16.15](crate::guide::rules#r16-15)).
 ///
 /// ```
 /// use proverbs::{cm::*, qp::Max};
@@ -100,7 +102,8 @@ where
 {
 }
 
-/// The typenum bound of [`PrivateBytes`]; it carries the diagnostic (R16.15).
+/// The typenum bound of [`PrivateBytes`]; it carries the diagnostic
+/// ([R16.15](crate::guide::rules#r16-15)).
 ///
 /// ```compile_fail,E0277
 /// use proverbs::cm::{ConnectData, PrivateData};

@@ -60,9 +60,9 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Creates a queue pair on this id's device (`rdma_create_qp`) that completes into the
     /// program's completion queues.
     ///
-    /// Its transport is that of the port space (R16.9). On TCP it is in INIT, so that receives can
-    /// be posted before [`connect`](Self::connect) or `accept`, which take it along; sends can be
-    /// posted once it is connected. On UDP it is in RTS at once.
+    /// Its transport is that of the port space ([R16.9](crate::guide::rules#r16-9)). On TCP it is
+    /// in INIT, so that receives can be posted before [`connect`](Self::connect) or `accept`, which
+    /// take it along; sends can be posted once it is connected. On UDP it is in RTS at once.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of

@@ -46,7 +46,7 @@ fn patience(timeout: Duration) -> Duration {
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Binds the id to a local address (`rdma_bind_addr`). Port 0 takes a free port, and the
     /// unspecified address any of this machine's. 127.0.0.1 is not an RDMA address: use the network
-    /// device's (R16.23).
+    /// device's ([R16.23](crate::guide::rules#r16-23)).
     ///
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and

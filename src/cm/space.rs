@@ -15,7 +15,8 @@ pub enum Tcp {}
 #[derive(Debug)]
 pub enum Udp {}
 
-/// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair (R16.9).
+/// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair
+/// ([R16.9](crate::guide::rules#r16-9)).
 ///
 /// ```no_run
 /// use proverbs::cm::*;

@@ -117,7 +117,8 @@ pub trait CmState: sealed::Sealed + 'static {
     const NAME: &'static str;
 }
 
-/// States in which the id has a device, so that queue pairs and regions can be made (R16.5).
+/// States in which the id has a device, so that queue pairs and regions can be made
+/// ([R16.5](crate::guide::rules#r16-5)).
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
     label = "this id is in state `{Self}`",
@@ -189,7 +190,8 @@ impl Resolves for Created {}
 impl Resolves for Bound {}
 impl Resolves for BoundToDevice {}
 
-/// States in which an id joins multicast groups: it has a device, and is on no other way (R23.4).
+/// States in which an id joins multicast groups: it has a device, and is on no other way
+/// ([R23.4](crate::guide::rules#r23-4)).
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot join a multicast group",
     label = "this id is in state `{Self}`",

@@ -17,10 +17,11 @@ use crate::wait::readiness_of;
 /// event of one of its completion queues waits.
 ///
 /// Arm, poll, sleep is the one order that loses no wake-up: a queue that is armed after its last
-/// poll says nothing of what came in between (R13.3). [`wait`](Self::wait) and its variants keep
-/// this order, and for a program's own event loop
+/// poll says nothing of what came in between ([R13.3](crate::guide::rules#r13-3)).
+/// [`wait`](Self::wait) and its variants keep this order, and for a program's own event loop
 /// [`CompletionQueue::poll_or_arm`](crate::CompletionQueue::poll_or_arm) does. Every event is
-/// acknowledged when it is taken, so none can hang the destruction of a queue (R13.1).
+/// acknowledged when it is taken, so none can hang the destruction of a queue
+/// ([R13.1](crate::guide::rules#r13-1)).
 ///
 /// One thread at a time uses a channel: events are taken by `&mut`. Queues whose threads sleep
 /// independently need a channel each.
@@ -93,7 +94,8 @@ impl CompletionChannel {
     /// Takes one event if there is one, acknowledges it, and returns the id of its queue. It never
     /// sleeps (`ibv_get_cq_event`, `ibv_ack_cq_events`).
     ///
-    /// That queue is no longer armed, and may be empty (R13.2, R13.4): go on with
+    /// That queue is no longer armed, and may be empty ([R13.2](crate::guide::rules#r13-2),
+    /// [R13.4](crate::guide::rules#r13-4)): go on with
     /// [`poll_or_arm`](crate::CompletionQueue::poll_or_arm). `None` means that there was no event,
     /// which may happen on a readable descriptor. With edge-triggered notification, take events
     /// until there is none.
@@ -202,7 +204,8 @@ impl AsRawFd for CompletionChannel {
     ///
     /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
     /// `unsafe`: an event that was read there is never acknowledged, and `ibv_destroy_cq` waits for
-    /// it for ever (R13.1). Take events by [`try_event`](CompletionChannel::try_event).
+    /// it for ever ([R13.1](crate::guide::rules#r13-1)). Take events by
+    /// [`try_event`](CompletionChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         // SAFETY: its handle keeps the channel.
         unsafe { (*self.handle.as_ptr()).fd }

@@ -51,11 +51,12 @@ impl Context {
         CompletionQueue::new(self, cqe, None, 0)
     }
 
-    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel` (R13.7).
+    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel`
+    /// ([R13.7](crate::guide::rules#r13-7)).
     ///
     /// # Errors
     /// As for [`create_cq`](Self::create_cq), and [`ErrorKind::ContextMismatch`] if the channel is
-    /// of another context (R12.1).
+    /// of another context ([R12.1](crate::guide::rules#r12-1)).
     pub fn create_cq_on<E: Entry>(
         &self,
         cqe: u32,
@@ -96,12 +97,14 @@ impl Lane {
     /// ```
     ///
     /// # Errors
-    /// As for [`Context::create_cq`]. A device that has no such queues is no error (R17.2).
+    /// As for [`Context::create_cq`]. A device that has no such queues is no error
+    /// ([R17.2](crate::guide::rules#r17-2)).
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
         CompletionQueue::new(&self.context(), cqe, None, 0)
     }
 
-    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel` (R13.7).
+    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel`
+    /// ([R13.7](crate::guide::rules#r13-7)).
     ///
     /// # Errors
     /// As for [`Context::create_cq_on`].

@@ -14,7 +14,8 @@ use crate::terms::gid::Gid;
 /// The 40 bytes before the payload of a UD message.
 pub const GRH_LEN: usize = 40;
 
-/// An arrival on UD: [`Outcome::Datagram`](crate::Outcome::Datagram) (ibv_poll_cq(3), R5.8).
+/// An arrival on UD: [`Outcome::Datagram`](crate::Outcome::Datagram) (ibv_poll_cq(3),
+/// [R5.8](crate::guide::rules#r5-8)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -46,7 +47,7 @@ pub struct UdReceived<E> {
     /// The entry, its length set to what arrived, GRH included; `None` if the receive had no
     /// buffer.
     pub entry: Option<E>,
-    /// The number of bytes that arrived, with the 40 of the GRH (R5.8).
+    /// The number of bytes that arrived, with the 40 of the GRH ([R5.8](crate::guide::rules#r5-8)).
     pub byte_len: u32,
     /// The immediate, in host order.
     pub imm_data: Option<u32>,
@@ -93,8 +94,8 @@ impl<E: Entry> UdReceived<E> {
         (self.byte_len as usize).saturating_sub(GRH_LEN)
     }
 
-    /// The GRH, if the message had one (R5.9), assembled from the buffers that it spans.
-    #[doc(alias = "IBV_WC_GRH")]
+    /// The GRH, if the message had one ([R5.9](crate::guide::rules#r5-9)), assembled from the
+    /// buffers that it spans.
     pub fn grh(&self) -> Option<Grh> {
         let mut bytes = [0; GRH_LEN];
         let mut at = 0;
@@ -106,12 +107,10 @@ impl<E: Entry> UdReceived<E> {
         (self.grh && at == GRH_LEN).then_some(Grh(bytes))
     }
 
-    /// The address vector of the way back to the sender (R5.11); `None` without a GRH of a known
-    /// form on RoCE. Of a port with several LIDs the answer comes from the first: if that is to be
-    /// the one that the datagram came to, `src_path_bits` of the vector is what
-    /// [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits) says.
-    #[doc(alias("ibv_init_ah_from_wc", "ibv_create_ah_from_wc", "version_tclass_flow"))]
-    #[doc(alias = "hop_limit")]
+    /// The address vector of the way back to the sender ([R5.11](crate::guide::rules#r5-11));
+    /// `None` without a GRH of a known form on RoCE. Of a port with several LIDs the answer comes
+    /// from the first: if that is to be the one that the datagram came to, `src_path_bits` of the
+    /// vector is what [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits) says.
     pub fn reply_vector(&self, port: u8, sgid_index: u8) -> Option<AddressVector> {
         let sl = ServiceLevel::new(self.sl & 15)?;
         let global = match self.grh().and_then(|grh| grh.source()) {
@@ -123,8 +122,9 @@ impl<E: Entry> UdReceived<E> {
     }
 }
 
-/// A global routing header ([`UdReceived::grh`], R5.9). It has IPv6's form or, for RoCE v2 over
-/// IPv4, 20 bytes that the device may leave unwritten and then an IPv4 header.
+/// A global routing header ([`UdReceived::grh`], [R5.9](crate::guide::rules#r5-9)). It has IPv6's
+/// form or, for RoCE v2 over IPv4, 20 bytes that the device may leave unwritten and then an IPv4
+/// header.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Grh(pub [u8; GRH_LEN]);
 

@@ -14,7 +14,7 @@ use crate::terms::threads::Threads;
 
 /// When an armed completion queue makes its event (`moderate` of ibv_modify_cq(3)): after so many
 /// completions, or so long after the first of them. Neither can be 0: with a number alone, the
-/// event of a last completion would never come (R22.1).
+/// event of a last completion would never come ([R22.1](crate::guide::rules#r22-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -18,7 +18,7 @@ pub enum Notify {
     Any,
     /// The next receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited),
     /// and on some devices the next failure. Soft-RoCE raises none for a failed or flushed send,
-    /// and from Linux 6.12 on none for a flushed receive (R13.5).
+    /// and from Linux 6.12 on none for a flushed receive ([R13.5](crate::guide::rules#r13-5)).
     Solicited,
 }
 
@@ -31,8 +31,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Polls; if there is nothing, arms the queue and polls again (`ibv_req_notify_cq`).
     ///
     /// After an empty result it is safe to sleep on the channel's descriptor: every later
-    /// completion raises an event (R13.3). The queue must have been created
-    /// [on a channel](crate::Context::create_cq_on) (R13.7).
+    /// completion raises an event ([R13.3](crate::guide::rules#r13-3)). The queue must have been
+    /// created [on a channel](crate::Context::create_cq_on) ([R13.7](crate::guide::rules#r13-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -51,8 +51,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue is on no channel
-    /// (R13.7), EIO if it is dead (R10.12).
-    #[doc(alias = "ibv_req_notify_cq")]
+    /// ([R13.7](crate::guide::rules#r13-7)), EIO if it is dead
+    /// ([R10.12](crate::guide::rules#r10-12)).
     pub fn poll_or_arm(&mut self, notify: Notify) -> Result<Completions<'_, E>, Error> {
         if self.shared.handle().parents().channel.is_none() {
             let asked = "the completion queue is on no channel, so nobody would hear of it";

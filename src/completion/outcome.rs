@@ -19,7 +19,7 @@ use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode};
 use crate::work::wc_opcode::WcOpcode;
 
 /// The queue that a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C
-/// (R10.2).
+/// ([R10.2](crate::guide::rules#r10-2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The send queue.
@@ -58,13 +58,14 @@ pub enum Outcome<'cq, E: Entry> {
     /// A send work request of a queue whose every work request completes is done.
     ///
     /// On RC the peer's device has acknowledged it; on UC and UD it has been handed to the wire
-    /// (R10.10).
+    /// ([R10.10](crate::guide::rules#r10-10)).
     Sent(Sent<E>),
     /// A message (or the notice of an RDMA WRITE) has arrived on RC or UC.
     Received(Received<E>),
     /// A message has arrived on UD.
     Datagram(UdReceived<E>),
-    /// A work request failed or was flushed. Its buffer is back, with unspecified content (R11.7).
+    /// A work request failed or was flushed. Its buffer is back, with unspecified content
+    /// ([R11.7](crate::guide::rules#r11-7)).
     Failed(Failed<E>),
     /// A completion of a selectively signaled send queue: give it to its queue pair's
     /// [`complete`](crate::QueuePair::complete).
@@ -121,7 +122,7 @@ pub struct Failed<E> {
     /// The entry; `None` if the work request had no buffer.
     pub entry: Option<E>,
     /// The queue it was on, known from the crate's own books: an error completion does not say
-    /// (R10.2).
+    /// ([R10.2](crate::guide::rules#r10-2)).
     pub direction: Direction,
     /// The reason.
     pub error: WcError,
@@ -149,7 +150,7 @@ pub struct Received<E> {
     /// The entry, its length set to what arrived; `None` if the receive had no buffer.
     pub entry: Option<E>,
     /// The number of bytes that arrived. With [`WcOpcode::RecvRdmaWithImm`] they are in the region
-    /// that the peer wrote to, not in the entry (R1.5).
+    /// that the peer wrote to, not in the entry ([R1.5](crate::guide::rules#r1-5)).
     pub byte_len: u32,
     /// The immediate, in host order.
     pub imm_data: Option<u32>,
@@ -166,17 +167,16 @@ impl<E: Entry> Completion<'_, E> {
         self.wc.success().and_then(|success| WcOpcode::from_c(success.opcode()))
     }
 
-    /// The immediate in host order, if this is a receive that brought one (R10.3).
-    #[doc(alias = "IBV_WC_WITH_IMM")]
+    /// The immediate in host order, if this is a receive that brought one
+    /// ([R10.3](crate::guide::rules#r10-3)).
     #[inline]
     pub fn imm_data(&self) -> Option<u32> {
         self.arrival()?.imm_data()
     }
 
     /// The key that a received message ended, if it ended one
-    /// ([`SendWithInv`](crate::wr::SendWithInv), R10.3). Soft-RoCE sets another flag for it, so
-    /// there it is `None`.
-    #[doc(alias = "IBV_WC_WITH_INV")]
+    /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)). Soft-RoCE
+    /// sets another flag for it, so there it is `None`.
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
         self.arrival()?.word(ibv_wc_flags::IBV_WC_WITH_INV)
@@ -207,7 +207,7 @@ impl Completion<'_, Raw> {
     }
 
     /// The number of bytes received or read, for a successful receive, READ or atomic; for others
-    /// the device need not say (R10.5).
+    /// the device need not say ([R10.5](crate::guide::rules#r10-5)).
     pub fn byte_len(&self) -> Option<u32> {
         match self.arrival() {
             Some(arrival) => Some(arrival.byte_len()),

@@ -42,8 +42,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Polls (`ibv_poll_cq`): returns up to 16 completions, those that are there.
     ///
     /// The next poll hands out what the iterator did not. An error means that the completion queue
-    /// is dead (R10.12): its device is not asked again, and every later poll returns the error.
-    /// Outstanding work then comes home when its queue pair is gone.
+    /// is dead ([R10.12](crate::guide::rules#r10-12)): its device is not asked again, and every
+    /// later poll returns the error. Outstanding work then comes home when its queue pair is gone.
     ///
     /// What destroyed queue pairs left behind, room and buffers, comes home by itself: with the
     /// next poll after the completion queue was seen empty (a poll that returns fewer than 16 has
@@ -69,9 +69,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EIO: the completion queue overran or
-    /// its device is gone, and stays so (R10.12). No entry is lost: they come home when their queue
-    /// pairs are gone.
-    #[doc(alias = "ibv_poll_cq")]
+    /// its device is gone, and stays so ([R10.12](crate::guide::rules#r10-12)). No entry is lost:
+    /// they come home when their queue pairs are gone.
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);

@@ -30,8 +30,8 @@ pub(crate) trait UsedByOneThreadAtATime {}
 /// A completion queue (`ibv_create_cq`) of queues whose entry type is `E`.
 ///
 /// A queue books its share of the capacity when it attaches, so the completion queue cannot overrun
-/// (R9.9). It belongs to one thread at a time, since polling takes `&mut`; that is why nothing
-/// locks.
+/// ([R9.9](crate::guide::rules#r9-9)). It belongs to one thread at a time, since polling takes
+/// `&mut`; that is why nothing locks.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -83,7 +83,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.shared.capacity()
     }
 
-    /// The number of entries that no queue has booked (R9.9).
+    /// The number of entries that no queue has booked ([R9.9](crate::guide::rules#r9-9)).
     pub fn unbooked(&self) -> u32 {
         self.shared.unbooked()
     }
@@ -200,7 +200,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
 impl<E: Entry> CompletionQueue<E, InLane> {
     /// Whether the provider was told that one thread uses the queue. If not, the device has no such
-    /// queues, and this one is as any other (R17.2).
+    /// queues, and this one is as any other ([R17.2](crate::guide::rules#r17-2)).
     pub fn is_single_threaded(&self) -> bool {
         self.is_single_threaded
     }

@@ -156,7 +156,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 
 impl<C, M> Pool<C, M> {
     /// Takes back the buffers that a destroyed or reset queue pair left stranded: posted, and
-    /// without a completion that could still come (rules R7.16, R8.18, R10.15). Returns how many.
+    /// without a completion that could still come (rules [R7.16](crate::guide::rules#r7-16),
+    /// [R8.18](crate::guide::rules#r8-18), [R10.15](crate::guide::rules#r10-15)). Returns how many.
     ///
     /// Without this call they come home too, with a poll of the completion queue `cq` that the
     /// queue pair completed into: with the first poll that finds nothing after the queue pair is

@@ -31,7 +31,7 @@ pub struct WcError {
     /// The vendor's code, a hint for readers who know the device.
     pub vendor_err: u32,
     /// The number of the queue pair, which is in the error state now (on UC and UD perhaps in SQE,
-    /// R8.16).
+    /// [R8.16](crate::guide::rules#r8-16)).
     pub qp_num: u32,
 }
 
@@ -139,7 +139,7 @@ statuses! {
 
 impl WcStatus {
     /// Whether the work request was flushed: a consequence of an earlier failure, not a cause
-    /// (R10.9).
+    /// ([R10.9](crate::guide::rules#r10-9)).
     pub fn is_flush(self) -> bool {
         self == WcStatus::WrFlush
     }

@@ -68,16 +68,15 @@ impl CompletionChannel {
     /// them. Waits **for ever** if none come.
     ///
     /// The queue is armed (`ibv_req_notify_cq`) and polled once more. Only if that poll finds
-    /// nothing, an event is awaited (`ibv_get_cq_event`) and acknowledged (R13.3). The result is
-    /// never empty. With several queues on one channel, events of the others are acknowledged too,
-    /// and their queues are no longer armed. Nothing is lost, since each wait polls before it
-    /// sleeps.
+    /// nothing, an event is awaited (`ibv_get_cq_event`) and acknowledged
+    /// ([R13.3](crate::guide::rules#r13-3)). The result is never empty. With several queues on one
+    /// channel, events of the others are acknowledged too, and their queues are no longer armed.
+    /// Nothing is lost, since each wait polls before it sleeps.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if
-    /// it is dead (R10.12), or the errno of `ibv_req_notify_cq` or `ibv_get_cq_event`. The next
-    /// poll hands out the completions that were polled by then.
-    #[doc(alias("ibv_get_cq_event", "ibv_ack_cq_events"))]
+    /// it is dead ([R10.12](crate::guide::rules#r10-12)), or the errno of `ibv_req_notify_cq` or
+    /// `ibv_get_cq_event`. The next poll hands out the completions that were polled by then.
     pub fn wait<'cq, E: Entry, L: Threads>(
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
@@ -102,13 +101,14 @@ impl CompletionChannel {
     /// receive whose message was sent [`solicited`](crate::wr::WorkRequest::solicited) ends the
     /// sleep, and on some devices a failure (`solicited_only` of `ibv_req_notify_cq`).
     ///
-    /// **No failure is sure to wake** (R13.5): Soft-RoCE never wakes for a failed or flushed send,
-    /// and from Linux 6.12 on not for a flushed receive either. A program that sleeps without a
-    /// time may so sleep through the death of its queue pair; give a `timeout`.
+    /// **No failure is sure to wake** ([R13.5](crate::guide::rules#r13-5)): Soft-RoCE never wakes
+    /// for a failed or flushed send, and from Linux 6.12 on not for a flushed receive either. A
+    /// program that sleeps without a time may so sleep through the death of its queue pair; give a
+    /// `timeout`.
     ///
     /// Completions that are there at the beginning are returned at once, solicited or not, and so
     /// are those that came along with the wake-up or within `timeout`. A queue that is still armed
-    /// for any completion stays so until it fires (R13.6).
+    /// for any completion stays so until it fires ([R13.6](crate::guide::rules#r13-6)).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.

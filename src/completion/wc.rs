@@ -74,7 +74,7 @@ impl<'cq, E: Entry> Completion<'cq, E> {
         Completion { wc, word, _entry: PhantomData }
     }
 
-    /// Success, or the reason of the failure (R10.1).
+    /// Success, or the reason of the failure ([R10.1](crate::guide::rules#r10-1)).
     ///
     /// # Errors
     /// [`WcError`] with the status of ibv_poll_cq(3).
@@ -148,9 +148,10 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         self.is_ring()
     }
 
-    /// The number of bytes that arrived, if this is a receive that succeeded (R10.5): what
-    /// [`outcome`](Self::outcome) would set the entry's length to. With
-    /// [`WcOpcode::RecvRdmaWithImm`] they are not in the entry (R1.5).
+    /// The number of bytes that arrived, if this is a receive that succeeded
+    /// ([R10.5](crate::guide::rules#r10-5)): what [`outcome`](Self::outcome) would set the entry's
+    /// length to. With [`WcOpcode::RecvRdmaWithImm`] they are not in the entry
+    /// ([R1.5](crate::guide::rules#r1-5)).
     ///
     /// A loop that takes only the entry and this decodes nothing else:
     ///

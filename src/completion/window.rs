@@ -6,7 +6,8 @@ use crate::memory::window::{LentWindow, MemoryWindow};
 
 impl LentWindow {
     /// The window without a key, if `by` is a receive of its queue pair's whose message ended the
-    /// key ([`invalidated_rkey`](Completion::invalidated_rkey); R10.3). Else it is given back.
+    /// key ([`invalidated_rkey`](Completion::invalidated_rkey);
+    /// [R10.3](crate::guide::rules#r10-3)). Else it is given back.
     ///
     /// `by` is polled after the window was bound. Keys count in 8 bits: a completion that was kept
     /// while the window was bound 256 times names the key again, which is valid then. (A region

@@ -36,7 +36,8 @@ use crate::terms::rate::StaticRate;
 pub struct GlobalRoute {
     /// The destination.
     pub dgid: Gid,
-    /// The index of the source in the port's GID table; the table must have an entry there (R8.5).
+    /// The index of the source in the port's GID table; the table must have an entry there
+    /// ([R8.5](crate::guide::rules#r8-5)).
     pub sgid_index: u8,
     /// The greatest number of routers on the way, as in IP.
     pub hop_limit: u8,
@@ -69,7 +70,7 @@ impl GlobalRoute {
 }
 
 /// An address vector (`struct ibv_ah_attr` of ibv_create_ah(3)). On RoCE it needs a global route
-/// (R5.4); on InfiniBand a LID may be enough.
+/// ([R5.4](crate::guide::rules#r5-4)); on InfiniBand a LID may be enough.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -86,7 +87,7 @@ impl GlobalRoute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressVector {
     /// The port to send from. In a transition of an RC or UC queue pair, the queue pair's own port
-    /// is used instead (R8.4).
+    /// is used instead ([R8.4](crate::guide::rules#r8-4)).
     pub port: u8,
     /// The destination's LID (InfiniBand; 0 on RoCE).
     pub dlid: u16,
@@ -95,8 +96,9 @@ pub struct AddressVector {
     /// The rate that the path may carry (InfiniBand).
     pub static_rate: StaticRate,
     /// Which of its LIDs the port sends from (InfiniBand; ignored on RoCE): it has 2^lmc of them,
-    /// and these are the lowest bits ([`PortAttr::lmc`](super::PortAttr::lmc), R24.9). With a
-    /// destination that has several LIDs too, they choose among the paths of the subnet.
+    /// and these are the lowest bits ([`PortAttr::lmc`](super::PortAttr::lmc),
+    /// [R24.9](crate::guide::rules#r24-9)). With a destination that has several LIDs too, they
+    /// choose among the paths of the subnet.
     pub src_path_bits: u8,
     /// The global route.
     pub global: Option<GlobalRoute>,
@@ -195,7 +197,7 @@ impl fmt::Display for AddressVector {
 
 /// An address handle. To send with it, give it to a UD queue pair with
 /// [`add_address_handle`](crate::QueuePair::add_address_handle), which keeps it alive as long as a
-/// work request names it (R5.3).
+/// work request names it ([R5.3](crate::guide::rules#r5-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

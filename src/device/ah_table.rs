@@ -15,7 +15,7 @@ use crate::sys::handle;
 use crate::sys::types::ibv_ah;
 
 /// The name of an address handle within its queue pair, for a
-/// [`Destination`](crate::wr::Destination): C's `wr.ud.ah` (R5.3).
+/// [`Destination`](crate::wr::Destination): C's `wr.ud.ah` ([R5.3](crate::guide::rules#r5-3)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AhIndex {
     raw: *mut ibv_ah,

@@ -62,7 +62,7 @@ pub struct DeviceAttr {
     pub max_res_rd_atom: u32,
     /// Most reads and atomics that a queue pair may have outstanding.
     pub max_qp_init_rd_atom: u32,
-    /// The accesses with which the device's atomics are atomic (R4.9).
+    /// The accesses with which the device's atomics are atomic ([R4.9](crate::guide::rules#r4-9)).
     pub atomic_cap: AtomicCap,
     /// Most memory windows.
     pub max_mw: u32,
@@ -219,7 +219,7 @@ bitflags! {
 }
 
 /// The accesses with which a device's atomics are atomic (`atomic_cap` of ibv_query_device(3);
-/// R4.9).
+/// [R4.9](crate::guide::rules#r4-9)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -7,7 +7,7 @@ use crate::device::ids::SrqId;
 use crate::sys::types::raw::ibv_event_type as c;
 
 /// An asynchronous event (`enum ibv_event_type`), already acknowledged. Devices differ in the
-/// events that they raise (R13.11).
+/// events that they raise ([R13.11](crate::guide::rules#r13-11)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -39,8 +39,7 @@ pub enum DeviceEvent {
         event: QpEvent,
     },
     /// A completion queue overran or broke (`IBV_EVENT_CQ_ERR`). Its completions are lost, and
-    /// polling it fails from now on (R10.12).
-    #[doc(alias = "IBV_EVENT_CQ_ERR")]
+    /// polling it fails from now on ([R10.12](crate::guide::rules#r10-12)).
     CqError {
         /// The queue's [`CompletionQueue::id`](crate::CompletionQueue::id).
         cq: CqId,
@@ -75,12 +74,10 @@ pub enum QpEvent {
     #[doc(alias = "IBV_EVENT_QP_FATAL")]
     Fatal,
     /// It refused an invalid request of the peer's, and is in the error state
-    /// (`IBV_EVENT_QP_REQ_ERR`, R10.17).
-    #[doc(alias = "IBV_EVENT_QP_REQ_ERR")]
+    /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17](crate::guide::rules#r10-17)).
     RequestError,
     /// It refused a request for which the peer lacks the right, and is in the error state
-    /// (`IBV_EVENT_QP_ACCESS_ERR`, R10.17).
-    #[doc(alias = "IBV_EVENT_QP_ACCESS_ERR")]
+    /// (`IBV_EVENT_QP_ACCESS_ERR`, [R10.17](crate::guide::rules#r10-17)).
     AccessError,
     /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
     #[doc(alias = "IBV_EVENT_COMM_EST")]
@@ -109,8 +106,7 @@ pub enum SrqEvent {
     #[doc(alias = "IBV_EVENT_SRQ_ERR")]
     Error,
     /// Fewer receives are left than the limit, which has to be armed again
-    /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, R7.6).
-    #[doc(alias = "IBV_EVENT_SRQ_LIMIT_REACHED")]
+    /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6](crate::guide::rules#r7-6)).
     LimitReached,
 }
 

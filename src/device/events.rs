@@ -16,11 +16,12 @@ use crate::wait::{Waker, end_of, readiness_of, sleep_on};
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///
 /// Each event is acknowledged when it is taken (`ibv_ack_async_event`) and holds no pointer. So a
-/// forgotten event cannot hang the destruction of its object (R13.1), and an event of an object
-/// that is gone has just a number that is not used any more. Events that are unread when their
-/// object is destroyed are dropped.
+/// forgotten event cannot hang the destruction of its object ([R13.1](crate::guide::rules#r13-1)),
+/// and an event of an object that is gone has just a number that is not used any more. Events that
+/// are unread when their object is destroyed are dropped.
 ///
-/// An open device has one reader of its events: each is handed out once (R13.10).
+/// An open device has one reader of its events: each is handed out once
+/// ([R13.10](crate::guide::rules#r13-10)).
 ///
 /// ```
 /// # use proverbs::{loopback::Fabric, prelude::*};
@@ -53,7 +54,8 @@ fn read() -> MutexGuard<'static, BTreeSet<usize>> {
 const VERB: &str = "ibv_get_async_event";
 
 impl Context {
-    /// The asynchronous events of this device, for one reader at a time (R13.10).
+    /// The asynchronous events of this device, for one reader at a time
+    /// ([R13.10](crate::guide::rules#r13-10)).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EBUSY while another [`DeviceEvents`] of this open device
@@ -218,7 +220,7 @@ impl AsRawFd for DeviceEvents {
     ///
     /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
     /// `unsafe`: an event that was read there is never acknowledged, and the destruction of its
-    /// object waits for it for ever (R13.1).
+    /// object waits for it for ever ([R13.1](crate::guide::rules#r13-1)).
     fn as_raw_fd(&self) -> RawFd {
         self.fd
     }

@@ -3,7 +3,8 @@
 use crate::sys::device;
 use crate::terms::error::Error;
 
-/// Whether a program with registered memory may fork (`ibv_is_fork_initialized`, R17.4).
+/// Whether a program with registered memory may fork (`ibv_is_fork_initialized`,
+/// [R17.4](crate::guide::rules#r17-4)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -29,8 +30,7 @@ pub enum ForkStatus {
 }
 
 /// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
-/// objects (R17.5).
-#[doc(alias = "ibv_is_fork_initialized")]
+/// objects ([R17.5](crate::guide::rules#r17-5)).
 pub fn fork_status() -> ForkStatus {
     ForkStatus::from_c(device::fork_status())
 }

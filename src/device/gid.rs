@@ -155,7 +155,7 @@ impl AddressVector {
     ///
     /// # Errors
     /// [`ErrorKind::Unreachable`]: one GID is IPv4 and the other IPv6, or only one is link-local
-    /// (R18.23).
+    /// ([R18.23](crate::guide::rules#r18-23)).
     pub fn roce_v2(source: RoceV2Gid, dgid: Gid) -> Result<AddressVector, Error> {
         check((source.gid(), GidKind::RoceV2), (dgid, GidKind::RoceV2))?;
         Ok(AddressVector::roce(source.port(), dgid, source.index()))

@@ -19,14 +19,16 @@ use crate::terms::threads::InLane;
 /// `threads: InLane`. All of these are of one kind: a queue pair of a lane neither completes into a
 /// completion queue for any thread nor the other way round.
 ///
-/// None of them is `Send` (R17.8). Regions, pools, buffers and address handles are not in a lane:
-/// they are made from the protection domain, on any thread, and go with the queue pairs of all its
-/// lanes. So a program with many threads has one domain, and each thread makes a lane of its own.
-/// Queue pairs are connected on the thread that uses them; what the peers exchange may travel.
+/// None of them is `Send` ([R17.8](crate::guide::rules#r17-8)). Regions, pools, buffers and address
+/// handles are not in a lane: they are made from the protection domain, on any thread, and go with
+/// the queue pairs of all its lanes. So a program with many threads has one domain, and each thread
+/// makes a lane of its own. Queue pairs are connected on the thread that uses them; what the peers
+/// exchange may travel.
 ///
 /// A device without thread domains has lanes too: with the same types, and locks.
 /// [`has_thread_domain`](Lane::has_thread_domain) and
-/// [`is_single_threaded`](crate::CompletionQueue::is_single_threaded) tell (R17.2).
+/// [`is_single_threaded`](crate::CompletionQueue::is_single_threaded) tell
+/// ([R17.2](crate::guide::rules#r17-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -59,7 +61,7 @@ pub type Lane = ProtectionDomain<InLane>;
 impl ProtectionDomain {
     /// Makes a [`Lane`] of this domain for the calling thread (`ibv_alloc_td`,
     /// `ibv_alloc_parent_domain`). If the device has no thread domains, it is one with locks
-    /// (R17.2).
+    /// ([R17.2](crate::guide::rules#r17-2)).
     ///
     /// On mlx5 each lane has a doorbell page of its own.
     ///
@@ -104,7 +106,7 @@ impl ProtectionDomain {
 
 impl Lane {
     /// Whether the lane has a thread domain. If not, its device has none, and its queue pairs and
-    /// shared receive queues have the provider's locks (R17.2).
+    /// shared receive queues have the provider's locks ([R17.2](crate::guide::rules#r17-2)).
     pub fn has_thread_domain(&self) -> bool {
         self.handle().parents().joins.is_some()
     }

@@ -74,7 +74,8 @@ impl ProtectionDomain {
     /// `pd` is a protection domain of libibverbs, and live until `keep` is dropped.
     ///
     /// # Errors
-    /// [`ErrorKind::ContextMismatch`] if it is of another context (R12.1).
+    /// [`ErrorKind::ContextMismatch`] if it is of another context
+    /// ([R12.1](crate::guide::rules#r12-1)).
     pub unsafe fn from_raw<K: Send + Sync + 'static>(
         context: &Context,
         pd: NonNull<ibv_pd>,
@@ -117,10 +118,10 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE (R5.4),
-    /// or if the GID table has no entry at the index (R8.5). [`ErrorKind::Limit`] if the port has
-    /// not so many LIDs (R24.9).
-    #[doc(alias = "ibv_create_ah")]
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE
+    /// ([R5.4](crate::guide::rules#r5-4)), or if the GID table has no entry at the index
+    /// ([R8.5](crate::guide::rules#r8-5)). [`ErrorKind::Limit`] if the port has not so many LIDs
+    /// ([R24.9](crate::guide::rules#r24-9)).
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }

@@ -41,7 +41,7 @@ pub struct PortAttr {
     /// Packets with a P_Key that is not in the table; devices stop counting at 65535.
     pub bad_pkey_cntr: u32,
     /// Datagrams with another Q_Key than their queue pair's, which are dropped without any other
-    /// notice (R5.5); devices stop counting at 65535.
+    /// notice ([R5.5](crate::guide::rules#r5-5)); devices stop counting at 65535.
     pub qkey_viol_cntr: u32,
     /// The LID (0 on RoCE).
     pub lid: u16,
@@ -105,7 +105,7 @@ pub enum LinkLayer {
     /// An InfiniBand subnet: peers have LIDs.
     #[doc(alias = "IBV_LINK_LAYER_INFINIBAND")]
     InfiniBand,
-    /// Ethernet: RoCE, where peers have GIDs only (R5.4), or iWARP
+    /// Ethernet: RoCE, where peers have GIDs only ([R5.4](crate::guide::rules#r5-4)), or iWARP
     /// ([`Context::protocol`](super::Context::protocol)).
     #[doc(alias = "IBV_LINK_LAYER_ETHERNET")]
     Ethernet,

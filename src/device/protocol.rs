@@ -13,7 +13,8 @@ use crate::sys::types::ibv_qp_type;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::transport::Transport;
 
-/// What a port speaks: [`Context::protocol`]. It decides what the fabric has at all (R24.1).
+/// What a port speaks: [`Context::protocol`]. It decides what the fabric has at all
+/// ([R24.1](crate::guide::rules#r24-1)).
 ///
 /// | | InfiniBand | RoCE | iWARP |
 /// |---|---|---|---|

@@ -69,7 +69,7 @@ impl XrcdFile<'_> {
 }
 
 /// An XRC domain (`ibv_open_xrcd`): what a target and the shared receive queues that it delivers to
-/// have in common (R26.4), in one process or in several of a host.
+/// have in common ([R26.4](crate::guide::rules#r26-4)), in one process or in several of a host.
 ///
 /// [`XrcTarget`](crate::qp::XrcTarget) has an example. Its targets and shared receive queues keep
 /// it open.

@@ -15,9 +15,10 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Unreachable`](crate::ErrorKind::Unreachable) if both kinds are known, and packets from one
-    /// GID do not reach the other (R18.22, R18.23). [`Os`](crate::ErrorKind::Os): EINVAL, with the
-    /// name of the missing number (a GID of the peer's or a `gid_index` on RoCE, otherwise the
-    /// peer's LID); or the errno of `ibv_query_port` or `ibv_query_gid_ex`.
+    /// GID do not reach the other ([R18.22](crate::guide::rules#r18-22),
+    /// [R18.23](crate::guide::rules#r18-23)). [`Os`](crate::ErrorKind::Os): EINVAL, with the name
+    /// of the missing number (a GID of the peer's or a `gid_index` on RoCE, otherwise the peer's
+    /// LID); or the errno of `ibv_query_port` or `ibv_query_gid_ex`.
     pub fn address(
         &self,
         context: &Context,

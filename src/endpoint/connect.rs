@@ -70,9 +70,9 @@ pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> 
     port: u8,
     /// How long to wait for an acknowledgement; 67 ms by default.
     pub timeout: Timeout,
-    /// Transport retries; six by default (R8.10).
+    /// Transport retries; six by default ([R8.10](crate::guide::rules#r8-10)).
     pub retry_cnt: RetryCount,
-    /// RNR retries; infinite by default (R8.11).
+    /// RNR retries; infinite by default ([R8.11](crate::guide::rules#r8-11)).
     pub rnr_retry: RnrRetry,
     /// How long the peer waits when there is no receive; 0.64 ms by default.
     pub min_rnr_timer: MinRnrTimer,
@@ -146,7 +146,8 @@ impl<P: Profile> RcConnector<P> {
     ///
     /// # Errors
     /// The queue pair is given back in the state that it reached ([`Stage`]).
-    /// [`NotRc`](ConnectError::NotRc); [`NoReads`](ConnectError::NoReads) (R4.6, R4.8);
+    /// [`NotRc`](ConnectError::NotRc); [`NoReads`](ConnectError::NoReads)
+    /// ([R4.6](crate::guide::rules#r4-6), [R4.8](crate::guide::rules#r4-8));
     /// [`Verbs`](ConnectError::Verbs) as for [`Endpoint::address`] and `ibv_modify_qp`.
     ///
     /// ```
@@ -257,7 +258,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
     }
 
     /// Sets the reads and atomics of the peer's that this side serves at once; one by default
-    /// (R4.7).
+    /// ([R4.7](crate::guide::rules#r4-7)).
     pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
         if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
             *responder = depth;
@@ -265,7 +266,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
     }
 
     /// Sets the reads and atomics that this side wants outstanding; one by default. It gets no more
-    /// than the peer serves (R4.8).
+    /// than the peer serves ([R4.8](crate::guide::rules#r4-8)).
     pub fn set_initiator_depth(&mut self, depth: ReadDepth)
     where
         RdmaRead: IssuedBy<P::Initiator>,
@@ -275,7 +276,8 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         }
     }
 
-    /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used (R8.6).
+    /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used
+    /// ([R8.6](crate::guide::rules#r8-6)).
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.mine.mtu = mtu;
     }

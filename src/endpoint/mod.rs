@@ -121,8 +121,8 @@ pub enum Service {
     XrcTarget {
         /// The reads and atomics of the initiator's that it serves at once.
         responder: ResponderDepth,
-        /// A shared receive queue that work requests may name (R26.1). A target with several tells
-        /// its peer the others in messages.
+        /// A shared receive queue that work requests may name ([R26.1](crate::guide::rules#r26-1)).
+        /// A target with several tells its peer the others in messages.
         srq: SrqNum,
     },
 }
@@ -200,7 +200,7 @@ impl Endpoint {
 
     /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and
     /// one read or atomic at a time each way, like the endpoint of an [`RcConnector`]. `gid_index`
-    /// is the index of this side's GID, which RoCE needs (R8.5).
+    /// is the index of this side's GID, which RoCE needs ([R8.5](crate::guide::rules#r8-5)).
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`, or EINVAL
@@ -418,7 +418,7 @@ impl Endpoint {
         self.qpn
     }
 
-    /// The number of the first packet that it sends (R8.7).
+    /// The number of the first packet that it sends ([R8.7](crate::guide::rules#r8-7)).
     pub fn psn(&self) -> Psn {
         self.psn
     }

@@ -38,7 +38,7 @@ pub struct ExportedRegion {
 /// Why numbers are not a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegionError {
-    /// The region is empty (R6.4).
+    /// The region is empty ([R6.4](crate::guide::rules#r6-4)).
     Empty,
     /// It ends past the end of the address space.
     Wraps {
@@ -94,8 +94,8 @@ impl ExportedRegion {
     /// A region of an endpoint.
     ///
     /// # Errors
-    /// [`RegionError::Empty`] (R6.4), or [`RegionError::Wraps`] if it ends past the end of the
-    /// address space.
+    /// [`RegionError::Empty`] ([R6.4](crate::guide::rules#r6-4)), or [`RegionError::Wraps`] if it
+    /// ends past the end of the address space.
     pub fn new<A: Access>(slice: RemoteSlice<A>) -> Result<Self, RegionError> {
         let RemoteSlice { addr, len, rkey, .. } = slice;
         Self::checked(addr, len, rkey, rights_of::<A>().bits())

@@ -30,7 +30,8 @@ pub enum ConnectError {
     Exchange(ExchangeError),
     /// The peer has another transport.
     NotRc(Service),
-    /// This side's profile has reads, and the peer serves none (R4.6, R4.8).
+    /// This side's profile has reads, and the peer serves none ([R4.6](crate::guide::rules#r4-6),
+    /// [R4.8](crate::guide::rules#r4-8)).
     NoReads,
     /// The device refused.
     Verbs(Error),

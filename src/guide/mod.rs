@@ -20,6 +20,7 @@
 //! | [`from_ibverbs`], [`from_sideway`] | the same for programs that use these crates |
 //! | [`compile_errors`] | how to read the compiler's messages |
 //! | [`performance`] | chains, signaling, inline data: when each pays, and how to measure it |
+//! | [`rules`] | the rules of verbs, such as `R2.7`, and how the crate enforces each |
 
 #[doc = include_str!("queue_pairs.md")]
 pub mod queue_pairs {}
@@ -59,3 +60,6 @@ pub mod compile_errors {}
 
 #[doc = include_str!("performance.md")]
 pub mod performance {}
+
+#[doc = include_str!("../../RULES.md")]
+pub mod rules {}

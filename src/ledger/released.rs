@@ -10,7 +10,8 @@ use crate::memory::header::word;
 use crate::work::refusal::WorkRequests;
 
 /// The entries that a completion of a selectively signaled send queue released, in posting order:
-/// the iterator of [`QueuePair::complete`](crate::QueuePair::complete) (R10.7).
+/// the iterator of [`QueuePair::complete`](crate::QueuePair::complete)
+/// ([R10.7](crate::guide::rules#r10-7)).
 ///
 /// `for_each` and `fold` are the fastest way through them. What is not iterated over is dropped.
 ///

@@ -70,9 +70,11 @@ impl Fabric {
     /// A send on RC is given up and completes as
     ///
     /// - [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) when its peer had no receive for
-    ///   the sender's `rnr_retry` times the peer's `min_rnr_timer` (R8.11);
+    ///   the sender's `rnr_retry` times the peer's `min_rnr_timer`
+    ///   ([R8.11](crate::guide::rules#r8-11));
     /// - [`RetryExc`](crate::completion::WcStatus::RetryExc) when no answer came for one more than
-    ///   `retry_cnt` times its `timeout` (R8.10, R8.9).
+    ///   `retry_cnt` times its `timeout` ([R8.10](crate::guide::rules#r8-10),
+    ///   [R8.9](crate::guide::rules#r8-9)).
     ///
     /// Devices may wait longer; that of [`Personality::Worst`](super::Personality::Worst) does, for
     /// up to four times as long. Timestamps of completions

@@ -154,7 +154,7 @@ impl Fabric {
     /// Binds a type 2 memory window of the device to `slice`, a piece of a region of this fabric,
     /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has a key of its own, which
     /// SEND_WITH_INV and LOCAL_INV invalidate; until one of them does, the region cannot be
-    /// deregistered (R6.11).
+    /// deregistered ([R6.11](crate::guide::rules#r6-11)).
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the slice is of no region of this fabric.
@@ -188,8 +188,9 @@ impl Fabric {
         super::entry::number_on(&self.0, &device.handle)
     }
 
-    /// Moves the queue pair with this number to ERR, as a device does by itself (R8.15). Its posted
-    /// work is flushed. Returns false if there is no such queue pair, or if it is in RESET.
+    /// Moves the queue pair with this number to ERR, as a device does by itself
+    /// ([R8.15](crate::guide::rules#r8-15)). Its posted work is flushed. Returns false if there is
+    /// no such queue pair, or if it is in RESET.
     pub fn fail(&self, qp_num: u32) -> bool {
         self.0.post(|state| {
             let there = state.qps.get(&qp_num).is_some_and(|qp| qp.phase != Phase::Reset);

@@ -33,7 +33,7 @@
 //! | completions, not yet polled, of a queue pair that is destroyed or reset | stay | stay | are removed; shared receive queues get their slots back | either, for each completion queue |
 //! | a receive's slot is free again | when it is filled | when it is filled | when its completion is polled, or goes | either, for each receive |
 //! | the 20 bytes before an IPv4 header | zero | zero | anything, a 6 in front too | either |
-//! | an element of length 0 | has no bytes | has no bytes | has no bytes | that, or 2^31 bytes (R3.3) |
+//! | an element of length 0 | has no bytes | has no bytes | has no bytes | that, or 2^31 bytes ([R3.3](crate::guide::rules#r3-3)) |
 //! | attributes that ibv_query_qp(3) was not asked for | right | right | right | right, or wrong |
 //! | a failed poll returns | -1 | -1 | -2 | either |
 //! | device memory, dma-buf, `ibv_rereg_mr` | yes | no | yes | yes |

@@ -28,9 +28,10 @@ use crate::completion::status::WcStatus;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The message is lost. On UC and UD it is lost for good, and the send still succeeds (R10.10).
-    /// On RC the first transmission is lost, and the message is sent again. With a `retry_cnt` of 0
-    /// it is not, and fails; with `Timeout::Infinite` the queue stands still.
+    /// The message is lost. On UC and UD it is lost for good, and the send still succeeds
+    /// ([R10.10](crate::guide::rules#r10-10)). On RC the first transmission is lost, and the
+    /// message is sent again. With a `retry_cnt` of 0 it is not, and fails; with
+    /// `Timeout::Infinite` the queue stands still.
     Lose,
     /// The message arrives twice (UC and UD; on RC the receiver recognises the second by its
     /// number).
@@ -51,23 +52,25 @@ pub enum Fault {
     /// No answer comes: `RetryExc` after the retries, or never with `Timeout::Infinite` (RC).
     NoAnswer,
     /// The work request fails with this status, and has no effect. The queue pair stops, as after
-    /// any failure: RC in ERR, UC and UD in SQE (R8.16).
+    /// any failure: RC in ERR, UC and UD in SQE ([R8.16](crate::guide::rules#r8-16)).
     Fail(WcStatus),
     /// The device moves the queue pair to ERR when it reaches the work request, which is flushed
     /// with all behind it.
     ToError,
-    /// A queue pair that enters ERR flushes its work `runs` runs later (R7.15). A run is any verb
-    /// that is not a post.
+    /// A queue pair that enters ERR flushes its work `runs` runs later
+    /// ([R7.15](crate::guide::rules#r7-15)). A run is any verb that is not a post.
     FlushLate {
         /// The number of runs of the device.
         runs: u32,
     },
-    /// The post is refused with this errno at this work request, which is `*bad_wr` (R9.1).
+    /// The post is refused with this errno at this work request, which is `*bad_wr`
+    /// ([R9.1](crate::guide::rules#r9-1)).
     Refuse {
         /// For example `libc::ENOMEM` or `libc::EINVAL`.
         errno: c_int,
     },
-    /// The post ends with this errno and a NULL `bad_wr` (R8.20, R9.4).
+    /// The post ends with this errno and a NULL `bad_wr` ([R8.20](crate::guide::rules#r8-20),
+    /// [R9.4](crate::guide::rules#r9-4)).
     OutcomeUnknown {
         /// For example `libc::EINVAL`.
         errno: c_int,
@@ -76,16 +79,18 @@ pub enum Fault {
         taken: bool,
     },
     /// A completion queue raises its event as soon as it is armed, with or without a completion
-    /// (R13.4).
+    /// ([R13.4](crate::guide::rules#r13-4)).
     SpuriousEvent,
-    /// The completion queue dies: this poll and all later ones are errors (R10.12).
+    /// The completion queue dies: this poll and all later ones are errors
+    /// ([R10.12](crate::guide::rules#r10-12)).
     BreakCq,
     /// This poll ends with an error after it has written some completions, which are lost. Later
     /// polls continue, like mlx5's after an entry that it cannot read.
     FailPoll,
     /// Destroying an object fails with EBUSY, and the object stays.
     Busy,
-    /// Re-registering a region fails with this code of `enum ibv_rereg_mr_err_code` (R6.15).
+    /// Re-registering a region fails with this code of `enum ibv_rereg_mr_err_code`
+    /// ([R6.15](crate::guide::rules#r6-15)).
     Rereg {
         /// -1 or -2: nothing changed. -3: the region has changed. -4 or -5: it may not be used any
         /// more.

@@ -57,7 +57,7 @@ pub(super) enum Link {
     Iwarp,
 }
 
-/// How a device grants the limits asked for, in a [`World`] (R2.11).
+/// How a device grants the limits asked for, in a [`World`] ([R2.11](crate::guide::rules#r2-11)).
 ///
 /// ```
 /// use proverbs::{loopback::{Fabric, Grants, Capacity, World}, prelude::*};

@@ -27,8 +27,9 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 /// gives [buffers](Buf) of any length and takes them back.
 ///
 /// Its buffers are those of a [`Pool`](crate::Pool): they are posted, completed, shared and dropped
-/// in the same way, on any queue, and the region stays registered while one exists (R6.9, R6.10).
-/// Besides, they are [split](Buf::split_off) and [joined](Buf::join).
+/// in the same way, on any queue, and the region stays registered while one exists
+/// ([R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)). Besides, they are
+/// [split](Buf::split_off) and [joined](Buf::join).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -88,8 +89,8 @@ impl ProtectionDomain {
     /// # Errors
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if there are more than 2^31 - 1 buffers, or
     /// the region is longer than the device's `max_mr_size`. Otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it would be empty (R6.4) or have no
-    /// buffers, ENOMEM if memory does not suffice; or
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it would be empty
+    /// ([R6.4](crate::guide::rules#r6-4)) or have no buffers, ENOMEM if memory does not suffice; or
     /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory).
     pub fn create_arena(&self, len: usize, buffers: usize) -> Result<Arena, Error> {
         self.create_arena_with(len, buffers, |_| ())
@@ -229,7 +230,7 @@ impl<C, M> Arena<C, M> {
         &self.shared.region
     }
 
-    /// Always false: empty regions are refused (R6.4).
+    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -271,7 +272,8 @@ impl<C, M> Arena<C, M> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the arena is given back: EBUSY if a buffer or
-    /// another handle exists, or else the device's errno; then the memory stays registered (R6.9).
+    /// another handle exists, or else the device's errno; then the memory stays registered
+    /// ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
         M: Memory,

@@ -18,9 +18,10 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// An exclusive piece of registered memory, with the user's own context `C`.
 ///
 /// A buffer is in one place at a time: with the program, where it reads and writes like a slice, or
-/// with the device. Posting moves it there, and its completion brings it back (rules R11.1, R11.2).
-/// A send sends [`len`](Self::len) bytes. A receive may fill the whole capacity and sets the length
-/// to the number of bytes that arrived. A dropped buffer returns to its [`Pool`](crate::Pool) or
+/// with the device. Posting moves it there, and its completion brings it back (rules
+/// [R11.1](crate::guide::rules#r11-1), [R11.2](crate::guide::rules#r11-2)). A send sends
+/// [`len`](Self::len) bytes. A receive may fill the whole capacity and sets the length to the
+/// number of bytes that arrived. A dropped buffer returns to its [`Pool`](crate::Pool) or
 /// [`Arena`](crate::Arena).
 ///
 /// ```

@@ -63,7 +63,7 @@ pub trait Entry: sealed::Sealed + Word + 'static {
     }
 }
 
-/// An entry of the safe path: every [`Entry`] but [`Raw`] (R11.1).
+/// An entry of the safe path: every [`Entry`] but [`Raw`] ([R11.1](crate::guide::rules#r11-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -15,14 +15,16 @@ use crate::memory::window::Windowed;
 use crate::sys::persist::{placement, selectivity};
 
 /// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` ([`Access`]): a peer's FLUSH may make what was
-/// written there visible to all (R25.1). [`wr::Flush`](crate::wr::Flush) has an example.
+/// written there visible to all ([R25.1](crate::guide::rules#r25-1)).
+/// [`wr::Flush`](crate::wr::Flush) has an example.
 ///
 /// Registration is refused by a device without [`FlushGlobal`](crate::device::FlushGlobal).
 #[doc(alias("IBV_ACCESS_FLUSH_GLOBAL", "IBV_FLUSH_GLOBAL", "ibv_placement_type"))]
 pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 
 /// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` and `IBV_ACCESS_FLUSH_PERSISTENT` ([`Access`]): a
-/// peer's FLUSH may also make what was written there outlive a loss of power (R25.1).
+/// peer's FLUSH may also make what was written there outlive a loss of power
+/// ([R25.1](crate::guide::rules#r25-1)).
 ///
 /// Registration is refused by a device without
 /// [`FlushPersistent`](crate::device::FlushPersistent), and for memory that does not outlive that:
@@ -41,7 +43,7 @@ pub struct Flushable<A: Remote>(Infallible, PhantomData<A>);
 pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 
 /// Rights ([`Access`]) under which a peer may FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`;
-/// R25.1).
+/// [R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -59,7 +61,7 @@ pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 pub trait GrantsFlush: Access {}
 
 /// Rights ([`Access`]) under which a peer may FLUSH to where it persists
-/// (`IBV_ACCESS_FLUSH_PERSISTENT`; R25.1).
+/// (`IBV_ACCESS_FLUSH_PERSISTENT`; [R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -106,7 +108,7 @@ impl<A: GrantsPersistence> GrantsPersistence for Windowed<A> {}
 
 /// What a FLUSH is for: bytes of a peer's region, or all of it, and where to
 /// ([`wr::Flush`](crate::wr::Flush) has an example). It exists only where the peer granted that
-/// right (R25.1).
+/// right ([R25.1](crate::guide::rules#r25-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -68,7 +68,7 @@ pub(crate) mod of_ops {
 /// back. Neither asks the device for anything, and nothing is pinned.
 ///
 /// On which transports, and by which operations, a device sends from memory on demand is in the
-/// type (R20.6).
+/// type ([R20.6](crate::guide::rules#r20-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

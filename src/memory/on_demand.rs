@@ -33,7 +33,8 @@ const ADVISE: &str = "ibv_advise_mr";
 /// come too, [`OdpCaps`](crate::device::OdpCaps) says.
 ///
 /// Soft-RoCE has it for atomics alone, whatever its `odp_caps` say: as of Linux 7.3 it copies to
-/// and from the beginning of a page, wherever in it the bytes are (R20.5).
+/// and from the beginning of a page, wherever in it the bytes are
+/// ([R20.5](crate::guide::rules#r20-5)).
 pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
@@ -68,7 +69,7 @@ const fn needs(access: u32) -> OdpOps {
 ///
 /// It is for peers: they read it, write it and do atomics, and this program copies. Nothing of it
 /// is posted here, because a queue pair on which the device has no such operation would fail; so it
-/// has no pieces (R20.2).
+/// has no pieces ([R20.2](crate::guide::rules#r20-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -131,7 +132,7 @@ impl ProtectionDomain {
     /// `IBV_ACCESS_ON_DEMAND`). [`OnDemandRegion`] has an example.
     ///
     /// The proof is for peers that come over `T`. Over another transport their accesses may fail,
-    /// as the device's `odp_caps` say (R20.1).
+    /// as the device's `odp_caps` say ([R20.1](crate::guide::rules#r20-1)).
     ///
     /// # Errors
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if the proof is another
@@ -161,7 +162,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
         self.region.len()
     }
 
-    /// Always false: empty regions are refused (R6.4).
+    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -216,11 +217,11 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] if the bytes end beyond the region (R20.3). [`ErrorKind::Unsupported`]
-    /// if the device or its library has no such verb, or not this advice. Otherwise
-    /// [`ErrorKind::Os`] with the errno: EPERM if what is read-only is to be written (R20.4),
-    /// EFAULT if a page cannot be had.
-    #[doc(alias = "ibv_advise_mr")]
+    /// [`ErrorKind::Limit`] if the bytes end beyond the region
+    /// ([R20.3](crate::guide::rules#r20-3)). [`ErrorKind::Unsupported`] if the device or its
+    /// library has no such verb, or not this advice. Otherwise [`ErrorKind::Os`] with the errno:
+    /// EPERM if what is read-only is to be written ([R20.4](crate::guide::rules#r20-4)), EFAULT if
+    /// a page cannot be had.
     pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, FLUSH, offset, len)
     }
@@ -268,7 +269,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno, and the region is given back: its
-    /// memory stays registered (R6.9).
+    /// memory stays registered ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(self) -> Result<M, Refused<Self>> {
         self.region.destroy().map_err(|refused| refused.map(|region| OnDemandRegion { region }))
     }

@@ -87,8 +87,8 @@ impl OpenBuf {
     ///
     /// # Errors
     /// As for [`MemoryRegion::piece`](crate::MemoryRegion::piece): [`OutOfBounds`] if the bytes are
-    /// not all inside the region, or if there are more than 2^32 - 2 of them (R3.8). The
-    /// handle is as it was.
+    /// not all inside the region, or if there are more than 2^32 - 2 of them
+    /// ([R3.8](crate::guide::rules#r3-8)). The handle is as it was.
     #[inline]
     pub fn set_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
         let region = self.region();

@@ -19,7 +19,7 @@ impl<C> Buf<C> {
     ///
     /// Ranges are counted from where the buffer begins now; the end of an open one is its length.
     /// An empty range leaves room for one byte, since devices may take a receive of no bytes for
-    /// one of 2^31 (R3.3).
+    /// one of 2^31 ([R3.3](crate::guide::rules#r3-3)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

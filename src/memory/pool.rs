@@ -22,7 +22,8 @@ use crate::terms::error::{Error, Refused};
 /// Neither taking nor dropping a buffer allocates. A drop waits for nobody; a take waits while that
 /// of another thread takes its buffer out of the list, a few instructions. A buffer need not come
 /// home between two posts: it goes from its completion straight to the next. The region stays
-/// registered while a buffer of it exists, wherever that buffer is (rules R6.9, R6.10).
+/// registered while a buffer of it exists, wherever that buffer is (rules
+/// [R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -47,7 +48,7 @@ pub struct Pool<C: 'static = (), M = Pages> {
 impl ProtectionDomain {
     /// Registers a region of `count` buffers of `size` bytes each, for sends and receives
     /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the
-    /// result of an atomic (R4.1).
+    /// result of an atomic ([R4.1](crate::guide::rules#r4-1)).
     ///
     /// A buffer begins at a multiple of 8. If `size` is a multiple of 16, 64 or another power of
     /// two up to the page size, all buffers begin at a multiple of that.
@@ -63,8 +64,8 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if a number exceeds 2^31 - 1. Otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the region would be empty (R6.4), ENOMEM
-    /// if memory or `ulimit -l` does not suffice.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the region would be empty
+    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if memory or `ulimit -l` does not suffice.
     pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
         self.create_pool_with(count, size, |_| ())
     }
@@ -100,7 +101,8 @@ impl ProtectionDomain {
     /// Cuts `memory` into buffers of `size` bytes and registers them, for sends and receives
     /// (`ibv_reg_mr` with LOCAL_WRITE). There are as many as fit: a buffer's size is rounded up to
     /// a multiple of 8 and the first one begins at a multiple of 8, so that each can hold the
-    /// result of an atomic (R4.1). [`Pool::destroy`] gives the memory back.
+    /// result of an atomic ([R4.1](crate::guide::rules#r4-1)). [`Pool::destroy`] gives the memory
+    /// back.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -241,7 +243,8 @@ impl<C, M> Pool<C, M> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the pool is given back: EBUSY if a buffer or
-    /// another handle exists, or else the device's errno; then the memory stays registered (R6.9).
+    /// another handle exists, or else the device's errno; then the memory stays registered
+    /// ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
         M: Memory,

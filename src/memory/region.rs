@@ -24,9 +24,9 @@ use crate::terms::error::{Error, Refused};
 /// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.
 ///
 /// With a remote right, a peer that has the key may touch the bytes at any time. So there is no
-/// `&mut [u8]` to them, and where the peer may write, no `&[u8]` either (R6.12): the region is read
-/// and written by copies and by atomic cells. Pieces of it ([`OpenBuf`]) may be posted any number
-/// of times.
+/// `&mut [u8]` to them, and where the peer may write, no `&[u8]` either
+/// ([R6.12](crate::guide::rules#r6-12)): the region is read and written by copies and by atomic
+/// cells. Pieces of it ([`OpenBuf`]) may be posted any number of times.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -72,10 +72,11 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0 (R6.4), ENOMEM if there is
-    /// no memory. [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may
-    /// not pin so much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the
-    /// device's `max_mr_size`.
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0
+    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if there is no memory.
+    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may not pin so
+    /// much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the device's
+    /// `max_mr_size`.
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
         Ok(self.register_in(Pages::new("ibv_reg_mr", len)?)?)
     }
@@ -84,7 +85,7 @@ impl ProtectionDomain {
     /// gives it back.
     ///
     /// Read-only memory is registered without LOCAL_WRITE, and allows
-    /// [`RemoteRead`](crate::memory::RemoteRead) only (R6.3).
+    /// [`RemoteRead`](crate::memory::RemoteRead) only ([R6.3](crate::guide::rules#r6-3)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -127,7 +128,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.region.len()
     }
 
-    /// Always false: empty regions are refused (R6.4).
+    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -152,10 +153,10 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Ok((self.region.locate(offset, len)?, self.region.lkey()))
     }
 
-    /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
-    /// open to no peer. (A piece may be filled by a READ, so read-only memory has none; see
-    /// [`share`](Self::share).) One handle does for many pieces, one after the other:
-    /// [`OpenBuf::set_range`].
+    /// A handle to `len` bytes from `offset` on, to be posted ([R6.12](crate::guide::rules#r6-12)):
+    /// also of a region that is open to no peer. (A piece may be filled by a READ, so read-only
+    /// memory has none; see [`share`](Self::share).) One handle does for many pieces, one after the
+    /// other: [`OpenBuf::set_range`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -174,7 +175,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region, or
-    /// if there are more than 2^32 - 2 of them (R3.8).
+    /// if there are more than 2^32 - 2 of them ([R3.8](crate::guide::rules#r3-8)).
     #[inline]
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
@@ -294,11 +295,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// multiple of 8, which in a region of [`Pages`] or of a mapping their offset is.
     ///
     /// The device's atomics are atomic among themselves, and with the processor's only if the
-    /// device says so (R4.9).
+    /// device says so ([R4.9](crate::guide::rules#r4-9)).
     ///
     /// # Errors
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region; with
-    /// `misaligned` set if `offset` is not a multiple of 8 (R4.2).
+    /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
         A: Remote + Ordered,
@@ -335,8 +336,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY
-    /// if pieces of it exist. If the device refuses, the memory stays registered (R6.9).
-    #[doc(alias = "ibv_dereg_mr")]
+    /// if pieces of it exist. If the device refuses, the memory stays registered
+    /// ([R6.9](crate::guide::rules#r6-9)).
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where
         M: 'static,

@@ -19,7 +19,7 @@ use crate::memory::rights::{
 ///
 /// So nothing in this memory tells that something else has arrived: it has no cells and takes no
 /// atomics, and a last byte says nothing of those before it. A completion tells, or a WRITE behind
-/// it to a flag in a region of its own, without `Relaxed` (R18.41).
+/// it to a flag in a region of its own, without `Relaxed` ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -56,7 +56,7 @@ use crate::memory::rights::{
 pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 
 /// Rights ([`Access`]) under which writes arrive in order: all but [`Relaxed`] ones. Memory with
-/// such rights can have a flag in it (R18.41).
+/// such rights can have a flag in it ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -10,11 +10,11 @@ use crate::memory::span::{LONGEST_PIECE, RemoteAddr, RemoteSpan, ToRead};
 /// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
 /// exported them, with the rights `A` that it granted.
 ///
-/// A slice bounds what is posted with it (R6.7): an RDMA WRITE beyond its end is refused, and an
-/// RDMA READ brings as many bytes as it has. It is plain data and travels by whatever means two
-/// programs have; [`to_bytes`](Self::to_bytes) is one form of it. The peer's numbers are checked by
-/// the peer's device at each access, not here: a wrong length narrows what this program posts and
-/// opens nothing.
+/// A slice bounds what is posted with it ([R6.7](crate::guide::rules#r6-7)): an RDMA WRITE beyond
+/// its end is refused, and an RDMA READ brings as many bytes as it has. It is plain data and
+/// travels by whatever means two programs have; [`to_bytes`](Self::to_bytes) is one form of it. The
+/// peer's numbers are checked by the peer's device at each access, not here: a wrong length narrows
+/// what this program posts and opens nothing.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -71,7 +71,8 @@ impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
     }
 }
 
-/// Eight aligned bytes of the peer's memory: the target of an atomic (R4.2).
+/// Eight aligned bytes of the peer's memory: the target of an atomic
+/// ([R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -91,7 +92,7 @@ pub struct RemoteCell {
 }
 
 /// Eight aligned bytes of the peer's memory that may be written: the target of an
-/// [`AtomicWrite`](crate::wr::AtomicWrite) (R4.2).
+/// [`AtomicWrite`](crate::wr::AtomicWrite) ([R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -115,8 +116,8 @@ pub(crate) mod sealed {
     impl Sealed for super::RemoteCell {}
 }
 
-/// An access outside a region or a remote slice (R6.7), or to a cell that is not aligned to 8 bytes
-/// (R4.2).
+/// An access outside a region or a remote slice ([R6.7](crate::guide::rules#r6-7)), or to a cell
+/// that is not aligned to 8 bytes ([R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -302,7 +303,7 @@ impl<A: Access> RemoteSlice<A> {
     ///
     /// # Errors
     /// [`OutOfBounds`] if the bytes are not all inside, or, with `misaligned` set, if the address
-    /// is not a multiple of 8 (R4.2).
+    /// is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
         A: GrantsAtomic,

@@ -48,7 +48,7 @@ pub enum ReregError<U, M, N = ()> {
     /// Nothing changed.
     Unchanged(Refused<U>),
     /// The region has neither the old properties for sure nor the new ones: it is only to be
-    /// deregistered (R6.15).
+    /// deregistered ([R6.15](crate::guide::rules#r6-15)).
     Unusable(Refused<UnusableRegion<M, N>>),
 }
 
@@ -86,7 +86,7 @@ impl<U, M, N> From<ReregError<U, M, N>> for Error {
 }
 
 /// A region that failed to re-register: it may be neither posted nor reached, and must still be
-/// deregistered (R6.15). [`ReregError`] has an example.
+/// deregistered ([R6.15](crate::guide::rules#r6-15)). [`ReregError`] has an example.
 ///
 /// Dropped, it is deregistered and its memory goes; if the device refuses, both leak.
 pub struct UnusableRegion<M, N = ()> {
@@ -209,8 +209,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// Pieces of it must be gone.
     ///
     /// This is how rights are taken back from peers: a slice that was told before is refused what
-    /// `B` does not grant (R6.7). For the rest it may go on or be refused, since the keys may be
-    /// others now: tell the new one.
+    /// `B` does not grant ([R6.7](crate::guide::rules#r6-7)). For the rest it may go on or be
+    /// refused, since the keys may be others now: tell the new one.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -257,7 +257,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
 
     /// Moves the region to another domain of its context (`ibv_rereg_mr` with
     /// `IBV_REREG_MR_CHANGE_PD`). Pieces of it must be gone. Peers reach it through queue pairs of
-    /// that domain only (R6.8).
+    /// that domain only ([R6.8](crate::guide::rules#r6-8)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -272,8 +272,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     ///
     /// # Errors
     /// As for [`rereg_access`](Self::rereg_access), and [`ErrorKind::ContextMismatch`] if the
-    /// domain is of another context (R12.1).
-    #[doc(alias = "IBV_REREG_MR_CHANGE_PD")]
+    /// domain is of another context ([R12.1](crate::guide::rules#r12-1)).
     pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
         if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
             let what = "the region and the protection domain";
@@ -314,7 +313,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     ///
     /// # Errors
     /// As for [`rereg_access`](Self::rereg_access); and nothing changes if the new memory has no
-    /// bytes (EINVAL, R6.4), or more than the device's `max_mr_size`
+    /// bytes (EINVAL, [R6.4](crate::guide::rules#r6-4)), or more than the device's `max_mr_size`
     /// ([`ErrorKind::Limit`]).
     #[doc(alias("ibv_rereg_mr", "IBV_REREG_MR_CHANGE_TRANSLATION"))]
     #[allow(clippy::type_complexity)] // each of them is a value of the caller's

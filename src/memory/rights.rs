@@ -3,7 +3,7 @@
 use crate::memory::registered::AccessFlags;
 
 /// The rights of a region (`access` of ibv_reg_mr(3)). Every right to write includes LOCAL_WRITE
-/// (R6.1).
+/// ([R6.1](crate::guide::rules#r6-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -46,14 +46,16 @@ pub trait Access: sealed::Sealed + 'static {
     const NAME: &'static str;
 }
 
-/// Rights ([`Access`]) under which the peer may read (`IBV_ACCESS_REMOTE_READ`; R6.7).
+/// Rights ([`Access`]) under which the peer may read (`IBV_ACCESS_REMOTE_READ`;
+/// [R6.7](crate::guide::rules#r6-7)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA READ",
     label = "the peer exported this without REMOTE_READ",
     note = "the region must be registered, and its key exported, with REMOTE_READ (R6.7)"
 )]
 pub trait GrantsRead: Access {}
-/// Rights ([`Access`]) under which the peer may write (`IBV_ACCESS_REMOTE_WRITE`; R6.7).
+/// Rights ([`Access`]) under which the peer may write (`IBV_ACCESS_REMOTE_WRITE`;
+/// [R6.7](crate::guide::rules#r6-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -69,7 +71,8 @@ pub trait GrantsRead: Access {}
     note = "the region must be registered, and its key exported, with REMOTE_WRITE (R6.7)"
 )]
 pub trait GrantsWrite: Access {}
-/// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`; R4.3).
+/// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`;
+/// [R4.3](crate::guide::rules#r4-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -85,7 +88,7 @@ pub trait GrantsWrite: Access {}
     note = "the region must be registered, and its key exported, with REMOTE_ATOMIC (R4.3)"
 )]
 pub trait GrantsAtomic: Access {}
-/// Rights ([`Access`]) under which a peer may use a key at all (R6.6).
+/// Rights ([`Access`]) under which a peer may use a key at all ([R6.6](crate::guide::rules#r6-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -103,7 +106,8 @@ pub trait GrantsAtomic: Access {}
     note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)` (R6.6)"
 )]
 pub trait Remote: Access {}
-/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these (R6.7).
+/// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these
+/// ([R6.7](crate::guide::rules#r6-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -30,8 +30,9 @@ use crate::memory::lent::{Home, Kind, Lent, Loan, Several, lend, lend_several};
 /// the last clone is gone, the buffer goes back to its pool; or the last one is
 /// [thawed](Self::thaw_if_last).
 ///
-/// [`Buf::freeze`](crate::Buf::freeze) makes it (R11.1), [`Buf::share`](crate::Buf::share) several
-/// at once, and [`MemoryRegion::share`](crate::MemoryRegion::share) of a part of read-only memory.
+/// [`Buf::freeze`](crate::Buf::freeze) makes it ([R11.1](crate::guide::rules#r11-1)),
+/// [`Buf::share`](crate::Buf::share) several at once, and
+/// [`MemoryRegion::share`](crate::MemoryRegion::share) of a part of read-only memory.
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use crate::sys::data;
 
 /// A start and a length in the peer's memory: the bytes that an RDMA WRITE may write, or that a
-/// READ brings (`RemoteSpan<ToRead>`). It exists only where the peer granted that right (R6.7).
+/// READ brings (`RemoteSpan<ToRead>`). It exists only where the peer granted that right
+/// ([R6.7](crate::guide::rules#r6-7)).
 ///
 /// A longer WRITE is refused when it is posted. A READ brings exactly these bytes and is refused if
 /// they do not fit its buffers. [`RemoteAddr`] is an address without an end.
@@ -45,9 +46,9 @@ pub struct RemoteSpan<U = ToWrite> {
 ///
 /// It gives up the checks of a [`RemoteSpan`]: a WRITE writes all of its data there, and a READ
 /// brings as many bytes as its buffers' lengths say ([`Buf::set_len`](crate::Buf::set_len)). Beyond
-/// what the peer registered, the peer's device refuses the access and the connection fails (R6.7);
-/// within it, the peer's other data is overwritten. It is for programs that keep the bounds
-/// themselves, as with C's `wr.rdma.remote_addr`.
+/// what the peer registered, the peer's device refuses the access and the connection fails
+/// ([R6.7](crate::guide::rules#r6-7)); within it, the peer's other data is overwritten. It is for
+/// programs that keep the bounds themselves, as with C's `wr.rdma.remote_addr`.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -70,10 +71,12 @@ pub struct RemoteSpan<U = ToWrite> {
 /// ```
 pub struct RemoteAddr<U = ToWrite>(pub(crate) RemoteSpan<U>);
 
-/// For RDMA WRITE: the use of a [`RemoteSpan`] or a [`RemoteAddr`] (R6.7).
+/// For RDMA WRITE: the use of a [`RemoteSpan`] or a [`RemoteAddr`]
+/// ([R6.7](crate::guide::rules#r6-7)).
 #[derive(Debug)]
 pub enum ToWrite {}
-/// For RDMA READ: the use of a [`RemoteSpan`] or a [`RemoteAddr`] (R6.7).
+/// For RDMA READ: the use of a [`RemoteSpan`] or a [`RemoteAddr`]
+/// ([R6.7](crate::guide::rules#r6-7)).
 #[derive(Debug)]
 pub enum ToRead {}
 

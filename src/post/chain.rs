@@ -27,7 +27,7 @@ use crate::work::request::{Check, Pending, RecvSlot, SendSlot, Slot, Work, WorkR
 /// Entries that an unsignaled post left with the device: nothing will tell when they are done but
 /// the completion of a later, signaled one.
 ///
-/// See [`QueuePair::complete`](crate::QueuePair::complete) (R2.4).
+/// See [`QueuePair::complete`](crate::QueuePair::complete) ([R2.4](crate::guide::rules#r2-4)).
 #[must_use = "nothing completes these work requests: post a signaled one after them"]
 #[derive(Debug)]
 pub struct Unsettled(());

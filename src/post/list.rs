@@ -172,8 +172,8 @@ where
     ///
     /// # Errors
     /// [`PostError`] with the entries that the device did not take:
-    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6), and the other
-    /// [kinds](crate::post::PostErrorKind).
+    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
+    /// the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
     pub fn push<O, D, A, F, S>(
         &mut self,
@@ -224,13 +224,14 @@ where
     }
 
     /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty
-    /// list is Ok and posts nothing (R9.5).
+    /// list is Ok and posts nothing ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Errors
     /// [`PostError`] with the entries that the device did not take:
-    /// [`Refused`](crate::post::PostErrorKind::Refused) (R9.1),
+    /// [`Refused`](crate::post::PostErrorKind::Refused) ([R9.1](crate::guide::rules#r9-1)),
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
-    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it (R8.20).
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
+    /// ([R8.20](crate::guide::rules#r8-20)).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.finish(P::Signaling::SIGNAL_LAST)
@@ -238,7 +239,7 @@ where
 
     /// As [`post`](Self::post), the last one signaled only if it asks for it: the entries behind
     /// the last signaled one come back with the completion of a later work request. A list that
-    /// fills the queue is signaled at its end all the same (R9.8).
+    /// fills the queue is signaled at its end all the same ([R9.8](crate::guide::rules#r9-8)).
     ///
     /// # Errors
     /// As for [`post`](Self::post).
@@ -308,8 +309,8 @@ where
     ///
     /// # Errors
     /// [`PostError`] with the entries that the device did not take:
-    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6), and the other
-    /// [kinds](crate::post::PostErrorKind).
+    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
+    /// the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
     pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where
@@ -340,13 +341,15 @@ where
         unsafe { self.0.extend(wrs.into_iter()) }
     }
 
-    /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing (R9.5).
+    /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing
+    /// ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Errors
     /// [`PostError`] with the entries that the device did not take:
-    /// [`Refused`](crate::post::PostErrorKind::Refused) (R9.1),
+    /// [`Refused`](crate::post::PostErrorKind::Refused) ([R9.1](crate::guide::rules#r9-1)),
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
-    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it (R8.20).
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
+    /// ([R8.20](crate::guide::rules#r8-20)).
     #[inline(always)]
     pub fn post(self) -> Result<(), PostError<P::Entry>> {
         self.0.post(|_| {})

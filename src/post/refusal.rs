@@ -14,7 +14,7 @@ use crate::memory::header::word;
 use crate::work::refusal::PostErrorKind;
 
 /// The entries that the device did not take, in posting order: an iterator, from
-/// [`PostError::into_rejected`] (R9.1).
+/// [`PostError::into_rejected`] ([R9.1](crate::guide::rules#r9-1)).
 ///
 /// They are linked through their headers, so that a refused post allocates nothing.
 ///
@@ -115,7 +115,7 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 /// ibv_post_send(3)).
 ///
 /// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of
-/// the others are here (rules R9.1, R11.6). Dropping the error drops them.
+/// the others are here ([R9.1](crate::guide::rules#r9-1)). Dropping the error drops them.
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -34,7 +34,7 @@ pub struct RawPostError {
     /// The errno.
     pub errno: i32,
     /// The index of C's `bad_wr`: those before it were accepted. `None` if the device did not say;
-    /// then all of them may have been (R8.20).
+    /// then all of them may have been ([R8.20](crate::guide::rules#r8-20)).
     pub bad_wr: Option<usize>,
 }
 

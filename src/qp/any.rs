@@ -98,8 +98,8 @@ fn state_of<T: Transport, S: State, P: Profile>(_: &QueuePair<T, S, P>) -> (Type
 }
 
 impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
-    /// The state that this program moved it to. The device may have moved it on since (R8.15):
-    /// [`query`](Self::query).
+    /// The state that this program moved it to. The device may have moved it on since
+    /// ([R8.15](crate::guide::rules#r8-15)): [`query`](Self::query).
     pub fn state(&self) -> QpState {
         each!(self, qp => state_of(qp).1)
     }
@@ -136,7 +136,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     ///
     /// # Errors
     /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL in RESET, which has no
-    /// way to it (R8.1), and otherwise as for [`QueuePair::to_error`].
+    /// way to it ([R8.1](crate::guide::rules#r8-1)), and otherwise as for [`QueuePair::to_error`].
     pub fn to_error(&mut self) -> Result<(), Error> {
         macro_rules! from {
             ($($state:ident)*) => {

@@ -34,8 +34,8 @@ bitflags::bitflags! {
 }
 
 impl QpAccess {
-    /// FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`; R25.1). It is not in
-    /// [`all`](Self::all), since devices may lack it.
+    /// FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`; [R25.1](crate::guide::rules#r25-1)).
+    /// It is not in [`all`](Self::all), since devices may lack it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -43,18 +43,18 @@ impl QpAccess {
     /// assert!(log.contains(QpAccess::FLUSH_GLOBAL) && !QpAccess::all().contains(log));
     /// ```
     pub const FLUSH_GLOBAL: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_GLOBAL);
-    /// FLUSH to where it outlives a loss of power (`IBV_ACCESS_FLUSH_PERSISTENT`; R25.1). It is not
-    /// in [`all`](Self::all) either.
+    /// FLUSH to where it outlives a loss of power (`IBV_ACCESS_FLUSH_PERSISTENT`;
+    /// [R25.1](crate::guide::rules#r25-1)). It is not in [`all`](Self::all) either.
     pub const FLUSH_PERSISTENT: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_PERSISTENT);
 }
 
-/// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); R5.6), as [`PrivilegedQkey`] shows.
-#[doc(alias = "cur_qp_state")]
+/// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); [R5.6](crate::guide::rules#r5-6)),
+/// as [`PrivilegedQkey`] shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpQkey {
     /// A Q_Key that any process may set.
     Ordinary(Qkey),
-    /// A Q_Key that only privileged processes may set (R5.6).
+    /// A Q_Key that only privileged processes may set ([R5.6](crate::guide::rules#r5-6)).
     Privileged(PrivilegedQkey),
 }
 
@@ -114,9 +114,10 @@ pub struct RcRtr {
     pub path_mtu: Mtu,
     /// The peer's queue pair.
     pub dest_qpn: Qpn,
-    /// The peer's `sq_psn` (R8.7).
+    /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
     pub rq_psn: Psn,
-    /// Reads and atomics that the peer may have outstanding here (R4.7).
+    /// Reads and atomics that the peer may have outstanding here
+    /// ([R4.7](crate::guide::rules#r4-7)).
     pub max_dest_rd_atomic: ResponderDepth,
     /// How long the peer waits when there is no receive.
     pub min_rnr_timer: MinRnrTimer,
@@ -155,7 +156,7 @@ pub struct UcRtr {
     pub path_mtu: Mtu,
     /// The peer's queue pair.
     pub dest_qpn: Qpn,
-    /// The peer's `sq_psn` (R8.7).
+    /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
     pub rq_psn: Psn,
     /// Optional attributes.
     pub optional: RtrOptional,
@@ -175,9 +176,8 @@ pub struct RtrOptional {
 /// RTR -> RTS of RC (ibv_modify_qp(3)).
 ///
 /// `max_rd_atomic` is a [`ReadDepth`](crate::bounded::ReadDepth), at least 1, or
-/// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads) (R4.6).
-#[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
-#[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
+/// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads)
+/// ([R4.6](crate::guide::rules#r4-6)).
 #[derive(Debug)]
 pub struct RcRts<P: Profile = crate::DefaultProfile> {
     /// How long to wait for an acknowledgement.
@@ -235,7 +235,7 @@ pub struct UdInit {
     pub pkey_index: u16,
     /// The port, counted from 1.
     pub port: u8,
-    /// The key that messages must carry to be received (R5.5).
+    /// The key that messages must carry to be received ([R5.5](crate::guide::rules#r5-5)).
     pub qkey: QpQkey,
 }
 
@@ -347,7 +347,8 @@ pub struct Drain {
 }
 
 /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change while
-/// the send queue stands still. Some devices drain anew, hence `Draining` (R8.21).
+/// the send queue stands still. Some devices drain anew, hence `Draining`
+/// ([R8.21](crate::guide::rules#r8-21)).
 #[derive(Debug)]
 pub struct RcSqd<P: Profile = crate::DefaultProfile> {
     /// The port, counted from 1.
@@ -476,7 +477,7 @@ impl<P: Profile> RcRts<P> {
     /// With a timeout of 67 ms (exponent 14), six retries and infinite RNR retries.
     ///
     /// Six, not C's usual seven: Soft-RoCE treats seven as "for ever", and would never report a
-    /// dead peer (R8.10).
+    /// dead peer ([R8.10](crate::guide::rules#r8-10)).
     pub fn new(sq_psn: Psn, max_rd_atomic: <P::Initiator as Initiator>::Depth) -> Self {
         RcRts {
             timeout: Timeout::MS_67,

@@ -21,7 +21,7 @@ use crate::terms::state::Err;
 use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 
-/// An item found by a [`drain`](QueuePair::drain) (R10.14).
+/// An item found by a [`drain`](QueuePair::drain) ([R10.14](crate::guide::rules#r10-14)).
 pub enum Drained<'cq, E: Owned> {
     /// An entry of the queue pair being drained.
     Entry(E),
@@ -37,17 +37,20 @@ where
     P::Entry: Owned,
 {
     /// Polls `cq` until nothing of this queue pair that completes into it is outstanding, for at
-    /// most 10 seconds (R10.14). A queue pair with two completion queues needs two calls.
+    /// most 10 seconds ([R10.14](crate::guide::rules#r10-14)). A queue pair with two completion
+    /// queues needs two calls.
     ///
     /// Entries of this queue pair are passed on as [`Drained::Entry`], whether they succeeded
     /// before the error or were flushed. Completions of other queues on the same completion queue
-    /// are passed on too. Receives of a shared receive queue stay there (R7.7).
+    /// are passed on too. Receives of a shared receive queue stay there
+    /// ([R7.7](crate::guide::rules#r7-7)).
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if it does not complete into
-    /// `cq`; EIO if a post had no known outcome (R8.20) or `cq` is dead (R10.12); ETIMEDOUT if the
-    /// device does not flush (R7.15), or if a completion of this queue pair was forgotten: the
-    /// error says how much is outstanding, and the drain may be repeated.
+    /// `cq`; EIO if a post had no known outcome ([R8.20](crate::guide::rules#r8-20)) or `cq` is
+    /// dead ([R10.12](crate::guide::rules#r10-12)); ETIMEDOUT if the device does not flush
+    /// ([R7.15](crate::guide::rules#r7-15)), or if a completion of this queue pair was forgotten:
+    /// the error says how much is outstanding, and the drain may be repeated.
     pub fn drain<L: Threads>(
         &mut self,
         cq: &mut CompletionQueue<P::Entry, L>,

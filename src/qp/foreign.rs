@@ -38,13 +38,13 @@ impl<L: Threads> ProtectionDomain<L> {
     /// - If READs may go to memory of which this process has no bytes (the entry is an `OpenBuf` or
     ///   an `AnyBuf`), the provider does not bring their bytes with completions: it was not created
     ///   so by mlx5dv_create_qp(3). (Without `sq_sig_all`, which is compared, mlx5 does not by
-    ///   itself; R18.18.)
+    ///   itself; [R18.18](crate::guide::rules#r18-18).)
     ///
     /// # Errors
     /// The queue pair stays the caller's. [`ErrorKind::PdMismatch`],
     /// [`ErrorKind::ContextMismatch`]; [`ErrorKind::Limit`] with what the queue pair was created
-    /// with; [`ErrorKind::CqTooSmall`] (R9.9); [`ErrorKind::NotFound`] with what else differs;
-    /// otherwise [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
+    /// with; [`ErrorKind::CqTooSmall`] ([R9.9](crate::guide::rules#r9-9)); [`ErrorKind::NotFound`]
+    /// with what else differs; otherwise [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
     pub unsafe fn qp_from_raw<T: HasBothQueues, S: State, P: Profile<Threads = L>>(
         &self,
         qp: NonNull<ibv_qp>,

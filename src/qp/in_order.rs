@@ -15,9 +15,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// pair's RDMA READ.
     ///
     /// Only then does the last byte of a message say that those before it are there, so that a
-    /// program may look at it in place of a completion (R21.1); and in [`Relaxed`] memory never. A
-    /// library that cannot be asked (before rdma-core 40) and a device that does not say promise
-    /// nothing.
+    /// program may look at it in place of a completion ([R21.1](crate::guide::rules#r21-1)); and in
+    /// [`Relaxed`] memory never. A library that cannot be asked (before rdma-core 40) and a device
+    /// that does not say promise nothing.
     ///
     /// [`Relaxed`]: crate::memory::Relaxed
     ///

@@ -89,7 +89,7 @@ use crate::terms::transport::Transport;
 /// It is not Clone, and no safe call reaches its C handle, so the state cannot be forged: `Rts`
 /// means that this program moved it to RTS. **The state is what this program requested, not what
 /// the device reports:** the device may have moved it to the error state since; posts then succeed
-/// and are flushed (R8.15).
+/// and are flushed ([R8.15](crate::guide::rules#r8-15)).
 ///
 /// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a
 /// time. Dropping destroys it and does not drain it: see [`drain`](Self::drain).
@@ -410,14 +410,15 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Adds an address handle to send with; its name is for
-    /// [`Destination`](crate::wr::Destination). Both must be of one protection domain (R5.2).
+    /// [`Destination`](crate::wr::Destination). Both must be of one protection domain
+    /// ([R5.2](crate::guide::rules#r5-2)).
     ///
     /// See [`AddressHandle`] for an example with removing.
     ///
     /// # Errors
-    /// The handle is given back: [`ErrorKind::PdMismatch`] if they
-    /// are not of one domain (R5.2), [`ErrorKind::Os`] with the errno ENOSPC
-    /// after 2^32 names.
+    /// The handle is given back: [`ErrorKind::PdMismatch`] if they are not of one domain
+    /// ([R5.2](crate::guide::rules#r5-2)), [`ErrorKind::Os`] with the errno ENOSPC after 2^32
+    /// names.
     pub fn add_address_handle(
         &mut self,
         ah: AddressHandle,
@@ -439,8 +440,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Removes an address handle: no later post can name it, and it is destroyed once every send
-    /// posted before has completed (R5.3); on SRD, which completes them in any order, once none is
-    /// outstanding (R27.3). Returns whether the name was known.
+    /// posted before has completed ([R5.3](crate::guide::rules#r5-3)); on SRD, which completes them
+    /// in any order, once none is outstanding ([R27.3](crate::guide::rules#r27-3)). Returns whether
+    /// the name was known.
     ///
     /// [`AddressHandle`] has an example.
     pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
@@ -467,7 +469,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 }
 
 /// The result of a completion of a selectively signaled send queue: [`QueuePair::complete`]
-/// (R10.7).
+/// ([R10.7](crate::guide::rules#r10-7)).
 pub struct Completed<'q, E: Entry> {
     /// Success, or why the completed work request failed.
     pub status: Result<(), WcError>,
@@ -477,7 +479,8 @@ pub struct Completed<'q, E: Entry> {
 
 impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, P> {
     /// Takes a completion of this queue pair's send queue, and releases every entry up to its own
-    /// (R10.7). A completion of another queue, or of before a reset, is given back.
+    /// ([R10.7](crate::guide::rules#r10-7)). A completion of another queue, or of before a reset,
+    /// is given back.
     ///
     /// ```
     /// # use proverbs::prelude::*;

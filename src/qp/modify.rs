@@ -28,9 +28,9 @@ use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sq
 use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
-/// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3) (R8.1).
-/// [`UcRtr`](crate::qp::UcRtr), [`UdRtr`](crate::qp::UdRtr) and [`Drain`](crate::qp::Drain) have
-/// examples.
+/// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3)
+/// ([R8.1](crate::guide::rules#r8-1)). [`UcRtr`](crate::qp::UcRtr), [`UdRtr`](crate::qp::UdRtr) and
+/// [`Drain`](crate::qp::Drain) have examples.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -167,9 +167,10 @@ rows! {
 
 impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     /// Gives the queue pair the type of [SQD](Sqd), if the device reports that its send queue has
-    /// drained (`sq_draining` of ibv_query_qp(3), R8.21). It asks once: repeat it, or wait for the
-    /// event that [`Drain::notify`](crate::qp::Drain) asks for. What sends of before wait for (the
-    /// peer, and on the loopback device also polls of its completion queue) must be able to go on.
+    /// drained (`sq_draining` of ibv_query_qp(3), [R8.21](crate::guide::rules#r8-21)). It asks
+    /// once: repeat it, or wait for the event that [`Drain::notify`](crate::qp::Drain) asks for.
+    /// What sends of before wait for (the peer, and on the loopback device also polls of its
+    /// completion queue) must be able to go on.
     ///
     /// # Errors
     /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EAGAIN
@@ -366,10 +367,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// The queue pair is given back in its old state. [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno: EINVAL if the device refuses a value (an unfilled GID index, R8.5; an MTU beyond
-    /// the port's, R8.6); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile's inline
-    /// capacity exceeds a message (R3.5, R3.6), or path bits those of the port (R24.9).
-    #[doc(alias = "ibv_modify_qp")]
+    /// the errno: EINVAL if the device refuses a value (an unfilled GID index,
+    /// [R8.5](crate::guide::rules#r8-5); an MTU beyond the port's,
+    /// [R8.6](crate::guide::rules#r8-6)); [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the
+    /// profile's inline capacity exceeds a message ([R3.5](crate::guide::rules#r3-5),
+    /// [R3.6](crate::guide::rules#r3-6)), or path bits those of the port
+    /// ([R24.9](crate::guide::rules#r24-9)).
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,
@@ -426,7 +429,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Moves the queue pair to the error state, where everything posted is flushed. Not from RESET
-    /// (R8.1).
+    /// ([R8.1](crate::guide::rules#r8-1)).
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
@@ -442,7 +445,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Moves the queue pair to RESET ([`State`] has an example): its queues are emptied without
-    /// completions (R7.16, R8.18).
+    /// completions ([R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18)).
     ///
     /// The entries in the ring of a selectively signaled send queue are returned at once. Buffers
     /// that are wr_ids come back with their completions, if those are in the completion queue
@@ -482,7 +485,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Gives the queue pair the type of [SQE](Sqe), if the device reports that state (UC and UD;
-    /// R8.16).
+    /// [R8.16](crate::guide::rules#r8-16)).
     ///
     /// # Errors
     /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EINVAL

@@ -38,8 +38,8 @@ impl<P: Profile> Core<P> {
 impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     /// Receives the messages to the multicast group `gid` (`ibv_attach_mcast`). `lid` is 0 on RoCE,
     /// where the network must also know of it: join the group with rdma_cm
-    /// ([`join_multicast`](crate::cm::CmId::join_multicast), R5.12). Destroying the queue pair
-    /// leaves the group.
+    /// ([`join_multicast`](crate::cm::CmId::join_multicast), [R5.12](crate::guide::rules#r5-12)).
+    /// Destroying the queue pair leaves the group.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -19,8 +19,9 @@ use crate::terms::transport::Transport;
 ///
 /// It is given to the device on the way to RTR or later, while the queue pair is *migrated*, as it
 /// is at first. [`Migration::Rearm`] on both sides arms it; then a queue pair whose way is broken
-/// goes on by it, and its peer follows (R8.13). Fabrics without LIDs, and devices without
-/// [`AUTO_PATH_MIG`](crate::device::DeviceCap::AUTO_PATH_MIG), are refused before they are asked.
+/// goes on by it, and its peer follows ([R8.13](crate::guide::rules#r8-13)). Fabrics without LIDs,
+/// and devices without [`AUTO_PATH_MIG`](crate::device::DeviceCap::AUTO_PATH_MIG), are refused
+/// before they are asked.
 ///
 /// ```
 /// use proverbs::device::{DeviceEvent, QpEvent};

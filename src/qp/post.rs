@@ -47,9 +47,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// [`PostError`] with the entries that the device did not accept:
-    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6), and the other
-    /// [kinds](crate::post::PostErrorKind).
-    #[doc(alias("ibv_post_send", "ibv_send_wr", "wr_id", "ibv_recv_wr"))]
+    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
+    /// the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
     pub fn post_send<O, D, A, F, G>(
         &mut self,
@@ -70,7 +69,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Like [`post_send`](Self::post_send), not signaled: the entry comes back with the completion
-    /// of a later signaled work request. A send that fills the queue is always signaled (R9.8).
+    /// of a later signaled work request. A send that fills the queue is always signaled
+    /// ([R9.8](crate::guide::rules#r9-8)).
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
@@ -97,12 +97,14 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// signaled, behind it (`ibv_post_send`). Its completion speaks for all before it.
     ///
     /// Nothing is posted if nothing is outstanding, nor if the queue is full, whose last send is
-    /// signaled already (R9.8). So it is never refused for want of room.
+    /// signaled already ([R9.8](crate::guide::rules#r9-8)). So it is never refused for want of
+    /// room.
     ///
-    /// The WRITE names no memory of the peer's (R3.4), but the peer's queue pair must let peers
-    /// write ([`QpAccess::REMOTE_WRITE`](crate::qp::QpAccess::REMOTE_WRITE)); one that does not
-    /// refuses it, and ends the connection. To such a peer, and on UD, the marker is a message:
-    /// post the next one signaled.
+    /// The WRITE names no memory of the peer's ([R3.4](crate::guide::rules#r3-4)), but the peer's
+    /// queue pair must let peers write
+    /// ([`QpAccess::REMOTE_WRITE`](crate::qp::QpAccess::REMOTE_WRITE)); one that does not refuses
+    /// it, and ends the connection. To such a peer, and on UD, the marker is a message: post the
+    /// next one signaled.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -276,9 +278,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// [`PostError`] with the entries that the device did not accept:
-    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6), and the other
-    /// [kinds](crate::post::PostErrorKind).
-    #[doc(alias = "ibv_post_recv")]
+    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
+    /// the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
     pub fn post_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where

@@ -76,15 +76,16 @@ pub struct QpAttr {
     pub rq_psn: u32,
     /// The next PSN to send.
     pub sq_psn: u32,
-    /// The Q_Key that messages must carry (UD; R5.5).
+    /// The Q_Key that messages must carry (UD; [R5.5](crate::guide::rules#r5-5)).
     pub qkey: u32,
     /// The rights of peers.
     pub access: QpAccess,
     /// The port, counted from 1.
     pub port: u8,
-    /// Reads and atomics that may be outstanding (R4.6).
+    /// Reads and atomics that may be outstanding ([R4.6](crate::guide::rules#r4-6)).
     pub max_rd_atomic: u8,
-    /// Reads and atomics that the peer may have outstanding here (R4.7).
+    /// Reads and atomics that the peer may have outstanding here
+    /// ([R4.7](crate::guide::rules#r4-7)).
     pub max_dest_rd_atomic: u8,
     /// How long it waits for an acknowledgement (RC, from RTS on); `None` if the device reports no
     /// legal value.

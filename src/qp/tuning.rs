@@ -88,8 +88,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     /// Sets options of the connection that the peer offers, or has taken (`ibv_set_ece`), before
-    /// RTR (R22.3). The device takes what it can do of them, as [`query_ece`](Self::query_ece)
-    /// tells then. [`Ece`] has an example.
+    /// RTR ([R22.3](crate::guide::rules#r22-3)). The device takes what it can do of them, as
+    /// [`query_ece`](Self::query_ece) tells then. [`Ece`] has an example.
     ///
     /// # Errors
     /// As for [`query_ece`](Self::query_ece); EINVAL if they are another vendor's. The queue pair
@@ -118,8 +118,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's.
     /// [`Limit`](crate::ErrorKind::Limit) if the rate exceeds the device's `qp_rate_limit_max`,
     /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
-    /// `qp_rate_limit_min` (R22.2), or the device has no bursts.
-    #[doc(alias = "ibv_modify_qp_rate_limit")]
+    /// `qp_rate_limit_min` ([R22.2](crate::guide::rules#r22-2)), or the device has no bursts.
     pub fn limit_rate(
         &mut self,
         can: &Can<PacketPacing<T>>,

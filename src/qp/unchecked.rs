@@ -29,25 +29,28 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// # Safety
     /// Until the completion of this work request (or of a later signaled one of this queue pair),
     /// or until the queue pair was destroyed or reset:
-    /// - the regions that its data names stay registered (R6.10); nothing writes to the bytes that
-    ///   a SEND or WRITE sends, and nothing accesses those that a READ or atomic fills (R11.1,
-    ///   R11.2);
+    /// - the regions that its data names stay registered ([R6.10](crate::guide::rules#r6-10));
+    ///   nothing writes to the bytes that a SEND or WRITE sends, and nothing accesses those that a
+    ///   READ or atomic fills ([R11.1](crate::guide::rules#r11-1),
+    ///   [R11.2](crate::guide::rules#r11-2));
     /// - a READ goes to memory whose bytes this process has at the addresses that it names, unless
-    ///   signaling is selective: mlx5 may copy them there itself (R18.18);
+    ///   signaling is selective: mlx5 may copy them there itself
+    ///   ([R18.18](crate::guide::rules#r18-18));
     /// - an address handle that it names is this queue pair's, and is not removed from it.
     ///
     /// Lengths are not checked: a message longer than the port's `max_msg_sz`, or on UD longer than
     /// its active MTU, is left to the device, which may answer with an error completion or not at
-    /// all (R3.5, R3.6).
+    /// all ([R3.5](crate::guide::rules#r3-5), [R3.6](crate::guide::rules#r3-6)).
     ///
     /// The pieces of an inline work request are together at most the inline capacity: some
-    /// providers sum their lengths in 32 bits, and copy past their ring if the sum wraps (R2.8).
-    /// Its bytes are free when this returns. If the error has no `bad_wr`, all this holds as if the
-    /// post had succeeded. The caller ensures that no completion queue overruns (R9.9).
+    /// providers sum their lengths in 32 bits, and copy past their ring if the sum wraps
+    /// ([R2.8](crate::guide::rules#r2-8)). Its bytes are free when this returns. If the error has
+    /// no `bad_wr`, all this holds as if the post had succeeded. The caller ensures that no
+    /// completion queue overruns ([R9.9](crate::guide::rules#r9-9)).
     ///
     /// # Errors
     /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
-    /// here (R9.6).
+    /// here ([R9.6](crate::guide::rules#r9-6)).
     #[inline(always)]
     pub unsafe fn post_send_unchecked<O, D, A, F, G>(
         &mut self,
@@ -66,7 +69,8 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     }
 
     /// Posts a list of `n` work requests and keeps no books (`ibv_post_send`). `wr` makes each by
-    /// its index, and `slots` have room for them. An empty list is Ok and posts nothing (R9.5).
+    /// its index, and `slots` have room for them. An empty list is Ok and posts nothing
+    /// ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Safety
     /// As for [`post_send_unchecked`](Self::post_send_unchecked), for each of them. If the device
@@ -141,13 +145,14 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ///
     /// # Safety
     /// Until the completion of this work request, or until the queue pair was destroyed or reset,
-    /// the regions that its data names stay registered, and nothing accesses the bytes (R11.2). If
-    /// the error has no `bad_wr`, this holds as if the post had succeeded. The caller ensures that
-    /// no completion queue overruns (R9.9).
+    /// the regions that its data names stay registered, and nothing accesses the bytes
+    /// ([R11.2](crate::guide::rules#r11-2)). If the error has no `bad_wr`, this holds as if the
+    /// post had succeeded. The caller ensures that no completion queue overruns
+    /// ([R9.9](crate::guide::rules#r9-9)).
     ///
     /// # Errors
     /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
-    /// here (R9.6).
+    /// here ([R9.6](crate::guide::rules#r9-6)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -54,9 +54,11 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// begins when it is bound.
     ///
     /// # Errors
-    /// [`PostError`] with the window: [`QueueFull`](crate::post::PostErrorKind::QueueFull) (R9.6),
-    /// or [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if it is of another domain (R6.8).
-    /// C does not say whether Soft-RoCE posted what it refused: the queue then takes no more
+    /// [`PostError`] with the window: [`QueueFull`](crate::post::PostErrorKind::QueueFull)
+    /// ([R9.6](crate::guide::rules#r9-6)), or
+    /// [`PdMismatch`](crate::post::PostErrorKind::PdMismatch) if it is of another domain
+    /// ([R6.8](crate::guide::rules#r6-8)). C does not say whether Soft-RoCE posted what it refused:
+    /// the queue then takes no more
     /// ([`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown)).
     #[doc(alias("ibv_bind_mw", "ibv_mw_bind", "wr_id", "send_flags", "bind_info"))]
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>

@@ -72,7 +72,8 @@ use crate::work::opcode::{
     RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
 };
 
-/// The opcode table of ibv_post_send(3): the opcodes of each transport (R1.1).
+/// The opcode table of ibv_post_send(3): the opcodes of each transport
+/// ([R1.1](crate::guide::rules#r1-1)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{T}` queue pair",
     label = "`{T}` does not carry `{Self}`",
@@ -109,14 +110,15 @@ impl PostOn<Rc> for AtomicWrite {}
 impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
 /// UD work requests name a destination, those of XRC a shared receive queue, and other connected
-/// ones nothing (R1.2, R5.1, R26.1).
+/// ones nothing ([R1.2](crate::guide::rules#r1-2), [R5.1](crate::guide::rules#r5-1),
+/// [R26.1](crate::guide::rules#r26-1)).
 pub trait Addressed<T: Transport> {}
 
 impl<T: NamesPeer> Addressed<T> for Connected {}
 impl<T: TakesDestinations> Addressed<T> for Datagram {}
 impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 
-/// Transports whose connection names the peer (R5.1).
+/// Transports whose connection names the peer ([R5.1](crate::guide::rules#r5-1)).
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
     label = "add `.to(destination)` on UD and SRD, `.to_srq(number)` on XRC",
@@ -128,7 +130,7 @@ pub trait NamesPeer: Transport {}
 impl NamesPeer for Rc {}
 impl NamesPeer for Uc {}
 
-/// Transports whose sends each name their destination (R5.1).
+/// Transports whose sends each name their destination ([R5.1](crate::guide::rules#r5-1)).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
     label = "leave `.to(..)` and address handles out: they are for UD and SRD queue pairs only",
@@ -138,7 +140,8 @@ pub trait TakesDestinations: Transport {}
 
 impl TakesDestinations for Ud {}
 
-/// Transports whose work requests each name a shared receive queue at the peer (R26.1).
+/// Transports whose work requests each name a shared receive queue at the peer
+/// ([R26.1](crate::guide::rules#r26-1)).
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{Self}` queue pair names no shared receive queue",
     label = "leave `.to_srq(..)` out: it is for XRC only",
@@ -149,7 +152,7 @@ pub trait NamesSrqs: Transport {}
 impl NamesSrqs for Xrc {}
 
 /// Transports of queue pairs that `create_qp` makes: those with two queues of the
-/// ordinary kind (R26.2, R27.2).
+/// ordinary kind ([R26.2](crate::guide::rules#r26-2), [R27.2](crate::guide::rules#r27-2)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
     label = "this is for RC, UC and UD queue pairs",
@@ -162,7 +165,7 @@ impl HasBothQueues for Rc {}
 impl HasBothQueues for Uc {}
 impl HasBothQueues for Ud {}
 
-/// FENCE is for RC and XRC (R2.1).
+/// FENCE is for RC and XRC ([R2.1](crate::guide::rules#r2-1)).
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{T}` queue pair cannot be `{Self}`",
     label = "leave `.fence()` out: it is for RC and XRC queue pairs only",
@@ -174,7 +177,8 @@ impl FenceOn<Rc> for Fenced {}
 impl FenceOn<Xrc> for Fenced {}
 impl<T: Transport> FenceOn<T> for Unfenced {}
 
-/// SIGNALED has a meaning only where not every work request is signaled (R2.4).
+/// SIGNALED has a meaning only where not every work request is signaled
+/// ([R2.4](crate::guide::rules#r2-4)).
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning on a `{M}` queue pair",
     label = "every work request of this queue pair is signaled",
@@ -186,7 +190,8 @@ impl SignaledOn<Selective> for Signaled {}
 impl<M: Signaling> SignaledOn<M> for Plain {}
 impl<M: CompletesEach> SignaledOn<M> for Told {}
 
-/// Every work request has a completion, which says what became of its window (R19.2).
+/// Every work request has a completion, which says what became of its window
+/// ([R19.2](crate::guide::rules#r19-2)).
 #[diagnostic::on_unimplemented(
     message = "BIND_MW and LOCAL_INV of a window cannot be posted to a `{Self}` queue pair",
     label = "no completion of its own would say what became of the window",
@@ -196,7 +201,7 @@ pub trait CompletesEach: Signaling {}
 
 impl CompletesEach for SignalAll {}
 
-/// READs and atomics need an initiator depth of at least 1 (R4.6).
+/// READs and atomics need an initiator depth of at least 1 ([R4.6](crate::guide::rules#r4-6)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{I}` queue pair",
     label = "the profile gives this queue pair an initiator depth of 0",
@@ -219,7 +224,7 @@ impl IssuedBy<Reads> for Flush {}
 impl IssuedBy<Reads> for AtomicWrite {}
 
 /// FLUSH and ATOMIC_WRITE are of extended posting, by a queue pair that was created for them
-/// (R25.2).
+/// ([R25.2](crate::guide::rules#r25-2)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{X}`",
@@ -243,7 +248,8 @@ impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for Flush {}
 impl CreatedFor<ExtendedPosting<AtomicWrite>> for AtomicWrite {}
 impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 
-/// States in which sends may be posted (R8.19): in SQD they are held, in ERR flushed.
+/// States in which sends may be posted ([R8.19](crate::guide::rules#r8-19)): in SQD they are held,
+/// in ERR flushed.
 #[diagnostic::on_unimplemented(
     message = "cannot post send work requests in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
@@ -256,7 +262,8 @@ impl CanPostSend for Draining {}
 impl CanPostSend for Sqd {}
 impl CanPostSend for Err {}
 
-/// States in which receives may be posted: from INIT on, and not in ERR (R7.14, R7.15).
+/// States in which receives may be posted: from INIT on, and not in ERR
+/// ([R7.14](crate::guide::rules#r7-14), [R7.15](crate::guide::rules#r7-15)).
 #[diagnostic::on_unimplemented(
     message = "cannot post receive work requests in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
@@ -271,7 +278,8 @@ impl CanPostRecv for Draining {}
 impl CanPostRecv for Sqd {}
 impl CanPostRecv for Sqe {}
 
-/// States from which a queue pair can be moved to the error state: all but RESET (R8.1).
+/// States from which a queue pair can be moved to the error state: all but RESET
+/// ([R8.1](crate::guide::rules#r8-1)).
 #[diagnostic::on_unimplemented(
     message = "a queue pair in state `{Self}` cannot be moved to the error state",
     label = "nothing leads from `{Self}` to ERR",
@@ -287,7 +295,8 @@ impl CanFail for Sqd {}
 impl CanFail for Sqe {}
 impl CanFail for Err {}
 
-/// States in which options of the connection are set: those before RTR (R22.3).
+/// States in which options of the connection are set: those before RTR
+/// ([R22.3](crate::guide::rules#r22-3)).
 #[diagnostic::on_unimplemented(
     message = "options of a connection cannot be set in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
@@ -298,7 +307,7 @@ pub trait TakesEce: State {}
 impl TakesEce for Reset {}
 impl TakesEce for Init {}
 
-/// States in which a queue pair has a rate: RTS (R22.2).
+/// States in which a queue pair has a rate: RTS ([R22.2](crate::guide::rules#r22-2)).
 #[diagnostic::on_unimplemented(
     message = "a queue pair in state `{Self}` has no rate",
     label = "the queue pair is in state `{Self}`",
@@ -308,7 +317,7 @@ pub trait HasRate: State {}
 
 impl HasRate for Rts {}
 
-/// Transports whose send queue can stop in SQE: UC and UD (R8.16).
+/// Transports whose send queue can stop in SQE: UC and UD ([R8.16](crate::guide::rules#r8-16)).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is never in state SQE",
     label = "only UC and UD queue pairs stop in SQE",
@@ -319,7 +328,7 @@ pub trait StopsSending: Transport {}
 impl StopsSending for Uc {}
 impl StopsSending for Ud {}
 
-/// `post_recv` requires a receive queue of the queue pair's own (R7.1).
+/// `post_recv` requires a receive queue of the queue pair's own ([R7.1](crate::guide::rules#r7-1)).
 #[diagnostic::on_unimplemented(
     message = "a queue pair without a receive queue of its own has no `post_recv`",
     label = "its receives come from a shared receive queue, or it is an initiator of XRC",
@@ -329,7 +338,8 @@ pub trait HasRecvQueue: ReceiveSource {}
 
 impl HasRecvQueue for OwnRq {}
 
-/// Creation without a shared receive queue requires a profile with an own receive queue (R7.1).
+/// Creation without a shared receive queue requires a profile with an own receive queue
+/// ([R7.1](crate::guide::rules#r7-1)).
 #[diagnostic::on_unimplemented(
     message = "a queue pair for a shared receive queue cannot be created without it",
     label = "the profile's `Receive` is `{Self}`",
@@ -339,7 +349,8 @@ pub trait UsesOwnQueue: ReceiveSource {}
 
 impl UsesOwnQueue for OwnRq {}
 
-/// A queue pair that was created elsewhere posts with `ibv_post_send` (R15.2).
+/// A queue pair that was created elsewhere posts with `ibv_post_send`
+/// ([R15.2](crate::guide::rules#r15-2)).
 #[diagnostic::on_unimplemented(
     message = "a queue pair that was created elsewhere cannot be used with extended posting",
     label = "the profile's `Posting` is `{Self}`",
@@ -349,7 +360,8 @@ pub trait UsesPostSend: Posting {}
 
 impl UsesPostSend for OrdinaryPosting {}
 
-/// Creation on a shared receive queue requires a profile made for it (R7.1).
+/// Creation on a shared receive queue requires a profile made for it
+/// ([R7.1](crate::guide::rules#r7-1)).
 #[diagnostic::on_unimplemented(
     message = "a queue pair with a receive queue of its own cannot be attached to a shared one",
     label = "the profile's `Receive` is `{Self}`",
@@ -359,7 +371,8 @@ pub trait UsesSharedQueue: ReceiveSource {}
 
 impl UsesSharedQueue for SharedRq {}
 
-/// Creation of an initiator of XRC requires a profile without receives (R26.2).
+/// Creation of an initiator of XRC requires a profile without receives
+/// ([R26.2](crate::guide::rules#r26-2)).
 #[diagnostic::on_unimplemented(
     message = "an initiator of XRC receives nothing",
     label = "the profile's `Receive` is `{Self}`",
@@ -369,7 +382,8 @@ pub trait UsesNoQueue: ReceiveSource {}
 
 impl UsesNoQueue for NoRq {}
 
-/// Only with selective signaling may a post leave its last work request unsignaled (R2.4).
+/// Only with selective signaling may a post leave its last work request unsignaled
+/// ([R2.4](crate::guide::rules#r2-4)).
 #[diagnostic::on_unimplemented(
     message = "an unsignaled post has no meaning on a `{Self}` queue pair",
     label = "every work request of this queue pair is signaled",
@@ -379,7 +393,7 @@ pub trait LeavesUnsignaled: Signaling {}
 
 impl LeavesUnsignaled for Selective {}
 
-/// Shared receive queues are for RC, UD and XRC (R7.3).
+/// Shared receive queues are for RC, UD and XRC ([R7.3](crate::guide::rules#r7-3)).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair cannot use a shared receive queue",
     label = "`{Self}` has receive queues of its own only",

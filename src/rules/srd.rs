@@ -16,7 +16,8 @@ impl PostOn<Srd> for RdmaWriteWithImm {}
 
 impl TakesDestinations for Srd {}
 
-/// Transports whose work requests complete in the order of their posts (R27.1).
+/// Transports whose work requests complete in the order of their posts
+/// ([R27.1](crate::guide::rules#r27-1)).
 #[diagnostic::on_unimplemented(
     message = "messages of a `{Self}` queue pair keep no order, which is relied on here",
     label = "`{Self}` keeps no order",
@@ -29,7 +30,8 @@ impl KeepsOrder for Uc {}
 impl KeepsOrder for Ud {}
 impl KeepsOrder for Xrc {}
 
-/// Every work request of an SRD queue pair has a completion of its own (R27.3).
+/// Every work request of an SRD queue pair has a completion of its own
+/// ([R27.3](crate::guide::rules#r27-3)).
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` signaling",
     label = "a completion would speak for the work requests before it",
@@ -39,7 +41,7 @@ pub trait TellsOfEach: Signaling + CompletesEach {}
 
 impl TellsOfEach for SignalAll {}
 
-/// Work requests of SRD have one scatter/gather element (R27.6).
+/// Work requests of SRD have one scatter/gather element ([R27.6](crate::guide::rules#r27-6)).
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` for its sends",
     label = "not one scatter/gather element",
@@ -49,7 +51,8 @@ pub trait OneElement: Limit {}
 
 impl OneElement for Max<1> {}
 
-/// SRD is posted in sessions that give each work request its destination (R27.2).
+/// SRD is posted in sessions that give each work request its destination
+/// ([R27.2](crate::guide::rules#r27-2)).
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}`",
     label = "the profile's `Posting` is `{Self}`",
@@ -61,7 +64,7 @@ impl ForSrd for ExtendedPosting<Srd> {}
 impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}
 
 /// Queue pairs that are created for RDMA WRITE: all but those of SRD that were not asked for it,
-/// which older devices lack there (R27.7).
+/// which older devices lack there ([R27.7](crate::guide::rules#r27-7)).
 #[diagnostic::on_unimplemented(
     message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{Self}`",
@@ -76,7 +79,7 @@ impl Writes for ExtendedPosting<AtomicWrite> {}
 impl Writes for ExtendedPosting<(Flush, AtomicWrite)> {}
 impl Writes for ExtendedPosting<(Srd, RdmaWrite)> {}
 
-/// What may follow an opcode `B` in one post (R27.4).
+/// What may follow an opcode `B` in one post ([R27.4](crate::guide::rules#r27-4)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot follow `{B}` in one post to a `{T}` queue pair",
     label = "it may arrive before the WRITE does",
@@ -89,7 +92,8 @@ impl Follows<RdmaWrite, Srd> for RdmaWrite {}
 impl<B: Listed<Srd>, O: Opcode> Follows<B, Srd> for O {}
 impl<O: Opcode> Follows<(), Srd> for O {}
 
-/// What may be in a list whose opcodes are known at run time only (R27.4).
+/// What may be in a list whose opcodes are known at run time only
+/// ([R27.4](crate::guide::rules#r27-4)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a list of run-time length on a `{T}` queue pair",
     label = "what follows it may arrive before the WRITE does",

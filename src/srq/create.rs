@@ -55,8 +55,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain (R6.8),
-    /// [`ErrorKind::Limit`] if the device grants less than asked for (R2.11), otherwise
+    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain
+    /// ([R6.8](crate::guide::rules#r6-8)), [`ErrorKind::Limit`] if the device grants less than
+    /// asked for ([R2.11](crate::guide::rules#r2-11)), otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device's shared
     /// receive queues hold fewer.
     #[doc(alias("ibv_create_srq", "IBV_SRQT_BASIC", "ibv_srq_init_attr"))]

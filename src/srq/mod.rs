@@ -37,11 +37,13 @@ use crate::terms::threads::{AnyThread, Threads};
 use crate::work::limits::{Limit, Max};
 
 /// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC, UD or XRC;
-/// R7.3), with entries of type `E` and at most `M` scatter/gather elements a receive.
+/// [R7.3](crate::guide::rules#r7-3)), with entries of type `E` and at most `M` scatter/gather
+/// elements a receive.
 ///
 /// It is fed from one pool or arena, whose headers bound the outstanding receives: each completion
-/// queue that receives from it books room for all of them, once (R9.9). Receives posted here belong
-/// to the queue, not to a queue pair, and are not flushed when one dies (R7.7).
+/// queue that receives from it books room for all of them, once ([R9.9](crate::guide::rules#r9-9)).
+/// Receives posted here belong to the queue, not to a queue pair, and are not flushed when one dies
+/// ([R7.7](crate::guide::rules#r7-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -203,7 +205,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
 
     /// Arms the limit (`ibv_modify_srq`): one [`SrqEvent::LimitReached`](crate::device::SrqEvent)
     /// comes when fewer than `limit` receives are left; 0 disarms. After it fired it must be armed
-    /// again (R7.6).
+    /// again ([R7.6](crate::guide::rules#r7-6)).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the

@@ -32,11 +32,12 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// # Errors
     /// [`PostError`] with the buffers: [`ForeignPool`](crate::post::PostErrorKind::ForeignPool),
     /// [`NoBuffer`](crate::post::PostErrorKind::NoBuffer),
-    /// [`TooManySge`](crate::post::PostErrorKind::TooManySge) (R3.1),
-    /// [`Refused`](crate::post::PostErrorKind::Refused) by the device (R9.1),
+    /// [`TooManySge`](crate::post::PostErrorKind::TooManySge) ([R3.1](crate::guide::rules#r3-1)),
+    /// [`Refused`](crate::post::PostErrorKind::Refused) by the device
+    /// ([R9.1](crate::guide::rules#r9-1)),
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
-    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it (R8.20).
-    #[doc(alias = "ibv_post_srq_recv")]
+    /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
+    /// ([R8.20](crate::guide::rules#r8-20)).
     #[inline(always)]
     pub fn post_srq_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<E>>
     where

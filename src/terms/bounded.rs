@@ -95,7 +95,8 @@ impl fmt::Display for OutOfRange {
 impl std::error::Error for OutOfRange {}
 
 bounded! {
-    /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3); R8.7).
+    /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3);
+    /// [R8.7](crate::guide::rules#r8-7)).
     Psn(u32) in 0..=0xff_ffff, "PSN"
 }
 bounded! {
@@ -103,7 +104,8 @@ bounded! {
     Qpn(u32) in 0..=0xff_ffff, "queue pair number"
 }
 bounded! {
-    /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "for ever" (R8.10).
+    /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "for ever"
+    /// ([R8.10](crate::guide::rules#r8-10)).
     RetryCount(u8) in 0..=7, "retry_cnt"
 }
 bounded! {
@@ -117,16 +119,18 @@ bounded! {
     MinRnrTimer(u8) in 0..=31, "min_rnr_timer"
 }
 bounded! {
-    /// Reads and atomics that the peer may have outstanding here; 0 refuses them (R4.7, R4.8).
+    /// Reads and atomics that the peer may have outstanding here; 0 refuses them
+    /// ([R4.7](crate::guide::rules#r4-7), [R4.8](crate::guide::rules#r4-8)).
     ResponderDepth(u8) in 0..=128, "max_dest_rd_atomic"
 }
 bounded! {
     /// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)),
-    /// at least 1 (R4.6): a queue pair without reads has `NoReads` in its profile.
+    /// at least 1 ([R4.6](crate::guide::rules#r4-6)): a queue pair without reads has `NoReads` in its
+    /// profile.
     ReadDepth(u8) in 1..=128, "max_rd_atomic"
 }
 bounded! {
-    /// A Q_Key that any process may use: bit 31 clear (R5.6).
+    /// A Q_Key that any process may use: bit 31 clear ([R5.6](crate::guide::rules#r5-6)).
     Qkey(u32) in 0..=0x7fff_ffff, "Q_Key"
 }
 
@@ -192,20 +196,21 @@ impl ReadDepth {
 pub enum RnrRetry {
     /// Give up after this many retries, 0 to 6.
     Times(RnrRetries),
-    /// Wait for a receive for ever (R8.11).
+    /// Wait for a receive for ever ([R8.11](crate::guide::rules#r8-11)).
     Infinite,
 }
 
 bounded! {
     /// The number of a shared receive queue of XRC, 24 bits (`ibv_get_srq_num`): what an
-    /// initiator's work requests name (R26.1).
+    /// initiator's work requests name ([R26.1](crate::guide::rules#r26-1)).
     ///
     /// [`SharedReceiveQueue::number`](crate::SharedReceiveQueue::number) has it; the peer is told.
     SrqNum(u32) in 0..=0xff_ffff, "shared receive queue number"
 }
 
 bounded! {
-    /// A finite number of RNR retries, 0 to 6 (`rnr_retry` of ibv_modify_qp(3); R8.11).
+    /// A finite number of RNR retries, 0 to 6 (`rnr_retry` of ibv_modify_qp(3);
+    /// [R8.11](crate::guide::rules#r8-11)).
     RnrRetries(u8) in 0..=6, "rnr_retry"
 }
 
@@ -243,7 +248,7 @@ impl RnrRetry {
 pub enum Timeout {
     /// 4.096 µs * 2^exponent, exponent 1 to 31.
     Exponent(TimeoutExponent),
-    /// No timeout: a dead peer is never reported (R8.9).
+    /// No timeout: a dead peer is never reported ([R8.9](crate::guide::rules#r8-9)).
     Infinite,
 }
 
@@ -293,7 +298,7 @@ impl Timeout {
     }
 }
 
-/// A path MTU (`path_mtu` of ibv_modify_qp(3); R8.6).
+/// A path MTU (`path_mtu` of ibv_modify_qp(3); [R8.6](crate::guide::rules#r8-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -358,7 +363,8 @@ impl TryFrom<u32> for Mtu {
     }
 }
 
-/// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair (R5.6).
+/// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair
+/// ([R5.6](crate::guide::rules#r5-6)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

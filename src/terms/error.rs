@@ -52,32 +52,37 @@ pub enum ErrorKind {
     },
     /// A number does not fit its attribute.
     OutOfRange(OutOfRange),
-    /// The objects belong to different protection domains (R5.2, R6.8, R7.4).
+    /// The objects belong to different protection domains ([R5.2](crate::guide::rules#r5-2),
+    /// [R6.8](crate::guide::rules#r6-8), [R7.4](crate::guide::rules#r7-4)).
     PdMismatch {
         /// The two objects.
         what: &'static str,
     },
-    /// The objects belong to different contexts: numbers of one mean nothing in the other (R12.1).
+    /// The objects belong to different contexts: numbers of one mean nothing in the other
+    /// ([R12.1](crate::guide::rules#r12-1)).
     ContextMismatch {
         /// The two objects.
         what: &'static str,
     },
-    /// The completion queue has too few entries left for the queue that is to attach (R9.9). Poll
-    /// it: the entries of a destroyed queue pair come back then, if it had work outstanding.
+    /// The completion queue has too few entries left for the queue that is to attach
+    /// ([R9.9](crate::guide::rules#r9-9)). Poll it: the entries of a destroyed queue pair come back
+    /// then, if it had work outstanding.
     CqTooSmall {
         /// Entries that the queue needs.
         asked: u32,
         /// Entries not yet booked.
         free: u32,
     },
-    /// A completion queue cannot become smaller than what its queues have booked (R9.9).
+    /// A completion queue cannot become smaller than what its queues have booked
+    /// ([R9.9](crate::guide::rules#r9-9)).
     Booked {
         /// The capacity asked for.
         asked: u32,
         /// The entries that are booked.
         booked: u32,
     },
-    /// Packets from one GID do not reach the other (R18.22, R18.23). Choose another with
+    /// Packets from one GID do not reach the other ([R18.22](crate::guide::rules#r18-22),
+    /// [R18.23](crate::guide::rules#r18-23)). Choose another with
     /// [`Context::gid_table`](crate::Context::gid_table) or
     /// [`roce_v2_gid`](crate::Context::roce_v2_gid), on either side.
     Unreachable {

@@ -14,18 +14,22 @@ pub enum Init {}
 /// RTR, `IBV_QPS_RTR` ([`State`]), ready to receive.
 #[derive(Debug)]
 pub enum Rtr {}
-/// RTS ([`State`]), ready to send, as far as the program knows (R8.15).
+/// RTS ([`State`]), ready to send, as far as the program knows
+/// ([R8.15](crate::guide::rules#r8-15)).
 #[derive(Debug)]
 pub enum Rts {}
-/// SQD while the send queue drains ([`State`], R8.21): sends that have begun are finished, later
-/// ones are accepted and held (R8.19). `into_sqd` leads on.
+/// SQD while the send queue drains ([`State`], [R8.21](crate::guide::rules#r8-21)): sends that have
+/// begun are finished, later ones are accepted and held ([R8.19](crate::guide::rules#r8-19)).
+/// `into_sqd` leads on.
 #[derive(Debug)]
 pub enum Draining {}
-/// SQD ([`State`]), send queue drained: sends are accepted and held (R8.19). Only here attributes
-/// may change, and from here alone the way leads back to RTS (R8.21).
+/// SQD ([`State`]), send queue drained: sends are accepted and held
+/// ([R8.19](crate::guide::rules#r8-19)). Only here attributes may change, and from here alone the
+/// way leads back to RTS ([R8.21](crate::guide::rules#r8-21)).
 #[derive(Debug)]
 pub enum Sqd {}
-/// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify` (R8.16).
+/// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify`
+/// ([R8.16](crate::guide::rules#r8-16)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -45,12 +49,12 @@ pub enum Sqd {}
 /// ```
 #[derive(Debug)]
 pub enum Sqe {}
-/// ERR ([`State`]): everything posted is flushed (R8.19).
+/// ERR ([`State`]): everything posted is flushed ([R8.19](crate::guide::rules#r8-19)).
 #[derive(Debug)]
 pub enum Err {}
 
-/// A state of the queue pair state machine (ibv_modify_qp(3), R8.1): the second type parameter of a
-/// [`QueuePair`](crate::QueuePair).
+/// A state of the queue pair state machine (ibv_modify_qp(3), [R8.1](crate::guide::rules#r8-1)):
+/// the second type parameter of a [`QueuePair`](crate::QueuePair).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -18,11 +18,12 @@ pub enum Uc {}
 pub enum Ud {}
 /// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND,
 /// RDMA READ and WRITE, each to a destination of its own, each acknowledged, and **in no order**
-/// (R27.1).
+/// ([R27.1](crate::guide::rules#r27-1)).
 ///
 /// Messages arrive and complete in any order, also those to one peer. So nothing here relies on it:
-/// every work request has a completion of its own (R27.3), there is no fence (R27.5), and in one
-/// post only WRITEs follow a WRITE (R27.4). What a later post relies on is for the program to wait
+/// every work request has a completion of its own ([R27.3](crate::guide::rules#r27-3)), there is no
+/// fence ([R27.5](crate::guide::rules#r27-5)), and in one post only WRITEs follow a WRITE
+/// ([R27.4](crate::guide::rules#r27-4)). What a later post relies on is for the program to wait
 /// for: the *completion* of a WRITE says that it is there, and a
 /// [`RdmaWriteWithImm`](crate::wr::RdmaWriteWithImm) tells the peer so of itself.
 ///
@@ -36,15 +37,15 @@ pub enum Ud {}
 pub enum Srd {}
 
 /// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
-/// request names a shared receive queue at the peer (R26.1). A queue pair of it is an
-/// **initiator**, which has sends alone. Its peer is a **target**, an
+/// request names a shared receive queue at the peer ([R26.1](crate::guide::rules#r26-1)). A queue
+/// pair of it is an **initiator**, which has sends alone. Its peer is a **target**, an
 /// [`XrcTarget`](crate::qp::XrcTarget).
 #[doc(alias = "IBV_QPT_XRC_SEND")]
 pub enum Xrc {}
 
 /// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a
 /// [`QueuePair`](crate::QueuePair), C's `qp_type` (ibv_create_qp(3)). It decides which opcodes may
-/// be posted (R1.1).
+/// be posted ([R1.1](crate::guide::rules#r1-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

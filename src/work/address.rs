@@ -11,20 +11,23 @@ use crate::work::opcode::Opcode;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, WorkRequest};
 
-/// The [`Address`] of a work request whose destination is that of the connection (R1.2).
+/// The [`Address`] of a work request whose destination is that of the connection
+/// ([R1.2](crate::guide::rules#r1-2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connected;
 
-/// The [`Address`] of a work request with a destination of its own (UD and SRD; R5.1).
+/// The [`Address`] of a work request with a destination of its own (UD and SRD;
+/// [R5.1](crate::guide::rules#r5-1)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram(pub(crate) Destination);
 
-/// The [`Address`] of a work request that names a shared receive queue at the peer (XRC; R26.1).
-#[doc(alias = "ibv_qp_ex")]
+/// The [`Address`] of a work request that names a shared receive queue at the peer (XRC;
+/// [R26.1](crate::guide::rules#r26-1)).
 #[derive(Clone, Copy, Debug)]
 pub struct ToSrq(pub(crate) SrqNum);
 
-/// Where a message of UD or SRD goes (`wr.ud` of ibv_post_send(3); R5.1).
+/// Where a message of UD or SRD goes (`wr.ud` of ibv_post_send(3);
+/// [R5.1](crate::guide::rules#r5-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -53,13 +56,13 @@ pub struct Destination {
     pub address_handle: AhIndex,
     /// The queue pair number.
     pub qpn: Qpn,
-    /// The Q_Key of the receiving queue pair (R5.5).
+    /// The Q_Key of the receiving queue pair ([R5.5](crate::guide::rules#r5-5)).
     pub qkey: Qkey,
 }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Names the destination (UD and SRD only, where every send needs one; R5.1), as
-    /// [`Destination`] shows.
+    /// Names the destination (UD and SRD only, where every send needs one;
+    /// [R5.1](crate::guide::rules#r5-1)), as [`Destination`] shows.
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(|_| Datagram(destination), SendFlags::empty())
@@ -68,8 +71,9 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Names the shared receive queue at the peer, by the number that the peer told (XRC only,
-    /// where each work request needs one; R26.1). A message is received there, and the memory that
-    /// a WRITE, a READ or an atomic names is of that queue's protection domain.
+    /// where each work request needs one; [R26.1](crate::guide::rules#r26-1)). A message is
+    /// received there, and the memory that a WRITE, a READ or an atomic names is of that queue's
+    /// protection domain.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -92,7 +96,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 }
 
-/// The address of a work request: [`Connected`], [`Datagram`] (R5.1) or [`ToSrq`] (R26.1).
+/// The address of a work request: [`Connected`], [`Datagram`] ([R5.1](crate::guide::rules#r5-1)) or
+/// [`ToSrq`] ([R26.1](crate::guide::rules#r26-1)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

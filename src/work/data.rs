@@ -81,7 +81,8 @@ pub trait Data<E: Entry>: sealed::Sealed {
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E>;
 }
 
-/// Data that a SEND or an RDMA WRITE may send: the device reads it (R2.10).
+/// Data that a SEND or an RDMA WRITE may send: the device reads it
+/// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data for a SEND or an RDMA WRITE",
     label = "not registered memory",
@@ -89,7 +90,8 @@ pub trait Data<E: Entry>: sealed::Sealed {
 )]
 pub trait Source: sealed::Sealed {}
 
-/// Data that a receive or an RDMA READ may fill: the device writes it (R4.5, R6.7).
+/// Data that a receive or an RDMA READ may fill: the device writes it
+/// ([R4.5](crate::guide::rules#r4-5), [R6.7](crate::guide::rules#r6-7)).
 #[diagnostic::on_unimplemented(
     message = "the device cannot write to `{Self}`",
     label = "not writable by the device",
@@ -97,7 +99,8 @@ pub trait Source: sealed::Sealed {}
 )]
 pub trait Sink: sealed::Sealed {}
 
-/// Memory that a receive may fill: exclusive buffers (R4.5, R11.2).
+/// Memory that a receive may fill: exclusive buffers ([R4.5](crate::guide::rules#r4-5),
+/// [R11.2](crate::guide::rules#r11-2)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
     label = "not exclusive memory with LOCAL_WRITE",
@@ -106,7 +109,8 @@ pub trait Sink: sealed::Sealed {}
 pub trait RecvSink: Sink {}
 
 /// Memory that a receive of a shared receive queue may fill: at least one buffer, because the
-/// buffers of its pool are what bounds how many receives there are (R9.9).
+/// buffers of its pool are what bounds how many receives there are
+/// ([R9.9](crate::guide::rules#r9-9)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
     label = "no buffer of the queue's pool",
@@ -114,7 +118,8 @@ pub trait RecvSink: Sink {}
 )]
 pub trait SrqSink: RecvSink {}
 
-/// What an atomic may return its result in: one buffer, of which the first 8 bytes are used (R4.1).
+/// What an atomic may return its result in: one buffer, of which the first 8 bytes are used
+/// ([R4.1](crate::guide::rules#r4-1)).
 #[diagnostic::on_unimplemented(
     message = "the result of an atomic cannot go to `{Self}`",
     label = "not one exclusive buffer",
@@ -122,7 +127,8 @@ pub trait SrqSink: RecvSink {}
 )]
 pub trait AtomicSink: Sink {}
 
-/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue (R3.1, R2.7).
+/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue
+/// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data of a work request",
     label = "not registered memory",

@@ -20,23 +20,24 @@ bitflags! {
 /// [`Address`](crate::wr::Address) names it).
 #[derive(Debug)]
 pub enum Fenced {}
-/// A [`WorkRequest`](crate::wr::WorkRequest) without `.fence()` (R2.1).
+/// A [`WorkRequest`](crate::wr::WorkRequest) without `.fence()` ([R2.1](crate::guide::rules#r2-1)).
 #[derive(Debug)]
 pub enum Unfenced {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) with `.signaled()` (`IBV_SEND_SIGNALED`).
 #[derive(Debug)]
 pub enum Signaled {}
-/// A [`WorkRequest`](crate::wr::WorkRequest) without `.signaled()` (R2.4;
-/// [`Address`](crate::wr::Address) names it).
+/// A [`WorkRequest`](crate::wr::WorkRequest) without `.signaled()`
+/// ([R2.4](crate::guide::rules#r2-4); [`Address`](crate::wr::Address) names it).
 #[derive(Debug)]
 pub enum Plain {}
 
 /// A [`WorkRequest`](crate::wr::WorkRequest) whose completion says what became of a memory window:
-/// for queue pairs whose every work request completes (R19.2).
+/// for queue pairs whose every work request completes ([R19.2](crate::guide::rules#r19-2)).
 #[derive(Debug)]
 pub enum Told {}
 
-/// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`] (R19.2).
+/// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`]
+/// ([R19.2](crate::guide::rules#r19-2)).
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning for a memory window's work request",
     label = "its completion is always asked for",
@@ -47,7 +48,8 @@ impl MayBeSignaled for Plain {}
 impl MayBeSignaled for Signaled {}
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Waits for earlier RDMA READs and atomics of this queue pair (RC only; R2.1, R2.2).
+    /// Waits for earlier RDMA READs and atomics of this queue pair (RC only;
+    /// [R2.1](crate::guide::rules#r2-1), [R2.2](crate::guide::rules#r2-2)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

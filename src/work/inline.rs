@@ -11,31 +11,31 @@ use crate::work::opcode::bounds::InlineOp;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Use, WorkRequest, request};
 
-/// No data: a message of zero length (R3.2).
+/// No data: a message of zero length ([R3.2](crate::guide::rules#r3-2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Empty;
 
-/// `N` bytes copied into the work request while it is posted (R2.9).
-#[doc(alias("ibv_wr_set_inline_data", "IBV_SEND_INLINE"))]
+/// `N` bytes copied into the work request while it is posted ([R2.9](crate::guide::rules#r2-9)).
 #[derive(Clone, Copy, Debug)]
 pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
 
 /// Bytes copied into the work request while it is posted, their number checked against the inline
-/// capacity at that time (R2.7).
+/// capacity at that time ([R2.7](crate::guide::rules#r2-7)).
 #[derive(Clone, Copy, Debug)]
 pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 
 /// Several slices, copied one behind the other into the work request while it is posted: a header
-/// and a body, say (`ibv_wr_set_inline_data_list` of ibv_wr_post(3); R2.8).
+/// and a body, say (`ibv_wr_set_inline_data_list` of ibv_wr_post(3);
+/// [R2.8](crate::guide::rules#r2-8)).
 ///
 /// Each takes one of the queue pair's scatter/gather elements, so there are at most `max_send_sge`
-/// of the profile, which the compiler compares (R3.1). How long they are together is checked
-/// against the inline capacity while they are posted (R2.7). A slice of no bytes takes no element
-/// (R3.3), and none at all are a message of no bytes.
+/// of the profile, which the compiler compares ([R3.1](crate::guide::rules#r3-1)). How long they
+/// are together is checked against the inline capacity while they are posted
+/// ([R2.7](crate::guide::rules#r2-7)). A slice of no bytes takes no element
+/// ([R3.3](crate::guide::rules#r3-3)), and none at all are a message of no bytes.
 ///
-/// On SRD, whose work requests have one element (R27.6), it is a list of one. rdma-core's provider
-/// for Intel's irdma sends the first slice alone before version 44.
-#[doc(alias("ibv_wr_set_inline_data_list", "ibv_data_buf"))]
+/// On SRD, whose work requests have one element ([R27.6](crate::guide::rules#r27-6)), it is a list
+/// of one. rdma-core's provider for Intel's irdma sends the first slice alone before version 44.
 #[derive(Clone, Copy, Debug)]
 pub struct InlineList<'a, const N: usize>(pub(crate) [&'a [u8]; N]);
 

@@ -5,7 +5,8 @@
 
 use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U, U1};
 
-/// A [`Limit`] of `N`: scatter/gather elements, or bytes of inline data (R3.1, R2.7).
+/// A [`Limit`] of `N`: scatter/gather elements, or bytes of inline data
+/// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7)).
 pub enum Max<const N: usize> {}
 
 /// A [`Max<N>`](Max): `max_send_sge`, `max_recv_sge` or `max_inline_data` of ibv_create_qp(3),
@@ -29,7 +30,8 @@ impl<const N: usize> Limit for Max<N> {
     const VALUE: u32 = if N > u32::MAX as usize { u32::MAX } else { N as u32 };
 }
 
-/// `Max<M>: Sges<N>`: a work request of `N` scatter/gather elements fits (rule R3.1).
+/// `Max<M>: Sges<N>`: a work request of `N` scatter/gather elements fits (rule
+/// [R3.1](crate::guide::rules#r3-1)).
 pub trait Sges<const N: usize> {}
 
 impl<const N: usize, const M: usize> Sges<N> for Max<M>
@@ -41,7 +43,7 @@ where
 {
 }
 
-/// `Max<M>: InlineBytes<N>`: `N` bytes fit inline (rule R2.7).
+/// `Max<M>: InlineBytes<N>`: `N` bytes fit inline (rule [R2.7](crate::guide::rules#r2-7)).
 pub trait InlineBytes<const N: usize> {}
 
 impl<const N: usize, const M: usize> InlineBytes<N> for Max<M>

@@ -320,7 +320,7 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
 }
 
 /// The opcodes whose work requests may be posted again: not SEND_WITH_INV, since a key is ended
-/// once (R19.1).
+/// once ([R19.1](crate::guide::rules#r19-1)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be prepared",
     label = "it is posted once",
@@ -336,7 +336,8 @@ impl Repeats for RdmaRead {}
 impl Repeats for CmpAndSwp {}
 impl Repeats for FetchAndAdd {}
 
-/// The opcodes whose prepared work request takes `D` at each post (R2.10, R4.5).
+/// The opcodes whose prepared work request takes `D` at each post
+/// ([R2.10](crate::guide::rules#r2-10), [R4.5](crate::guide::rules#r4-5)).
 pub trait Takes<D>: Opcode {}
 
 impl<D: Source> Takes<D> for opcode::Send {}

@@ -14,7 +14,7 @@ use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 /// be put.
 ///
 /// The whole capacity of each buffer counts. On UD queue pairs the first 40 bytes are for the GRH
-/// (R5.8).
+/// ([R5.8](crate::guide::rules#r5-8)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -33,18 +33,20 @@ impl fmt::Display for WorkRequests {
     }
 }
 
-/// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3), R9.1).
+/// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3),
+/// [R9.1](crate::guide::rules#r9-1)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PostErrorKind {
-    /// The queue has not enough room: poll, or post fewer (R9.6).
+    /// The queue has not enough room: poll, or post fewer ([R9.6](crate::guide::rules#r9-6)).
     QueueFull {
         /// Work requests in the list.
         asked: u32,
         /// Work requests that fit now.
         room: u32,
     },
-    /// A run-time inline payload exceeds the queue pair's inline capacity (R2.7).
+    /// A run-time inline payload exceeds the queue pair's inline capacity
+    /// ([R2.7](crate::guide::rules#r2-7)).
     InlineTooLong {
         /// Its length, bytes: that of its slices together, of which each counts as 2^32 - 1 at
         /// most.
@@ -53,28 +55,29 @@ pub enum PostErrorKind {
         max: u32,
     },
     /// A run-time list of buffers exceeds the SGE limit of the queue, or of the slots of a list
-    /// (R3.1).
+    /// ([R3.1](crate::guide::rules#r3-1)).
     TooManySge {
         /// Buffers in the list.
         asked: u32,
         /// The most that fits.
         max: u32,
     },
-    /// A message is longer than the port takes (R3.5).
+    /// A message is longer than the port takes ([R3.5](crate::guide::rules#r3-5)).
     ExceedsMessage {
         /// Its length, bytes.
         asked: u64,
         /// The port's `max_msg_sz`, bytes.
         max: u32,
     },
-    /// A UD message is longer than a packet's payload (R3.6).
+    /// A UD message is longer than a packet's payload ([R3.6](crate::guide::rules#r3-6)).
     ExceedsMtu {
         /// Its length, bytes.
         asked: u64,
         /// The port's active MTU, bytes, as the queue pair came to RTS.
         max: u32,
     },
-    /// An RDMA WRITE is longer than the remote slice that it goes to (R6.7).
+    /// An RDMA WRITE is longer than the remote slice that it goes to
+    /// ([R6.7](crate::guide::rules#r6-7)).
     ExceedsSlice {
         /// The length of the WRITE, bytes.
         asked: u64,
@@ -88,34 +91,38 @@ pub enum PostErrorKind {
         /// What the buffers take together, bytes.
         max: u64,
     },
-    /// An atomic returns 8 bytes, and its buffer was narrowed to fewer (R4.1).
+    /// An atomic returns 8 bytes, and its buffer was narrowed to fewer
+    /// ([R4.1](crate::guide::rules#r4-1)).
     AtomicExceedsBuffer {
         /// What the buffer takes, bytes.
         max: u64,
     },
-    /// A buffer belongs to another protection domain than the queue (R6.8).
+    /// A buffer belongs to another protection domain than the queue
+    /// ([R6.8](crate::guide::rules#r6-8)).
     PdMismatch,
     /// A buffer belongs to a pool that the shared receive queue was not made with.
     ForeignPool,
     /// A receive of a shared receive queue has no buffer, which alone bounds how many there are.
     NoBuffer,
-    /// The address handle was removed, or belongs to another queue pair (R5.3).
+    /// The address handle was removed, or belongs to another queue pair
+    /// ([R5.3](crate::guide::rules#r5-3)).
     UnknownAddressHandle,
     /// The window was allocated for another queue pair, or ended with a reset of its own or with a
-    /// `destroy` that the device refused (R19.4).
+    /// `destroy` that the device refused ([R19.4](crate::guide::rules#r19-4)).
     ForeignWindow,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
     /// connection was given up and the device did not take the error state: reset or destroy the
     /// queue.
     Poisoned,
     /// The device refused and did not say from where on: every entry stays with it, and the queue
-    /// takes no more until it is reset or destroyed (R8.20).
+    /// takes no more until it is reset or destroyed ([R8.20](crate::guide::rules#r8-20)).
     OutcomeUnknown {
         /// The errno.
         errno: i32,
     },
     /// The device refused the work request at index `accepted` (EINVAL), which is an atomic or has
-    /// an immediate: the device speaks iWARP, which has neither (R24.4).
+    /// an immediate: the device speaks iWARP, which has neither
+    /// ([R24.4](crate::guide::rules#r24-4)).
     NotOnIwarp,
     /// The device refused the work request at index `accepted`.
     Refused {

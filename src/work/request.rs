@@ -74,9 +74,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self
     }
 
-    /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`; R2.3,
-    /// [`Notify::Solicited`](crate::completion::Notify)).
-    #[doc(alias = "IBV_SEND_SOLICITED")]
+    /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`;
+    /// [R2.3](crate::guide::rules#r2-3), [`Notify::Solicited`](crate::completion::Notify)).
     #[inline(always)]
     pub fn solicited(self) -> Self
     where

@@ -26,7 +26,8 @@ impl<'mr> Piece<'mr> {
     /// Bytes `range` of `region`.
     ///
     /// # Errors
-    /// [`OutOfBounds`] if it is not all inside the region, or its length exceeds 32 bits (R3.8).
+    /// [`OutOfBounds`] if it is not all inside the region, or its length exceeds 32 bits
+    /// ([R3.8](crate::guide::rules#r3-8)).
     pub fn new<A: Access, M>(
         region: &'mr MemoryRegion<A, M>,
         range: Range<usize>,

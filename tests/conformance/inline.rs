@@ -49,7 +49,7 @@ fn constants_and_slices_up_to_the_limit() {
     poll(&p.dev, &mut p.ca, 2);
 }
 
-/// Proves R2.9, R11.3.
+/// Proves R2.9.
 #[test]
 fn the_source_is_free_when_the_post_returns() {
     let mut p = Pair::<Uc>::new();

@@ -272,7 +272,7 @@ fn a_write_of_slices_ends_with_the_remote_slice() {
     assert_eq!(there[16..], [0; 48]);
 }
 
-/// Proves R2.9, R11.3.
+/// Proves R2.9.
 #[test]
 fn slices_are_free_when_the_post_returns() {
     let mut p = Pair::<Rc, Framed>::new();

@@ -62,7 +62,7 @@ fn names_in_the_macros_are_not_the_programs() {
     assert_eq!(labels(got), [2, 1]);
 }
 
-/// Proves R9.6, R11.6.
+/// Proves R9.1, R9.6.
 #[test]
 fn a_full_queue_gives_everything_back_in_order() {
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };

@@ -6,7 +6,7 @@ use proverbs::prelude::*;
 
 use crate::support::*;
 
-/// Proves R5.3, R11.4.
+/// Proves R5.3.
 #[test]
 fn one_removed_in_flight_still_serves_its_send() {
     let mut p = Pair::<Ud>::new();

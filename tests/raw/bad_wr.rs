@@ -192,14 +192,14 @@ fn list<P: Ledgered>(p: &mut Pair<Rc, P>) -> Posted {
     list.post()
 }
 
-/// Proves R9.1, R9.2, R9.6, R11.6.
+/// Proves R9.1, R9.2, R9.6.
 #[test]
 fn of_a_chain() {
     at_every_index::<DefaultProfile>(chain);
     at_every_index::<Ring>(chain);
 }
 
-/// Proves R9.1, R11.6.
+/// Proves R9.1.
 #[test]
 fn of_a_list() {
     at_every_index::<DefaultProfile>(list);

@@ -1,4 +1,4 @@
-// Proves R16.6, R7.9, rdma_post_recv(3): posting needs an id with a queue pair.
+// Proves R16.6, rdma_post_recv(3): posting needs an id with a queue pair.
 // Enforced by `CmId`, which has no posts; `Ep` has them.
 use proverbs::{cm::*, prelude::*};
 

@@ -1,4 +1,4 @@
-// Proves R2.9, R11.3, ibv_post_send(3): inline data lives until the post.
+// Proves R2.9, ibv_post_send(3): inline data lives until the post.
 // Enforced by the lifetime of `SendList`.
 use proverbs::prelude::*;
 

@@ -36,8 +36,9 @@ use crate::terms::threads::{AnyThread, Threads};
 /// [`EventChannel`](super::EventChannel) return at once: [`EpPending`] has an example of that.
 ///
 /// It has its own completion queues, one for sends and one for receives, sized for the depths
-/// (R16.10). So [`get_send_comp`](Self::get_send_comp) and [`get_recv_comp`](Self::get_recv_comp)
-/// exist here, and not for queue pairs that complete into the program's completion queues (R16.11).
+/// ([R16.10](crate::guide::rules#r16-10)). So [`get_send_comp`](Self::get_send_comp) and
+/// [`get_recv_comp`](Self::get_recv_comp) exist here, and not for queue pairs that complete into
+/// the program's completion queues ([R16.11](crate::guide::rules#r16-11)).
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -92,7 +93,8 @@ pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile, M: Mod
     pub id: CmId<PS, S, M>,
     /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
-    /// The private data that came with them, perhaps padded with zeroes (R16.15).
+    /// The private data that came with them, perhaps padded with zeroes
+    /// ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
     pub(super) pd: ProtectionDomain,
     pub(super) send: Side<P::Entry, P::Threads>,

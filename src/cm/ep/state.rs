@@ -44,7 +44,8 @@ impl EpState<Udp> for Spent {
     type Qp = Rts;
 }
 
-/// States of an [endpoint](super::Ep) in which sends may be posted (R16.7).
+/// States of an [endpoint](super::Ep) in which sends may be posted
+/// ([R16.7](crate::guide::rules#r16-7)).
 #[diagnostic::on_unimplemented(
     message = "cannot post sends to an endpoint in state `{Self}`",
     label = "the endpoint is in state `{Self}`",

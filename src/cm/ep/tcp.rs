@@ -101,7 +101,7 @@ where
     P::Entry: Owned,
 {
     /// Waits until everything that was posted is flushed, at most 10 seconds for each queue, and
-    /// passes the entries, with their contexts, to `found` (R16.20).
+    /// passes the entries, with their contexts, to `found` ([R16.20](crate::guide::rules#r16-20)).
     ///
     /// # Errors
     /// As for [`QueuePair::drain`](crate::QueuePair::drain).

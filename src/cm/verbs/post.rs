@@ -183,7 +183,7 @@ where
     P::Entry: Owned,
 {
     /// Posts a datagram to queue pair `remote_qpn`, by an address handle of this endpoint's `qp`,
-    /// with the Q_Key of rdma_cm (`rdma_post_ud_send`, R5.13).
+    /// with the Q_Key of rdma_cm (`rdma_post_ud_send`, [R5.13](crate::guide::rules#r5-13)).
     ///
     /// # Errors
     /// [`PostError`], with the reason and the buffer, as for

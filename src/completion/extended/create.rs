@@ -39,10 +39,8 @@ impl Context {
     ///
     /// # Errors
     /// As for [`create_cq`](Self::create_cq). [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// EOPNOTSUPP if device or library lack one of the fields, or extended polling (R14.6).
-    #[doc(alias("ibv_create_cq_ex", "IBV_CREATE_CQ_ATTR_SINGLE_THREADED"))]
-    #[doc(alias("IBV_CQ_INIT_ATTR_MASK_FLAGS", "ibv_cq_init_attr_ex", "cqe", "cq_context"))]
-    #[doc(alias("comp_vector", "ibv_cq_init_attr_mask", "ibv_create_cq_attr_flags", "wc_flags"))]
+    /// EOPNOTSUPP if device or library lack one of the fields, or extended polling
+    /// ([R14.6](crate::guide::rules#r14-6)).
     pub fn create_cq_ex<F: WcFields, E: Owned>(
         &self,
         cqe: u32,
@@ -50,9 +48,9 @@ impl Context {
         CompletionQueueEx::new(self, cqe, None, None)
     }
 
-    /// Like [`create_cq_ex`](Self::create_cq_ex), with events delivered to `channel` (R13.7). A
-    /// wait of the channel returns the completions alone; drop what it returns, and the next poll
-    /// has them with their fields.
+    /// Like [`create_cq_ex`](Self::create_cq_ex), with events delivered to `channel`
+    /// ([R13.7](crate::guide::rules#r13-7)). A wait of the channel returns the completions alone;
+    /// drop what it returns, and the next poll has them with their fields.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -94,7 +92,8 @@ impl Context {
 
 impl Lane {
     /// Creates a completion queue of this lane, whose completions have the fields `F`:
-    /// [`Context::create_cq_ex`], and single-threaded, if the device has that (R17.2).
+    /// [`Context::create_cq_ex`], and single-threaded, if the device has that
+    /// ([R17.2](crate::guide::rules#r17-2)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

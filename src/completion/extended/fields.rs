@@ -57,8 +57,8 @@ pub trait WcFields: sealed::Sealed + 'static {
     const WC_FLAGS: u64;
 }
 
-/// That a set of fields has one of them: what reading the field asks for (R14.4). A bound for
-/// programs that are generic over [`WcFields`].
+/// That a set of fields has one of them: what reading the field asks for
+/// ([R14.4](crate::guide::rules#r14-4)). A bound for programs that are generic over [`WcFields`].
 ///
 /// ```
 /// # use proverbs::prelude::*;

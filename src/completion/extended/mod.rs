@@ -33,11 +33,13 @@ use crate::terms::threads::{AnyThread, Threads};
 ///
 /// It is a [`CompletionQueue`], and may be used as one: queue pairs are created on it, are drained
 /// into it, and channels wait for it. What is different is [`poll`](Self::poll): each completion
-/// comes with its [`ReadFields`]. Reading a field that was not asked for does not compile (R14.4).
+/// comes with its [`ReadFields`]. Reading a field that was not asked for does not compile
+/// ([R14.4](crate::guide::rules#r14-4)).
 ///
 /// A poll reads from `ibv_start_poll` to `ibv_end_poll` what is there, up to 16 completions, and
-/// then hands it out. So the provider's lock is never held while the program runs (R14.5), whatever
-/// panics or is forgotten. Each field costs a call of the provider; so ask for what is looked at.
+/// then hands it out. So the provider's lock is never held while the program runs
+/// ([R14.5](crate::guide::rules#r14-5)), whatever panics or is forgotten. Each field costs a call
+/// of the provider; so ask for what is looked at.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -71,8 +73,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// ```
 ///
 /// Not every device has every field: [`create_cq_ex`](crate::Context::create_cq_ex) fails with
-/// EOPNOTSUPP on one that does not (R14.6). Soft-RoCE has no clocks.
-#[doc(alias = "ibv_cq_ex")]
+/// EOPNOTSUPP on one that does not ([R14.6](crate::guide::rules#r14-6)). Soft-RoCE has no clocks.
 pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {
     queue: CompletionQueue<E, L>,
     _fields: PhantomData<fn(F)>,

@@ -103,9 +103,9 @@ impl ProtectionDomain {
     /// The part comes back in the error. [`ErrorKind::Unsupported`] if the device, its driver or
     /// libibverbs (before rdma-core 34) has no such verb. [`ErrorKind::Limit`] if it is longer than
     /// the device's `max_mr_size`. [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if it has no
-    /// bytes (R6.4), if offset and iova are at different places in their pages (R18.12), if it is
-    /// not all inside the dma-buf, or if the descriptor is of none.
-    #[doc(alias = "ibv_reg_dmabuf_mr")]
+    /// bytes ([R6.4](crate::guide::rules#r6-4)), if offset and iova are at different places in
+    /// their pages ([R18.12](crate::guide::rules#r18-12)), if it is not all inside the dma-buf, or
+    /// if the descriptor is of none.
     pub fn register_dmabuf<A: Access>(
         &self,
         dmabuf: DmaBuf,

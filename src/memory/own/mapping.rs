@@ -62,7 +62,8 @@ impl MapOptions {
 
     /// Leaves the mapping out of child processes (`MADV_DONTFORK`), where it is not mapped then: to
     /// touch it there ends the child. fork(2) copies pinned pages for the child otherwise, or,
-    /// before Linux 5.12, may leave this process with a copy that the device does not know (R17.4).
+    /// before Linux 5.12, may leave this process with a copy that the device does not know
+    /// ([R17.4](crate::guide::rules#r17-4)).
     pub fn dontfork(mut self) -> Self {
         self.dontfork = true;
         self

@@ -38,10 +38,10 @@ use crate::memory::rights::{Access, RemoteRead};
 /// is one region ([`register_in`](crate::ProtectionDomain::register_in)), which has copies and
 /// cells. What other processes can write makes regions only, since a `&[u8]` promises that nobody
 /// writes. What is read-only makes regions that nobody writes: not this program, not the device, no
-/// peer (R6.3).
+/// peer ([R6.3](crate::guide::rules#r6-3)).
 ///
 /// A vector's first and last page are shared with other data of the heap, and registrations pin
-/// whole pages. That matters to programs that fork (R17.4).
+/// whole pages. That matters to programs that fork ([R17.4](crate::guide::rules#r17-4)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -198,7 +198,7 @@ impl Protection for ReadOnly {
     const IS_WRITABLE: bool = false;
 }
 
-/// [`Sharing`] of memory whose bytes may be a slice (R18.2).
+/// [`Sharing`] of memory whose bytes may be a slice ([R18.2](crate::guide::rules#r18-2)).
 #[diagnostic::on_unimplemented(
     message = "other processes can write this memory, so its buffers cannot be slices",
     label = "memory whose `Sharing` is `{Self}`",
@@ -207,7 +207,7 @@ impl Protection for ReadOnly {
 pub trait CanBeSlices: Sharing {}
 impl CanBeSlices for Private {}
 
-/// [`Protection`] of memory that may be written (R6.3).
+/// [`Protection`] of memory that may be written ([R6.3](crate::guide::rules#r6-3)).
 #[diagnostic::on_unimplemented(
     message = "this memory cannot be written",
     label = "memory whose `Protection` is `{Self}`",
@@ -240,7 +240,8 @@ pub trait NeverChanges: sealed::NeverChanges + 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 
-/// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A` (R6.3).
+/// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A`
+/// ([R6.3](crate::guide::rules#r6-3)).
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",

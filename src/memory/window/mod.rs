@@ -29,8 +29,9 @@ use crate::terms::error::{Error, Refused};
 /// A memory window of type 2 (`ibv_alloc_mw`) without a key.
 ///
 /// It is of one queue pair, through which alone it is bound, and its key used and ended (type 2B,
-/// R19.4). [`BindMw`](crate::wr::BindMw) binds it. Dropping deallocates it, and so does the end or
-/// the reset of the queue pair: no key of its windows is valid after that.
+/// [R19.4](crate::guide::rules#r19-4)). [`BindMw`](crate::wr::BindMw) binds it. Dropping
+/// deallocates it, and so does the end or the reset of the queue pair: no key of its windows is
+/// valid after that.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -61,11 +62,12 @@ use crate::terms::error::{Error, Refused};
 #[doc(alias("revoke", "IBV_MW_TYPE_2", "ibv_mw_type", "ibv_mw"))]
 pub struct MemoryWindow(pub(crate) Window);
 
-/// A memory window that is bound: a key for a range of a region, with the rights `A` (R1.8).
+/// A memory window that is bound: a key for a range of a region, with the rights `A`
+/// ([R1.8](crate::guide::rules#r1-8)).
 ///
-/// It keeps the region registered (R6.11). [`LocalInv`](crate::wr::LocalInv) ends the key and gives
-/// the window back; dropping or destroying the window ends the key too (`ibv_dealloc_mw`).
-/// [`MemoryWindow`] has an example.
+/// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)).
+/// [`LocalInv`](crate::wr::LocalInv) ends the key and gives the window back; dropping or destroying
+/// the window ends the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an example.
 ///
 /// A peer that was told the key can end it as well, by SEND_WITH_INV, though it was not asked to:
 /// LOCAL_INV of it then fails, and on Soft-RoCE of Linux 6.1 ends the kernel. Where peers may do
@@ -87,7 +89,8 @@ pub struct LentWindow(Window);
 ///
 /// It knows what the work request was and whether it succeeded. If BIND_MW or LOCAL_INV failed or
 /// was flushed, nobody knows whether there is a key: the window can only be dropped or destroyed,
-/// which ends it (R19.5). If it was not posted, the window is as it was.
+/// which ends it ([R19.5](crate::guide::rules#r19-5)). If it was not posted, the window is as it
+/// was.
 ///
 /// ```
 /// # use proverbs::prelude::*;

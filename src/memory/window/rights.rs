@@ -13,8 +13,8 @@ use crate::memory::rights::{
 };
 
 /// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows may be bound to the region
-/// (R1.7). `A` are the rights of the region's own key: with `Windowed<LocalWrite>` it has none, and
-/// peers reach it through windows alone.
+/// ([R1.7](crate::guide::rules#r1-7)). `A` are the rights of the region's own key: with
+/// `Windowed<LocalWrite>` it has none, and peers reach it through windows alone.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -27,7 +27,8 @@ use crate::memory::rights::{
 #[doc(alias = "IBV_ACCESS_MW_BIND")]
 pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 
-/// Rights ([`Access`]) with which a region may have memory windows: [`Windowed`] ones (R1.7).
+/// Rights ([`Access`]) with which a region may have memory windows: [`Windowed`] ones
+/// ([R1.7](crate::guide::rules#r1-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -45,7 +46,8 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 pub trait BindsWindows: Access {}
 
 /// `Self: BindsTo<R>`: a memory window with these rights may be bound to a region with the rights
-/// `R`: one to a [`Relaxed`] region is `Relaxed` too, and so grants no atomics (R18.41).
+/// `R`: one to a [`Relaxed`] region is `Relaxed` too, and so grants no atomics
+/// ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

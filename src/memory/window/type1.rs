@@ -15,7 +15,8 @@ use crate::terms::threads::Threads;
 /// It is of a protection domain: each RC queue pair of that can bind it
 /// ([`bind_mw`](crate::QueuePair::bind_mw)), and peers use its key through all of them. A bind
 /// gives it another key, also where it is bound already: nothing else ends a key of type 1, neither
-/// LOCAL_INV nor SEND_WITH_INV, but the window's end (R19.8). It outlives queue pairs.
+/// LOCAL_INV nor SEND_WITH_INV, but the window's end ([R19.8](crate::guide::rules#r19-8)). It
+/// outlives queue pairs.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -56,9 +57,9 @@ pub struct Type1Window(pub(crate) Window);
 
 /// A memory window of type 1 that is bound: a key for a range of a region, with the rights `A`.
 ///
-/// It keeps the region registered (R6.11). Another bind ends the key and gives the window another
-/// one, or none ([`MwBind::unbind`](crate::wr::MwBind::unbind)); dropping or destroying the window
-/// ends it too. [`Type1Window`] has an example.
+/// It keeps the region registered ([R6.11](crate::guide::rules#r6-11)). Another bind ends the key
+/// and gives the window another one, or none ([`MwBind::unbind`](crate::wr::MwBind::unbind));
+/// dropping or destroying the window ends it too. [`Type1Window`] has an example.
 pub struct BoundType1Window<A: Access>(pub(crate) Window, PhantomData<fn() -> A>);
 
 impl<L: Threads> ProtectionDomain<L> {

@@ -19,7 +19,7 @@ pub struct XrcRtr {
     pub path_mtu: Mtu,
     /// The target.
     pub dest_qpn: Qpn,
-    /// The target's `sq_psn` (R8.7).
+    /// The target's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
     pub rq_psn: Psn,
     /// The rights of peers, of which an initiator has none that ask.
     pub access: Option<QpAccess>,
@@ -142,9 +142,10 @@ pub struct XrcTargetRtr {
     pub path_mtu: Mtu,
     /// The initiator.
     pub dest_qpn: Qpn,
-    /// The initiator's `sq_psn` (R8.7).
+    /// The initiator's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
     pub rq_psn: Psn,
-    /// Reads and atomics that the initiator may have outstanding (R4.7).
+    /// Reads and atomics that the initiator may have outstanding
+    /// ([R4.7](crate::guide::rules#r4-7)).
     pub max_dest_rd_atomic: ResponderDepth,
     /// How long the initiator waits when there is no receive.
     pub min_rnr_timer: MinRnrTimer,

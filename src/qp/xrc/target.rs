@@ -27,7 +27,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 /// [`XrcDomain`], and completes in that queue's completion queue. A number of no such queue is
 /// refused: the initiator's work request fails with
 /// [`RemInvReq`](crate::completion::WcStatus::RemInvReq), and both ends are in the error state
-/// (R26.4).
+/// ([R26.4](crate::guide::rules#r26-4)).
 ///
 /// So n processes on each of m hosts need one initiator for each host, where RC needs one queue
 /// pair for each process there. A target serves from RTR on.
@@ -151,7 +151,7 @@ impl<S: State> XrcTarget<S> {
     /// # Errors
     /// The target is given back in its old state: [`Os`](crate::ErrorKind::Os) with the errno,
     /// EINVAL if the device refuses a value; [`Limit`](crate::ErrorKind::Limit) if path bits exceed
-    /// those of the port (R24.9).
+    /// those of the port ([R24.9](crate::guide::rules#r24-9)).
     pub fn modify<A: TargetTransition<S>>(
         self,
         attr: A,
@@ -168,7 +168,8 @@ impl<S: State> XrcTarget<S> {
         self.modify_to(filled, port)
     }
 
-    /// Moves the target to the error state: what comes is refused. Not from RESET (R8.1).
+    /// Moves the target to the error state: what comes is refused. Not from RESET
+    /// ([R8.1](crate::guide::rules#r8-1)).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back: the device is

@@ -36,7 +36,7 @@ pub struct CmpAndSwp {
 
 impl CmpAndSwp {
     /// Swaps the peer's cell if it holds the expected value; its old value lands in the first 8
-    /// bytes of `result`, in this machine's byte order (R4.11).
+    /// bytes of `result`, in this machine's byte order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: AtomicSink>(
@@ -67,7 +67,8 @@ impl Opcode for CmpAndSwp {
     }
 }
 
-/// The operands of CMP_AND_SWP, by name, so that they are not swapped (R4.10).
+/// The operands of CMP_AND_SWP, by name, so that they are not swapped
+/// ([R4.10](crate::guide::rules#r4-10)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompareSwap {
     /// The value that the cell must hold for the swap to happen.
@@ -101,7 +102,7 @@ pub struct FetchAndAdd {
 
 impl FetchAndAdd {
     /// Adds to the peer's cell; its old value lands in the first 8 bytes of `result`, in this
-    /// machine's byte order (R4.11).
+    /// machine's byte order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: AtomicSink>(
@@ -128,7 +129,7 @@ impl Opcode for FetchAndAdd {
     }
 }
 
-/// A target of an atomic: a [`RemoteCell`] (R4.2).
+/// A target of an atomic: a [`RemoteCell`] ([R4.2](crate::guide::rules#r4-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -35,7 +35,7 @@ const VERB: &str = "ibv_bind_mw";
 /// [`MemoryWindow`] has an example.
 ///
 /// A message behind it in the same queue may tell the key before its completion: if the bind fails,
-/// so does the message (R19.3).
+/// so does the message ([R19.3](crate::guide::rules#r19-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -86,14 +86,15 @@ pub struct BindMw<A = ()> {
 type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, Told>;
 
 impl<A: Access> BindMw<A> {
-    /// Binds `window` to the bytes `range` of `region`, and to no others (R6.11). The rights of
-    /// the region's own key do not matter; to write, its memory must be writable. A window to a
-    /// [`Relaxed`](crate::memory::Relaxed) region is `Relaxed` too (R18.41).
+    /// Binds `window` to the bytes `range` of `region`, and to no others
+    /// ([R6.11](crate::guide::rules#r6-11)). The rights of the region's own key do not matter; to
+    /// write, its memory must be writable. A window to a [`Relaxed`](crate::memory::Relaxed) region
+    /// is `Relaxed` too ([R18.41](crate::guide::rules#r18-41)).
     ///
     /// # Errors
     /// The window is given back: [`ErrorKind::PdMismatch`] if the region is of another protection
     /// domain, [`ErrorKind::Os`] with EINVAL if the range is empty or not all inside the region
-    /// (R1.7).
+    /// ([R1.7](crate::guide::rules#r1-7)).
     #[allow(clippy::new_ret_no_self)]
     pub fn new<R, M>(
         window: MemoryWindow,
@@ -168,7 +169,7 @@ impl<A: Access> Bind<A> {
     }
 
     /// What the window will open to peers, once it is bound: for a message behind it in the same
-    /// queue (R19.3).
+    /// queue ([R19.3](crate::guide::rules#r19-3)).
     pub fn remote(&self) -> RemoteSlice<A> {
         let range = self.data.0.core().range;
         RemoteSlice::from_parts(range.addr, range.len, self.op.bind.rkey)
@@ -176,7 +177,8 @@ impl<A: Access> Bind<A> {
 
     /// Binds the window for a peer that will give it back by
     /// [`SendWithInv`](crate::wr::SendWithInv). The slice is for a message behind it in the same
-    /// queue (R19.3). The completion gives a [`LentWindow`](crate::memory::LentWindow).
+    /// queue ([R19.3](crate::guide::rules#r19-3)). The completion gives a
+    /// [`LentWindow`](crate::memory::LentWindow).
     pub fn lend(mut self) -> (Bind<()>, Revocable<A>) {
         let lent = Revocable::new(self.remote());
         self.data.0.core_mut().last = Last::Lend;

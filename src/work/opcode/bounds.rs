@@ -6,7 +6,8 @@
 use super::Opcode;
 use crate::memory::implicit::PagedOps;
 
-/// INLINE is for SEND and RDMA WRITE, with and without immediate (R2.6).
+/// INLINE is for SEND and RDMA WRITE, with and without immediate
+/// ([R2.6](crate::guide::rules#r2-6)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inline",
     label = "only SEND and RDMA WRITE carry inline data",
@@ -14,7 +15,7 @@ use crate::memory::implicit::PagedOps;
 )]
 pub trait InlineOp: Opcode {}
 
-/// SOLICITED is for what consumes a receive at the peer (R2.3).
+/// SOLICITED is for what consumes a receive at the peer ([R2.3](crate::guide::rules#r2-3)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be solicited",
     label = "`{Self}` raises no completion at the peer",
@@ -22,7 +23,8 @@ pub trait InlineOp: Opcode {}
 )]
 pub trait SolicitedOp: Opcode {}
 
-/// Memory of an implicit region is posted by the operations that its proof is for (R20.6).
+/// Memory of an implicit region is posted by the operations that its proof is for
+/// ([R20.6](crate::guide::rules#r20-6)).
 #[diagnostic::on_unimplemented(
     message = "memory of this implicit region is not posted by `{O}`",
     label = "the region was made for `{Self}`",

@@ -15,9 +15,8 @@ use crate::work::request::{Use, WorkRequest, request};
 /// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): ends the key of a memory window of this end's.
 ///
 /// A bound window is given up, so nothing here names its key any more, and no other work request
-/// can end it (R1.6). Its completion gives the window back, to be bound again:
-/// [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
-#[doc(alias("IBV_WR_LOCAL_INV", "ibv_wr_local_inv", "IBV_QP_EX_WITH_LOCAL_INV"))]
+/// can end it ([R1.6](crate::guide::rules#r1-6)). Its completion gives the window back, to be bound
+/// again: [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalInv {
     rkey: u32,
@@ -37,8 +36,8 @@ impl LocalInv {
 
     /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain that C bound.
     /// With another key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and
-    /// the queue pair is in the error state (R1.6). (Soft-RoCE of Linux 6.1 crashes the kernel if
-    /// the window's key was ended before.)
+    /// the queue pair is in the error state ([R1.6](crate::guide::rules#r1-6)). (Soft-RoCE of Linux
+    /// 6.1 crashes the kernel if the window's key was ended before.)
     ///
     /// # Safety
     /// Whoever bound the window expects that its key is ended here.

@@ -36,7 +36,7 @@ use crate::work::request::Use;
 use crate::work::wc_opcode::WcOpcode;
 
 /// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer
-/// (R1.3).
+/// ([R1.3](crate::guide::rules#r1-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;

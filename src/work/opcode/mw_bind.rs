@@ -32,7 +32,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// example.
 ///
 /// The device chooses the key, which is therefore known when the bind has completed, and not before
-/// (R1.8).
+/// ([R1.8](crate::guide::rules#r1-8)).
 #[must_use = "a bind does nothing until it is posted"]
 pub struct MwBind<A = ()> {
     /// Its opcode is C's own business: `ibv_bind_mw` has none.
@@ -41,9 +41,10 @@ pub struct MwBind<A = ()> {
 }
 
 impl<A: Access> MwBind<A> {
-    /// Binds `window` to the bytes `range` of `region`, and to no others (R6.11), as
-    /// [`BindMw::new`](crate::wr::BindMw::new) does with one of type 2. One that is bound already
-    /// is bound to them instead, and its key ends (R19.8).
+    /// Binds `window` to the bytes `range` of `region`, and to no others
+    /// ([R6.11](crate::guide::rules#r6-11)), as [`BindMw::new`](crate::wr::BindMw::new) does with
+    /// one of type 2. One that is bound already is bound to them instead, and its key ends
+    /// ([R19.8](crate::guide::rules#r19-8)).
     ///
     /// # Errors
     /// As for [`BindMw::new`](crate::wr::BindMw::new): the window is given back as it is.
@@ -94,7 +95,8 @@ impl<A> MwBind<A> {
         MwBind { work, _rights: PhantomData }
     }
 
-    /// Waits for earlier RDMA READs and atomics of the queue pair (`IBV_SEND_FENCE`; R2.1).
+    /// Waits for earlier RDMA READs and atomics of the queue pair (`IBV_SEND_FENCE`;
+    /// [R2.1](crate::guide::rules#r2-1)).
     pub fn fence(mut self) -> Self {
         self.work = self.work.flagged(SendFlags::FENCE.bits());
         self

@@ -18,7 +18,8 @@ use crate::terms::transport::Transport;
 use crate::work::request::{Use, WorkRequest, request};
 
 /// The opcode `O` with a buffer of an [`ImplicitRegion`](crate::memory::ImplicitRegion), for queue
-/// pairs of the transport `T`: the one that the region's proof is for (R20.6).
+/// pairs of the transport `T`: the one that the region's proof is for
+/// ([R20.6](crate::guide::rules#r20-6)).
 ///
 /// Made by `paged` of the opcodes:
 ///

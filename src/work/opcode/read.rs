@@ -65,7 +65,7 @@ impl Opcode for RdmaRead {
 }
 
 /// A source of an RDMA READ: a [`RemoteSpan<ToRead>`](RemoteSpan), or a
-/// [`RemoteAddr<ToRead>`](RemoteAddr) without an end (R6.7).
+/// [`RemoteAddr<ToRead>`](RemoteAddr) without an end ([R6.7](crate::guide::rules#r6-7)).
 #[diagnostic::on_unimplemented(
     message = "an RDMA READ cannot start at a `{Self}`",
     label = "not an address that the peer opened for reading",

@@ -40,8 +40,9 @@ impl Send {
         request(Send, data, Use::Send)
     }
 
-    /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`; R2.9). The compiler counts
-    /// them (R2.7).
+    /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`;
+    /// [R2.9](crate::guide::rules#r2-9)). The compiler counts them
+    /// ([R2.7](crate::guide::rules#r2-7)).
     #[inline(always)]
     pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
         inline(Send, bytes, Use::Send)
@@ -54,7 +55,8 @@ impl Send {
     }
 
     /// Sends a copy of `slices`, one behind the other, made while posting: a header and a body,
-    /// say. Each is an element: there are at most `max_send_sge` of the profile (R3.1).
+    /// say. Each is an element: there are at most `max_send_sge` of the profile
+    /// ([R3.1](crate::guide::rules#r3-1)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -168,11 +170,12 @@ impl SolicitedOp for SendWithImm {}
 /// SEND_WITH_INV (`IBV_WR_SEND_WITH_INV`, RC only): a SEND that ends the key of a memory window at
 /// the peer, whose completion names it.
 ///
-/// The slice that the peer lent is given up. Its key is that of a type 2 window (R1.6). With any
-/// other key the peer's receive fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq)
-/// and its queue pair is in the error state; on this side the SEND may have succeeded. Soft-RoCE of
-/// Linux 6.1 crashes the peer's kernel if the window's key was ended before. (A post that is
-/// refused ends no key: [`Revocable::new`] makes the slice of its numbers again.)
+/// The slice that the peer lent is given up. Its key is that of a type 2 window
+/// ([R1.6](crate::guide::rules#r1-6)). With any other key the peer's receive fails with
+/// [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the error state;
+/// on this side the SEND may have succeeded. Soft-RoCE of Linux 6.1 crashes the peer's kernel if
+/// the window's key was ended before. (A post that is refused ends no key: [`Revocable::new`] makes
+/// the slice of its numbers again.)
 ///
 /// ```
 /// # use proverbs::prelude::*;

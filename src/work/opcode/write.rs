@@ -51,7 +51,8 @@ pub struct RdmaWrite {
 }
 
 impl RdmaWrite {
-    /// Writes `data` to the peer's memory at `remote`. What is longer than that is refused (R6.7).
+    /// Writes `data` to the peer's memory at `remote`. What is longer than that is refused
+    /// ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Source>(data: D, remote: impl WriteAddr) -> WorkRequest<RdmaWrite, D> {
@@ -81,7 +82,7 @@ impl RdmaWrite {
 
     /// Writes a copy of `slices`, one behind the other, made while posting, as
     /// [`Send::inline_list`](crate::wr::Send::inline_list) sends them. What is longer together than
-    /// `remote` is refused (R6.7).
+    /// `remote` is refused ([R6.7](crate::guide::rules#r6-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -131,7 +132,7 @@ impl Opcode for RdmaWrite {
 impl InlineOp for RdmaWrite {}
 
 /// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive of the
-/// peer's (R1.5).
+/// peer's ([R1.5](crate::guide::rules#r1-5)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -165,8 +166,9 @@ pub struct RdmaWriteWithImm {
 }
 
 impl RdmaWriteWithImm {
-    /// Writes `data` to the peer's memory at `remote`, if it is not longer than that (R6.7), and
-    /// completes a receive of the peer's with `imm_data` (host order; the wire has network order).
+    /// Writes `data` to the peer's memory at `remote`, if it is not longer than that
+    /// ([R6.7](crate::guide::rules#r6-7)), and completes a receive of the peer's with `imm_data`
+    /// (host order; the wire has network order).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Source>(
@@ -239,7 +241,8 @@ impl Opcode for RdmaWriteWithImm {
 impl InlineOp for RdmaWriteWithImm {}
 impl SolicitedOp for RdmaWriteWithImm {}
 
-/// A target of an RDMA WRITE: a [`RemoteSpan`], or a [`RemoteAddr`] without an end (R6.7).
+/// A target of an RDMA WRITE: a [`RemoteSpan`], or a [`RemoteAddr`] without an end
+/// ([R6.7](crate::guide::rules#r6-7)).
 #[diagnostic::on_unimplemented(
     message = "an RDMA WRITE cannot start at a `{Self}`",
     label = "not an address that the peer opened for writing",

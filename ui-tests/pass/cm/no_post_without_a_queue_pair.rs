@@ -1,4 +1,4 @@
-// R16.6, R7.9, rdma_post_recv(3): the legal twin of the test of this name.
+// R16.6, rdma_post_recv(3): the legal twin of the test of this name.
 use proverbs::cm::*;
 use proverbs::prelude::*;
 

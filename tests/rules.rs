@@ -1,0 +1,155 @@
+//! Each rule of RULES.md that is enforced has a test that names it in its documentation, as
+//! `Proves R1.1, R2.9.`, and tests name only rules that exist.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How a rule is enforced, by its number.
+type Rules = BTreeMap<String, String>;
+
+/// The headings of the page: `### <a id="r1-2"></a>R1.2 (compile time; verbs.h)`.
+fn headings(page: &str) -> Result<Rules, String> {
+    let mut rules = Rules::new();
+    for line in page.lines().filter(|line| line.starts_with("### ")) {
+        let parse = || {
+            let (id, rest) = line.strip_prefix("### <a id=\"")?.split_once("\"></a>")?;
+            let (rule, rest) = rest.split_once(" (")?;
+            let (held, source) = rest.strip_suffix(')')?.split_once("; ")?;
+            let is_whole = id == rule.to_lowercase().replace('.', "-") && !source.is_empty();
+            (is_whole && is_rule(rule)).then(|| (rule.to_owned(), held.to_owned()))
+        };
+        let (rule, held) = parse().ok_or_else(|| format!("not a heading of a rule: {line}"))?;
+        if rules.insert(rule.clone(), held).is_some() {
+            return Err(format!("{rule} has two headings"));
+        }
+    }
+    Ok(rules)
+}
+
+fn is_rule(word: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let parts = word.strip_prefix('R').and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(section, number)| is_number(section) && is_number(number))
+}
+
+/// Rules of a kind that a test proves. The other kinds are documented or not offered.
+fn needs_test(held: &str) -> bool {
+    match held {
+        "compile time" | "by construction" | "run time" => true,
+        "documented" | "not offered" => false,
+        _ => panic!("{held} is not a way to enforce a rule"),
+    }
+}
+
+/// The rules of a comment that starts with `Proves`.
+fn mark(line: &str) -> Option<Vec<&str>> {
+    let comment = line.trim_start().trim_start_matches(['/', '*', '!']).trim_start();
+    // Tables of traits have a title in front.
+    let rest = match comment.strip_prefix("Proves ") {
+        Some(rest) => rest,
+        None if line.starts_with("// ") => comment.split_once(". Proves ")?.1,
+        None => return None,
+    };
+    let words = rest.split([' ', ',', ':']).filter(|word| !word.is_empty());
+    let rules = words.map(|word| word.trim_end_matches('.')).take_while(|word| is_rule(word));
+    Some(rules.collect())
+}
+
+/// In Rust, a mark in the documentation of a function belongs to a test.
+fn is_of_test(lines: &[&str], at: usize) -> bool {
+    let code = lines[at..].iter().map(|line| line.trim());
+    let mut attributes = code.skip_while(|line| line.starts_with("///"));
+    attributes.by_ref().take_while(|line| line.starts_with("#[")).any(|line| line == "#[test]")
+}
+
+/// The rules that a file names, or what is wrong with its marks.
+fn named(path: &Path, text: &str) -> Result<BTreeSet<String>, String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut all = BTreeSet::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(rules) = mark(line) else { continue };
+        let place = format!("{}:{}", path.display(), at + 1);
+        if rules.is_empty() {
+            return Err(format!("{place}: names no rule"));
+        }
+        if line.trim_start().starts_with("///") && !is_of_test(&lines, at) {
+            return Err(format!("{place}: the mark is not of a #[test]"));
+        }
+        all.extend(rules.into_iter().map(str::to_owned));
+    }
+    Ok(all)
+}
+
+/// What is wrong between a page and the files of tests.
+fn problems(page: &str, tests: &[(PathBuf, String)]) -> Vec<String> {
+    let rules = match headings(page) {
+        Ok(rules) => rules,
+        Err(problem) => return vec![problem],
+    };
+    let (mut problems, mut proved) = (Vec::new(), BTreeSet::new());
+    for (path, text) in tests {
+        match named(path, text) {
+            Ok(named) => {
+                let strange = named.iter().filter(|rule| !rules.contains_key(*rule));
+                let problem = |rule| format!("{}: {rule} is not in RULES.md", path.display());
+                problems.extend(strange.map(problem));
+                proved.extend(named);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let held = rules.iter().filter(|(rule, held)| needs_test(held) && !proved.contains(*rule));
+    problems.extend(held.map(|(rule, held)| format!("no test names {rule} ({held})")));
+    problems
+}
+
+/// All Rust and C files below a folder.
+fn files(folder: &Path, all: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, all);
+        } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "c") {
+            let text = fs::read_to_string(&path).unwrap();
+            all.push((path, text));
+        }
+    }
+}
+
+#[test]
+fn every_enforced_rule_is_named_by_a_test() {
+    let mut tests = Vec::new();
+    for folder in ["src", "tests", "ui-tests"] {
+        files(Path::new(folder), &mut tests);
+    }
+    tests.retain(|(path, _)| path != Path::new(file!()));
+    let problems = problems(&fs::read_to_string("RULES.md").unwrap(), &tests);
+    assert!(problems.is_empty(), "{problems:#?}");
+}
+
+/// README says how many rules there are.
+#[test]
+fn the_readme_counts_the_rules() {
+    let rules = headings(&fs::read_to_string("RULES.md").unwrap()).unwrap();
+    let says = format!("[RULES.md](RULES.md) lists {} rules", rules.len());
+    assert!(fs::read_to_string("README.md").unwrap().contains(&says), "README: {says}");
+}
+
+#[test]
+fn what_is_wrong_is_found() {
+    let page = "### <a id=\"r1-1\"></a>R1.1 (run time; a(3))\n\
+                ### <a id=\"r1-2\"></a>R1.2 (documented; b(3))\n";
+    let test = |text: &str| vec![(PathBuf::from("a.rs"), text.to_owned())];
+    let good = test("/// Proves R1.1.\n#[test]\nfn f() {}\n// Proves R1.2, a(3): some text.\n");
+    assert_eq!(problems(page, &good), [""; 0]);
+    let unproved = ["no test names R1.1 (run time)"];
+    assert_eq!(problems(page, &test("// R1.1\n")), unproved);
+    let unknown = ["a.rs: R1.3 is not in RULES.md"];
+    assert_eq!(problems(page, &test("/* Proves R1.1, R1.3: C. */")), unknown);
+    assert!(problems(page, &test("/// Proves R1.1.\nfn f() {}"))[0].ends_with("of a #[test]"));
+    assert!(problems(page, &test("// Proves it.\n"))[0].ends_with("names no rule"));
+    assert_eq!(problems(&page.replace("r1-2", "r1-1"), &good).len(), 1);
+    assert_eq!(problems(&page.replace("R1.2 (", "R1.1 ("), &good).len(), 1);
+}
