@@ -25,6 +25,8 @@ pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 /// How a port space's queue pairs are moved to the state in which receives may be posted
 /// (`rdma_init_qp_attr`).
 ///
+/// The transport of a queue pair is that of the port space ([R16.9](crate::guide::rules#r16-9)).
+///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
 ///

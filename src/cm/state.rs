@@ -204,6 +204,8 @@ impl JoinsGroups for AddrResolved {}
 /// Whether events go to a channel that the program reads ([`OnChannel`]), or each call waits for
 /// its own event ([`Synchronous`]).
 ///
+/// Blocking calls require a synchronous id ([R16.14](crate::guide::rules#r16-14)).
+///
 /// ```
 /// use proverbs::cm::*;
 ///

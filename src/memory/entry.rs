@@ -14,6 +14,8 @@ use crate::memory::window::WindowEntry;
 /// [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or [`Raw`] for the
 /// `unsafe` path that keeps no books.
 ///
+/// A posted buffer returns as this type ([R11.1](crate::guide::rules#r11-1)).
+///
 /// A work request without a buffer (inline data, or no data) has no entry, whatever the type.
 ///
 /// ```

@@ -125,8 +125,8 @@ bounded! {
 }
 bounded! {
     /// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)),
-    /// at least 1 ([R4.6](crate::guide::rules#r4-6)): a queue pair without reads has `NoReads` in its
-    /// profile.
+    /// at least 1 ([R4.6](crate::guide::rules#r4-6)): a queue pair without reads has `NoReads` in
+    /// its profile.
     ReadDepth(u8) in 1..=128, "max_rd_atomic"
 }
 bounded! {

@@ -32,6 +32,9 @@ pub(crate) trait UsedByOneThreadOnly {}
 /// [`AnyThread`] or [`InLane`] (ibv_alloc_td(3)), in a [`Profile`](crate::Profile): where a queue
 /// pair, the queues that it is created on and their domain may be used.
 ///
+/// Objects of a lane stay on its thread ([R17.8](crate::guide::rules#r17-8),
+/// [R17.9](crate::guide::rules#r17-9)).
+///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::qp::Threads;

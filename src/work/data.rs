@@ -25,6 +25,8 @@ use crate::work::sge::Sge;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
 ///
+/// The buffer comes back with its completion ([R11.1](crate::guide::rules#r11-1)).
+///
 /// These traits are bounds for functions that pass data on:
 ///
 /// ```

@@ -12,6 +12,9 @@ pub enum Max<const N: usize> {}
 /// A [`Max<N>`](Max): `max_send_sge`, `max_recv_sge` or `max_inline_data` of ibv_create_qp(3),
 /// fixed by the [`Profile`](crate::Profile).
 ///
+/// Work requests stay within the limits of their queue ([R3.1](crate::guide::rules#r3-1),
+/// [R2.7](crate::guide::rules#r2-7)).
+///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::qp::{Limit, Max};
@@ -66,7 +69,7 @@ where
 {
 }
 
-/// What typenum answers, in types whose names read well in an error.
+/// The result of a typenum comparison, in types whose names read well in an error (R2.7, R3.1).
 pub trait Answer {
     /// [`Within`] or [`Beyond`].
     type Is;

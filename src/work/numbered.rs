@@ -18,6 +18,8 @@ pub struct WithId<D> {
 }
 
 /// Data that brings no buffer back: inline bytes, and [`Empty`](crate::wr::Empty).
+///
+/// Data with a buffer returns the buffer, not a number ([R17.7](crate::guide::rules#r17-7)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` takes no number",
     label = "not inline, and not `wr::Empty`",

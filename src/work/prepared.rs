@@ -349,6 +349,8 @@ impl<D: AtomicSink> Takes<D> for CmpAndSwp {}
 impl<D: AtomicSink> Takes<D> for FetchAndAdd {}
 
 /// What a prepared work request takes at each post: one buffer.
+///
+/// The buffer moves to the device at each post ([R11.1](crate::guide::rules#r11-1)).
 #[diagnostic::on_unimplemented(
     message = "a prepared work request takes one buffer, and `{Self}` is none",
     label = "not one `Buf`, `SharedBuf` or `OpenBuf`",

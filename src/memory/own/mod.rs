@@ -177,6 +177,8 @@ impl Sharing for Private {}
 impl Sharing for Shared {}
 
 /// Whether this process can write a [`Memory`]: [`Writable`] or [`ReadOnly`].
+///
+/// Read-only memory is registered without LOCAL_WRITE ([R6.3](crate::guide::rules#r6-3)).
 pub trait Protection: sealed::Sealed + 'static {
     #[doc(hidden)]
     const IS_WRITABLE: bool;
