@@ -316,6 +316,41 @@ fn a_wait_on_a_queue_that_is_not_armed_says_so() {
     unsafe { notify.write(device) };
 }
 
+/// A completion that arrives before the queue is armed raises no event.
+/// Proves R13.3.
+#[test]
+fn a_queue_is_polled_again_after_it_is_armed() {
+    use crate::completion::Notify;
+    use crate::sys::types::{ibv_cq, ibv_wc};
+    use std::cell::RefCell;
+    thread_local!(static CALLS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) });
+    unsafe extern "C" fn poll(_: *mut ibv_cq, _: i32, _: *mut ibv_wc) -> i32 {
+        CALLS.with_borrow_mut(|calls| calls.push("poll"));
+        0
+    }
+    unsafe extern "C" fn arm(_: *mut ibv_cq, _: i32) -> i32 {
+        CALLS.with_borrow_mut(|calls| calls.push("arm"));
+        0
+    }
+    let context = Fabric::new().open_device();
+    let channel = context.create_comp_channel().unwrap();
+    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    // SAFETY: the context is live. It is a pointer, since others may read beside it.
+    let ops = unsafe { &raw mut (*context.handle.as_ptr()).ops };
+    // SAFETY: the context is live, and nothing else reads or writes these fields here.
+    let device = unsafe {
+        let notify = (&raw mut (*ops).req_notify_cq).replace(Some(arm));
+        ((&raw mut (*ops).poll_cq).replace(Some(poll)), notify)
+    };
+    assert_eq!(cq.poll_or_arm(Notify::Any).unwrap().len(), 0);
+    // SAFETY: as above.
+    unsafe {
+        (&raw mut (*ops).poll_cq).write(device.0);
+        (&raw mut (*ops).req_notify_cq).write(device.1);
+    }
+    assert_eq!(CALLS.take(), ["poll", "arm", "poll"]);
+}
+
 /// The number of a program's own is in no wr_id of a ring, however high its sequence number is.
 #[test]
 fn a_completion_of_a_ring_has_no_number() {

@@ -446,6 +446,7 @@ fn windows_that_are_gone_are_forgotten() {
 }
 
 /// What the device may still use stays, where it refuses to let a queue pair go.
+/// Proves R10.15.
 #[cfg(feature = "loopback")]
 #[test]
 fn the_address_handles_of_a_queue_pair_that_stays() {

@@ -144,7 +144,7 @@ mod tests {
         Gid(text.parse::<std::net::Ipv6Addr>().unwrap().octets())
     }
 
-    /// Proves R18.22.
+    /// Proves R18.22, R18.23.
     #[test]
     fn what_can_talk() {
         use GidKind::*;

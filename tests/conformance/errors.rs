@@ -42,7 +42,7 @@ fn a_receiver_that_is_never_ready() {
     assert_eq!(p.pool.available(), 40);
 }
 
-/// Proves R8.10.
+/// Proves R8.10, R10.9.
 #[test]
 fn a_peer_that_does_not_answer() {
     let wish = Wish { timeout: Timeout::exponent(10).unwrap(), retry_cnt: 1, ..Wish::new() };

@@ -173,7 +173,7 @@ fn a_cell_is_aligned_by_its_address() {
     assert!(region.remote().atomic(5).is_ok() && region.remote().atomic(0).is_err());
 }
 
-/// Proves R18.6.
+/// Proves R6.4, R18.6.
 #[test]
 fn memory_of_no_bytes_comes_back() {
     let pd = loopback::pair().unwrap().pd;

@@ -58,6 +58,7 @@ fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, I
     }
 }
 
+/// Proves R9.1.
 #[test]
 fn sends_refused_from_each_index_on() {
     sends_refused::<DefaultProfile>(|it| {
@@ -77,6 +78,7 @@ fn sends_refused_from_each_index_on() {
     });
 }
 
+/// Proves R9.1.
 #[test]
 fn receives_refused_from_each_index_on() {
     for (accepted, n) in (1..=4).flat_map(|n| (0..n).map(move |accepted| (accepted, n))) {
