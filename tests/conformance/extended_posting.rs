@@ -376,7 +376,8 @@ fn scripted(personality: Personality, fault: Fault) -> Pair<Rc, Direct> {
     p
 }
 
-/// What the device refuses is refused as a whole, and comes back; what is posted next arrives alone.
+/// What the device refuses is refused as a whole, and comes back; what is posted next arrives
+/// alone.
 /// Proves R15.6.
 #[test]
 fn a_full_queue_takes_nothing_of_a_session() {

@@ -347,7 +347,8 @@ fn a_bind_is_looked_at() {
     region.destroy().unwrap();
 }
 
-/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound one.
+/// A bind that is not posted leaves an unbound window, and LOCAL_INV that is not posted a bound
+/// one.
 ///
 /// Holds W3: a rejected post returns a memory window as a window, not as memory at address 0.
 /// Proves R19.5.
