@@ -30,7 +30,6 @@ mod test;
 mod toolchain;
 mod two_hosts;
 mod what_c_does;
-mod wrap;
 
 use std::process::ExitCode;
 

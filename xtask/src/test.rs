@@ -16,7 +16,7 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, coverage, deadline, loom, machine_code, miri, overhead, release, suites, toolchain,
+    cargo, deadline, loom, machine_code, miri, overhead, release, soft_roce, suites, toolchain,
 };
 
 #[derive(clap::Args)]
