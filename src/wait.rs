@@ -94,30 +94,58 @@ pub(crate) fn end_of(timeout: Option<Duration>) -> Option<Instant> {
     timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
-/// Sleeps until `fd` is readable, but not beyond `end`, nor if `waker` was woken. Whether to look
-/// again: not if one of these ended it. (A signal may end it too.)
-#[inline]
-pub(crate) fn sleep_on(
-    fd: RawFd,
+/// One call that waits: its deadline, and the waker that may end it.
+///
+/// The caller looks for something, calls [`on`](Self::on) if there is nothing, and starts over.
+pub(crate) struct Sleep<'w> {
     end: Option<Instant>,
-    waker: Option<&Waker>,
-) -> Result<bool, Error> {
-    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-    if left == Some(Duration::ZERO) {
-        return Ok(false);
+    waker: Option<&'w Waker>,
+    /// The waker ended the last sleep. It keeps its wake until a look after that finds nothing.
+    woken: bool,
+}
+
+impl<'w> Sleep<'w> {
+    #[inline(always)]
+    pub(crate) fn new(timeout: Option<Duration>, waker: Option<&'w Waker>) -> Self {
+        Self::until(end_of(timeout), waker)
     }
-    let waited = match waker {
-        None => wait_readable([fd], milliseconds(left)),
-        Some(waker) => wait_readable([fd, waker.event.as_raw_fd()], milliseconds(left)),
-    };
-    match waited {
-        Ok(_) => Ok(!waker.is_some_and(Waker::take)),
-        Err(errno) => Err(Error::os("poll", errno, "")),
+
+    #[inline(always)]
+    pub(crate) fn until(end: Option<Instant>, waker: Option<&'w Waker>) -> Self {
+        Sleep { end, waker, woken: false }
+    }
+
+    /// Whether the deadline has passed.
+    #[cfg(feature = "cm")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| end <= Instant::now())
+    }
+
+    /// Sleeps until `fd` is readable, the waker is woken, or the deadline has passed. Returns
+    /// whether to look again. A call that is over says no only after a look that found nothing, so
+    /// that something which arrived together with the waker or the deadline is found first.
+    #[inline(always)]
+    pub(crate) fn on(&mut self, fd: RawFd) -> Result<bool, Error> {
+        if let Some(waker) = self.waker {
+            if std::mem::take(&mut self.woken) && waker.take() {
+                return Ok(false);
+            }
+        }
+        let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Ok(false);
+        }
+        let waited = match self.waker {
+            None => wait_readable([fd], milliseconds(left)).map(drop),
+            Some(waker) => wait_readable([fd, waker.event.as_raw_fd()], milliseconds(left))
+                .map(|[_, woken]| self.woken = woken),
+        };
+        waited.map(|()| true).map_err(|errno| Error::os("poll", errno, ""))
     }
 }
 
-/// The argument of poll(2), negative for ever; rounded up, since a sleep that ends too early would
-/// be followed by others.
+/// The argument of poll(2), negative for no bound; rounded up, since a sleep that ends too early
+/// is followed by another.
 #[inline]
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)

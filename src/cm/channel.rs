@@ -12,7 +12,7 @@ use super::space::PortSpace;
 use super::state::{Created, OnChannel};
 use crate::sys::cm::Channel;
 use crate::terms::error::Error;
-use crate::wait::{Waker, end_of, readiness_of, sleep_on};
+use crate::wait::{Sleep, Waker, end_of, readiness_of};
 
 /// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
 /// one of its ids waits. Only [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) and
@@ -178,7 +178,8 @@ impl EventChannel {
         waker: &Waker,
         timeout: Option<Duration>,
     ) -> Result<Option<Event>, Error> {
-        Events { waker: Some(waker), ..Events::until(&self.channel, end_of(timeout)) }.next()
+        let sleep = Sleep::new(timeout, Some(waker));
+        Events { sleep, ..Events::until(&self.channel, None) }.next()
     }
 }
 
@@ -207,8 +208,7 @@ fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {
 /// The events of a channel until a deadline, or until a waker is woken.
 pub(super) struct Events<'w> {
     channel: Arc<Channel>,
-    deadline: Option<Instant>,
-    waker: Option<&'w Waker>,
+    sleep: Sleep<'w>,
     /// How many more events are taken after the deadline.
     late: u32,
 }
@@ -219,13 +219,13 @@ const LATE: u32 = 64;
 
 impl Events<'_> {
     pub fn until(channel: &Arc<Channel>, deadline: Option<Instant>) -> Self {
-        Events { channel: channel.clone(), deadline, waker: None, late: LATE }
+        Events { channel: channel.clone(), sleep: Sleep::until(deadline, None), late: LATE }
     }
 
     /// The next event; `None` after the deadline, or if the waker was woken.
     pub fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            let is_late = self.deadline.is_some_and(|end| end <= Instant::now());
+            let is_late = self.sleep.is_over();
             if is_late {
                 match self.late.checked_sub(1) {
                     None => return Ok(None),
@@ -235,7 +235,7 @@ impl Events<'_> {
             if let Some(event) = take(&self.channel)? {
                 return Ok(Some(event));
             }
-            if is_late || !sleep_on(self.channel.fd(), self.deadline, self.waker)? {
+            if is_late || !self.sleep.on(self.channel.fd())? {
                 return Ok(None);
             }
         }

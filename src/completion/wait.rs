@@ -1,7 +1,7 @@
 //! Waiting for completions: arm, poll, sleep, in this order.
 
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::completion::channel::CompletionChannel;
 use crate::completion::notify::Notify;
@@ -10,7 +10,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Entry;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
-use crate::wait::{Waker, end_of, sleep_on};
+use crate::wait::{Sleep, Waker};
 
 /// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
 /// Only [`CompletionQueue`] implements it.
@@ -171,8 +171,8 @@ impl CompletionChannel {
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
     /// [`waker`](Waker::wake) ends it. The result is empty if nothing came until then.
     ///
-    /// Completions that are there come first: a waker that was woken is asked when there is nothing
-    /// to poll, and stays woken until then.
+    /// Completions come first, also those that arrive together with the wake. A wake is used up only
+    /// by a call that returns no completion.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
@@ -231,10 +231,10 @@ impl CompletionChannel {
         timeout: Option<Duration>,
         waker: Option<&Waker>,
     ) -> Result<Option<usize>, Error> {
-        let end = end_of(timeout);
+        let mut sleep = Sleep::new(timeout, waker);
         loop {
             let first = first_ready(self, queues)?;
-            if first.is_some() || !self.next_event(end, waker)? {
+            if first.is_some() || !self.next_event(&mut sleep)? {
                 return Ok(first);
             }
         }
@@ -251,20 +251,19 @@ impl CompletionChannel {
         waker: Option<&Waker>,
     ) -> Result<Completions<'cq, E>, Error> {
         check_is_on(cq, self)?;
-        let end = end_of(timeout);
+        let mut sleep = Sleep::new(timeout, waker);
         loop {
             let polled = cq.look_for_or_arm(notify)?;
-            if !polled.is_empty() || !self.next_event(end, waker)? {
+            if !polled.is_empty() || !self.next_event(&mut sleep)? {
                 return Ok(cq.completions(polled));
             }
         }
     }
 
-    /// Sleeps until there is an event, and takes it; `false` if there is none by `end`, or `waker`
-    /// was woken.
+    /// Sleeps, and takes the event if there is one. Returns whether to look again.
     #[inline(always)]
-    fn next_event(&mut self, end: Option<Instant>, waker: Option<&Waker>) -> Result<bool, Error> {
-        if !sleep_on(self.as_raw_fd(), end, waker)? {
+    fn next_event(&mut self, sleep: &mut Sleep<'_>) -> Result<bool, Error> {
+        if !sleep.on(self.as_raw_fd())? {
             return Ok(false);
         }
         self.take_event()?;

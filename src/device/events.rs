@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::device::context::Context;
 use crate::device::event::DeviceEvent;
 use crate::sys::handle;
 use crate::terms::error::Error;
-use crate::wait::{Waker, end_of, readiness_of, sleep_on};
+use crate::wait::{Sleep, Waker, readiness_of};
 
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///
@@ -132,7 +132,7 @@ impl DeviceEvents {
     pub fn wait(&mut self) -> Result<DeviceEvent, Error> {
         loop {
             // Without a time limit there is an event or an error.
-            if let Some(event) = self.next_before(None, None)? {
+            if let Some(event) = self.next_before(Sleep::new(None, None))? {
                 return Ok(event);
             }
         }
@@ -144,7 +144,7 @@ impl DeviceEvents {
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<DeviceEvent>, Error> {
-        self.next_before(end_of(Some(timeout)), None)
+        self.next_before(Sleep::new(Some(timeout), None))
     }
 
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
@@ -167,7 +167,7 @@ impl DeviceEvents {
         waker: &Waker,
         timeout: Option<Duration>,
     ) -> Result<Option<DeviceEvent>, Error> {
-        self.next_before(end_of(timeout), Some(waker))
+        self.next_before(Sleep::new(timeout, Some(waker)))
     }
 
     /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
@@ -191,17 +191,13 @@ impl DeviceEvents {
         readiness_of(self.fd)
     }
 
-    /// The next event; `None` if none came before `end`, or before `waker` was woken.
-    fn next_before(
-        &mut self,
-        end: Option<Instant>,
-        waker: Option<&Waker>,
-    ) -> Result<Option<DeviceEvent>, Error> {
+    /// The next event; `None` if the sleep ended before one came.
+    fn next_before(&mut self, mut sleep: Sleep<'_>) -> Result<Option<DeviceEvent>, Error> {
         loop {
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
             }
-            if !sleep_on(self.fd, end, waker)? {
+            if !sleep.on(self.fd)? {
                 return Ok(None);
             }
         }

@@ -241,34 +241,34 @@ pub(crate) fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
     if code < 0 { Err(errno()) } else { Ok(()) }
 }
 
-/// Waits until one of these descriptors is readable, for at most this many milliseconds (for ever
-/// if negative). Returns whether one is. A signal ends the wait early.
+/// Waits until one of these descriptors is readable, for at most this many milliseconds (without a
+/// bound if negative). Returns which ones are readable: none after the time-out or a signal.
 #[cfg(not(miri))]
 #[inline]
 pub(crate) fn wait_readable<const N: usize>(
     fds: [c_int; N],
     milliseconds: c_int,
-) -> Result<bool, c_int> {
+) -> Result<[bool; N], c_int> {
     let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: `N` pollfds, which are a local.
     let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
-    if code >= 0 { Ok(code > 0) } else { poll_failed() }
+    if code >= 0 { Ok(polls.map(|poll| poll.revents != 0)) } else { poll_failed() }
 }
 
 #[cfg(not(miri))]
 #[cold]
-fn poll_failed() -> Result<bool, c_int> {
+fn poll_failed<const N: usize>() -> Result<[bool; N], c_int> {
     match errno() {
-        libc::EINTR => Ok(false),
+        libc::EINTR => Ok([false; N]),
         errno => Err(errno),
     }
 }
 
-/// Miri has no poll(2), so its sleepers poll.
+/// Miri has no poll(2), so its sleepers look at every descriptor again and again.
 #[cfg(miri)]
-pub(crate) fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<bool, c_int> {
+pub(crate) fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<[bool; N], c_int> {
     std::thread::yield_now();
-    Ok(true)
+    Ok([true; N])
 }
 
 #[cfg(test)]
@@ -297,15 +297,15 @@ mod tests {
         let (mut watched, mut peer) = UnixStream::pair().unwrap();
         let watching = watching(watched.as_raw_fd()).unwrap();
         let fd = watching.as_raw_fd();
-        assert_eq!(wait_readable([fd], 0), Ok(false));
+        assert_eq!(wait_readable([fd], 0), Ok([false]));
         peer.write_all(b"x").unwrap();
-        assert_eq!(wait_readable([fd], 1000), Ok(true));
+        assert_eq!(wait_readable([fd], 1000), Ok([true]));
         let mut file = std::fs::File::from(watching.try_clone().unwrap());
         assert!(file.read(&mut [0; 8]).is_err());
         watched.read_exact(&mut [0]).unwrap();
-        assert_eq!(wait_readable([fd], 0), Ok(false));
+        assert_eq!(wait_readable([fd], 0), Ok([false]));
         drop(watched);
-        assert_eq!(wait_readable([fd], 0), Ok(false), "what is gone is not watched");
+        assert_eq!(wait_readable([fd], 0), Ok([false]), "what is gone is not watched");
     }
 
     /// Each event is acknowledged once, since the destruction of its queue waits for that; and what

@@ -517,3 +517,48 @@ fn completions_come_before_a_wake() {
         drop((qp, more));
     });
 }
+
+/// A wait that a completion and its waker end together returns the completion, and the waker ends
+/// the next wait. The other thread wakes after the completion is in the queue.
+#[test]
+fn a_completion_comes_before_the_wake_that_follows_it() {
+    ends("a wait with a waker", || {
+        let (dev, wish) = (Device::open(), Wish::new());
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(1, 64).unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap();
+        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut theirs: CompletionQueue = dev.ctx.create_cq(4).unwrap();
+        let depth = Depth { send: 1, recv: 1 };
+        let sender = pd.create_qp::<Rc, DefaultProfile>(&theirs, &theirs, depth).unwrap();
+        let receiver = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        let (mut sender, mut receiver) = Rc::connect((sender, &pd), (receiver, &pd), &dev, &wish);
+        let waker = Waker::new().unwrap();
+        let begin = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    begin.wait();
+                    sender.post_send(wr::Send::inline(b"first")).unwrap();
+                    // It completes when the receiver has the message.
+                    poll(&dev, &mut theirs, 1).remove(0).sent();
+                    waker.wake();
+                }
+            });
+            for round in 0..ROUNDS {
+                receiver.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+                begin.wait();
+                if round % 2 == 0 {
+                    let found = channel.wait_or_woken(&mut cq, &waker, None).unwrap();
+                    assert_eq!(found.count(), 1, "round {round}: the completion is there");
+                } else {
+                    let found = channel.wait_any_or_woken(&mut [&mut cq], &waker, None).unwrap();
+                    assert_eq!(found, Some(0), "round {round}: the completion is there");
+                    assert_eq!(cq.poll().unwrap().count(), 1);
+                }
+                let found = channel.wait_or_woken(&mut cq, &waker, None).unwrap();
+                assert_eq!(found.count(), 0, "round {round}: the wake is still to come");
+            }
+        });
+    });
+}
