@@ -24,7 +24,16 @@ const QKEY: u32 = 0x1111;
 const BUFFER: usize = GRH_LEN + 4;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let seed = std::env::args().nth(1).map_or(Ok(1), |seed| seed.parse())?;
+    let seed = match std::env::args().nth(1).as_deref() {
+        None => 1,
+        Some("-h" | "--help") => {
+            println!("usage: faults [SEED]");
+            return Ok(());
+        }
+        Some(seed) => {
+            seed.parse().map_err(|_| format!("the seed must be a number, got `{seed}`"))?
+        }
+    };
     let fabric = Fabric::new();
     fabric.inject(
         Script::seeded(seed)

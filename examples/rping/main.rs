@@ -27,7 +27,7 @@ use proverbs::completion::WcOpcode;
 use proverbs::prelude::*;
 
 #[derive(Clone, Parser)]
-#[command(version, about = "RDMA READ and WRITE ping-pong over a connection of rdma_cm")]
+#[command(about = "RDMA READ and WRITE ping-pong over a connection of rdma_cm")]
 struct Options {
     /// Be the server
     #[arg(short, conflicts_with = "client", required_unless_present = "client")]

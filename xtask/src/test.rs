@@ -6,6 +6,8 @@
 mod beside;
 mod guest;
 
+use std::ffi::OsStr;
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -16,7 +18,8 @@ use crate::setup::{self, Group};
 use crate::sh::Run;
 use crate::soft_roce::Library;
 use crate::{
-    cargo, deadline, loom, machine_code, miri, overhead, release, soft_roce, suites, toolchain,
+    cargo, deadline, loom, machine_code, miri, overhead, paths, release, soft_roce, suites,
+    toolchain,
 };
 
 #[derive(clap::Args)]
@@ -363,10 +366,26 @@ fn doc() -> Result<()> {
         &["doc", "--no-deps", "--quiet", "--features", FEATURES],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    for name in ["first_steps", "faults", "structs", "windows", "forward"] {
+    examples()
+}
+
+/// Every example answers `--help`, and those that need no device do what their page shows, in the
+/// dev profile, as a reader of the page runs them. Those of rdma_cm run in the part `guest`.
+fn examples() -> Result<()> {
+    cargo::run(&["build", "--quiet", "--features", FEATURES, "--examples"])?;
+    for entry in fs::read_dir(paths::workspace().join("examples"))? {
+        let path = entry?.path();
+        let is_example = path.join("main.rs").exists() || path.extension() == Some("rs".as_ref());
+        if let (true, Some(name)) = (is_example, path.file_stem().and_then(OsStr::to_str)) {
+            example(name, &["--help"])?;
+        }
+    }
+    for name in ["first_steps", "structs", "windows", "forward", "kv", "devinfo"] {
         example(name, &[])?;
     }
+    example("faults", &["42"])?;
     example("log", &["-d", "loopback"])?;
+    example("perf", &["-d", "loopback", "-V", "send", "--lat"])?;
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {
         example(name, &["-d", "loopback", "-c"])?;
     }
@@ -374,7 +393,7 @@ fn doc() -> Result<()> {
 }
 
 fn example(name: &str, args: &[&str]) -> Result<()> {
-    let run = ["run", "--quiet", "--release", "--features", FEATURES, "--example", name, "--"];
+    let run = ["run", "--quiet", "--features", FEATURES, "--example", name, "--"];
     cargo::run(&[&run, args].concat())
 }
 
@@ -399,9 +418,7 @@ pub fn demo() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
-    use crate::paths;
+    use super::*;
 
     /// A suite that no part names is run by nobody.
     #[test]
