@@ -2,8 +2,16 @@
 
 #![allow(unsafe_code)] // out-pointers
 
+use std::collections::TryReserveError;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
+
+/// An empty vector with room for `len` elements.
+pub(crate) fn reserve<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut vec = Vec::new();
+    vec.try_reserve_exact(len)?;
+    Ok(vec)
+}
 
 /// Calls `fill` with the place of a result, in a local of its own. A cold function that returns a
 /// large value writes it to the place of the hot path's result, which then has to be in memory;

@@ -11,10 +11,10 @@ use crate::memory::buf::Buf;
 use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
-use crate::memory::pool::{close, within};
+use crate::memory::pool::{close, no_headers, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::slots::{Keeper, Slots};
+use crate::memory::slots::{Headers, Keeper, Slots};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
@@ -176,6 +176,7 @@ impl ProtectionDomain {
         M::Sharing: CanBeSlices,
         M::Protection: CanBeWritten,
     {
+        let mut headers = None;
         let choose = |bytes: NonNull<[u8]>| {
             within("number of buffers", buffers)?;
             let lead = bytes.addr().get().wrapping_neg() % ALIGN;
@@ -184,13 +185,13 @@ impl ProtectionDomain {
                 let asked = format!("an arena of {buffers} buffers in {} bytes", bytes.len());
                 return Err(Error::os(VERB, libc::EINVAL, asked));
             }
+            headers = Some(Headers::of_arena(len, buffers).map_err(|_| no_headers(buffers))?);
             Ok((lead, len))
         };
         let access = AccessFlags::LOCAL_WRITE;
         let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        // A context that panics must leave nothing half made: make them all first.
-        let contexts = (0..buffers).map(context).collect();
-        Ok(Arena { shared: Slots::arena(region, contexts), _memory: PhantomData })
+        let headers = headers.expect("`choose` was called").with(context);
+        Ok(Arena { shared: Slots::new(region, 0, headers), _memory: PhantomData })
     }
 }
 

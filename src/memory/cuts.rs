@@ -3,6 +3,9 @@
 //! A buffer that is dropped enters its slot into the list of its `Slots`, as a pool's does. The
 //! next that is taken looks there first, and gives the bytes back to `Ranges`.
 
+use std::collections::TryReserveError;
+
+use crate::cold::reserve;
 use crate::memory::ranges::Ranges;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
@@ -42,15 +45,16 @@ pub struct Bytes {
 
 impl Cuts {
     /// For `len` bytes, not 0, and `count` slots.
-    pub fn new(len: usize, count: usize) -> Self {
-        let book = Book {
-            ranges: Ranges::new(len, count as u32),
-            blocks: vec![0; count].into(),
-            spare: (0..count as u32).rev().collect(),
-            is_closed: false,
-        };
-        let whole = |_| Whole { start: AtomicU64::new(0), len: AtomicU32::new(0) };
-        Cuts { wholes: book.blocks.iter().map(whole).collect(), book: Mutex::new(book) }
+    pub fn new(len: usize, count: usize) -> Result<Self, TryReserveError> {
+        let mut blocks = reserve(count)?;
+        blocks.resize(count, 0);
+        let mut spare = reserve(count)?;
+        spare.extend((0..count as u32).rev());
+        let mut wholes = reserve(count)?;
+        wholes.resize_with(count, || Whole { start: AtomicU64::new(0), len: AtomicU32::new(0) });
+        let ranges = Ranges::new(len, count as u32)?;
+        let book = Book { ranges, blocks: blocks.into(), spare, is_closed: false };
+        Ok(Cuts { wholes: wholes.into(), book: Mutex::new(book) })
     }
 
     /// The bytes of a slot's buffer, for its holder.

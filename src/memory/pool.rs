@@ -12,7 +12,7 @@ use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::slots::{Keeper, Slots};
+use crate::memory::slots::{Headers, Keeper, Slots};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
@@ -181,11 +181,16 @@ impl ProtectionDomain {
         context: impl FnMut(usize) -> C,
     ) -> Result<Pool<C, M>, Refused<M>> {
         let access = AccessFlags::LOCAL_WRITE;
+        let mut headers = None;
+        let choose = |bytes| {
+            let (lead, len) = choose(bytes)?;
+            let count = len / size;
+            headers = Some(Headers::of_pool(count).map_err(|_| no_headers(count))?);
+            Ok((lead, len))
+        };
         let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let count = region.len() / size;
-        // A context that panics must leave nothing half made: make them all first.
-        let contexts = (0..count).map(context).collect();
-        Ok(Pool { shared: Slots::pool(region, size as u32, contexts), _memory: PhantomData })
+        let headers = headers.expect("`choose` was called").with(context);
+        Ok(Pool { shared: Slots::new(region, size as u32, headers), _memory: PhantomData })
     }
 }
 
@@ -200,6 +205,11 @@ pub(super) fn within(what: &'static str, asked: usize) -> Result<(), Error> {
         return Err(Error::limit(VERB, what, asked as u64, max));
     }
     Ok(())
+}
+
+/// There is no memory for the headers of so many buffers.
+pub(super) fn no_headers(count: usize) -> Error {
+    Error::os(VERB, libc::ENOMEM, format!("no memory for the headers of {count} buffers"))
 }
 
 /// The size of a buffer that is to hold `size` bytes.

@@ -7,6 +7,10 @@
 //!
 //! Nothing is allocated after `new`.
 
+use std::collections::TryReserveError;
+
+use crate::cold::reserve;
+
 /// Blocks that are taken begin at multiples of this many bytes: a cache line.
 pub const ALIGN: usize = 64;
 
@@ -68,20 +72,24 @@ impl Block {
 
 impl Ranges {
     /// A free range of `len` bytes, not 0, out of which at most `most` blocks are taken at once.
-    pub fn new(len: usize, most: u32) -> Self {
+    pub fn new(len: usize, most: u32) -> Result<Self, TryReserveError> {
         // As no two free blocks are neighbours, at most one more is free than taken.
         let count = 2 * most + 1;
         let (before, after, previous, next) = (NONE, NONE, NONE, NONE);
         let whole = Block { start: 0, len, before, after, previous, next, is_free: true };
+        let mut blocks = reserve(count as usize)?;
+        blocks.resize(count as usize, whole);
+        let mut unused = reserve(count as usize)?;
+        unused.extend((1..count).rev());
         let mut ranges = Ranges {
-            blocks: vec![whole; count as usize].into(),
-            unused: (1..count).rev().collect(),
+            blocks: blocks.into(),
+            unused,
             first: Box::new([NONE; CLASSES]),
             filled: [0; CLASSES / 64],
             free: len,
         };
         ranges.enter(0);
-        ranges
+        Ok(ranges)
     }
 
     /// Takes a block of at least `len` bytes, which are rounded up to lines, at an aligned address.
@@ -310,7 +318,7 @@ mod tests {
     /// One block more is free than taken, at most: then every block is in use.
     #[test]
     fn as_many_blocks_as_there_can_be() {
-        let mut ranges = Ranges::new(1024, 2);
+        let mut ranges = Ranges::new(1024, 2).unwrap();
         let one = ranges.take(64).unwrap();
         let rest = ranges.split(one, 10);
         ranges.give(rest);
@@ -331,7 +339,7 @@ mod tests {
     fn the_longest_of_a_class() {
         for order in [[33, 32], [32, 33]] {
             assert_eq!(class(32), class(33));
-            let mut ranges = Ranges::new(80 * ALIGN, 8);
+            let mut ranges = Ranges::new(80 * ALIGN, 8).unwrap();
             let [one, _, two, _] =
                 [order[0], 1, order[1], 14].map(|lines| ranges.take(lines * ALIGN).unwrap());
             ranges.give(one);
@@ -350,7 +358,7 @@ mod tests {
             let mut random = Pcg64Mcg::seed_from_u64(seed);
             let mut below = move |bound: usize| random.next_u64() as usize % bound;
             let (len, most) = ([640, 1 << 12, 1 << 16][below(3)], [1, 5, 40][below(3)]);
-            let mut ranges = Ranges::new(len, most);
+            let mut ranges = Ranges::new(len, most).unwrap();
             let mut taken: Vec<u32> = Vec::new();
             for _ in 0..if cfg!(miri) { 60 } else { 600 } {
                 let any = below(taken.len().max(1));

@@ -22,12 +22,14 @@
 
 #![allow(unsafe_code)] // owns the headers that handles point to
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, dealloc};
 use std::cell::UnsafeCell;
+use std::collections::TryReserveError;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
-use crate::cold::drop_each;
+use crate::cold::{drop_each, reserve};
 use crate::counters::ids::PoolNumber;
 use crate::counters::mark;
 use crate::memory::cuts::{Book, Bytes, Cuts};
@@ -133,25 +135,44 @@ impl<C> Keeper<C> {
     }
 }
 
+/// The memory for the slots of a pool or an arena. It is allocated before the region is registered,
+/// because the allocation may fail.
+pub(crate) struct Headers<C> {
+    slots: Box<[MaybeUninit<Slot<C>>]>,
+    contexts: Vec<C>,
+    cuts: Option<Cuts>,
+}
+
+impl<C> Headers<C> {
+    /// For a pool of `count` buffers, at least one.
+    pub fn of_pool(count: usize) -> Result<Self, TryReserveError> {
+        let mut slots = reserve(count)?;
+        slots.resize_with(count, MaybeUninit::uninit);
+        Ok(Headers { slots: slots.into(), contexts: reserve(count)?, cuts: None })
+    }
+
+    /// For an arena of `len` bytes and at most `count` buffers, at least one of each.
+    pub fn of_arena(len: usize, count: usize) -> Result<Self, TryReserveError> {
+        let slots = Self::of_pool(count)?;
+        Ok(Headers { cuts: Some(Cuts::new(len, count)?), ..slots })
+    }
+
+    /// Makes all contexts. If one panics, nothing else is half made.
+    pub fn with(mut self, context: impl FnMut(usize) -> C) -> Self {
+        let count = self.slots.len();
+        self.contexts.extend((0..count).map(context));
+        self
+    }
+}
+
 impl<C: 'static> Slots<C> {
-    /// Makes a slot for each of `contexts`, of which there is at least one, and as many buffers of
-    /// `size` bytes. Without memory for them it ends the process, as `Vec` does.
-    pub fn pool(region: Registered, size: u32, contexts: Vec<C>) -> Keeper<C> {
-        Self::of(region, size, None, contexts)
-    }
-
-    /// Makes a slot for each of `contexts`, of which there is at least one, and no buffer yet.
-    pub fn arena(region: Registered, contexts: Vec<C>) -> Keeper<C> {
-        let cuts = Cuts::new(region.len(), contexts.len());
-        Self::of(region, 0, Some(cuts), contexts)
-    }
-
-    fn of(region: Registered, size: u32, cuts: Option<Cuts>, contexts: Vec<C>) -> Keeper<C> {
-        let count = contexts.len();
-        let layout = Layout::array::<Slot<C>>(count).expect("fewer bytes than there are addresses");
-        // SAFETY: `Slot` is never zero-sized, and `count` is not 0, as asked of the caller.
-        let slots = NonNull::new(unsafe { alloc(layout) }.cast::<Slot<C>>());
-        let slots = slots.unwrap_or_else(|| handle_alloc_error(layout));
+    /// Puts the slots into `headers`, one for each of its contexts. A pool's buffers have `size`
+    /// bytes each; an arena has no buffer yet, and its `size` is 0.
+    pub fn new(region: Registered, size: u32, headers: Headers<C>) -> Keeper<C> {
+        let Headers { slots, contexts, cuts } = headers;
+        let count = slots.len();
+        assert_eq!(contexts.len(), count, "a context for each slot");
+        let slots = NonNull::from(Box::leak(slots)).cast::<Slot<C>>();
         let (pd, number) = (region.pd(), PoolNumber::new());
         let mark = mark::of(pd, number.get(), size);
         let untaken = Arc::new(AtomicU32::new(0));
@@ -449,7 +470,7 @@ impl<C> Drop for Slots<C> {
         impl Drop for Free {
             fn drop(&mut self) {
                 if let Some(layout) = self.1 {
-                    // SAFETY: allocated in `of` with this layout. Its slots have been dropped.
+                    // SAFETY: a leaked box of `count` slots, which has this layout. Its slots have been dropped.
                     unsafe { dealloc(self.0, layout) };
                 }
             }
@@ -457,7 +478,7 @@ impl<C> Drop for Slots<C> {
 
         let layout = Layout::array::<Slot<C>>(self.count).ok();
         let _free = Free(self.slots.as_ptr().cast(), layout);
-        // SAFETY: each slot was initialised in `of` and is dropped once. No handle is left, since
+        // SAFETY: each slot was initialised in `new` and is dropped once. No handle is left, since
         // each would be counted.
         drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
     }

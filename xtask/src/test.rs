@@ -286,7 +286,7 @@ pub const OF_ROCE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 15] = [
+const PLAIN: [&str; 16] = [
     "conformance",
     "attack",
     "faults",
@@ -299,6 +299,7 @@ const PLAIN: [&str; 15] = [
     "fork",
     "guide",
     "names",
+    "out_of_memory",
     "prose",
     "rooms",
     "waits",

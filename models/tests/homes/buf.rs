@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use crate::counters::books::Counter;
 use crate::memory::header::{Header, Word, word};
 use crate::memory::registered::Registered;
-use crate::memory::slots::{self, Keeper, Slot, Slots};
+use crate::memory::slots::{self, Headers, Keeper, Slot, Slots};
 
 /// As `Pool`.
 pub struct Pool<C: 'static>(Keeper<C>);
@@ -18,7 +18,10 @@ impl<C> Clone for Pool<C> {
 
 impl<C> Pool<C> {
     pub fn new(contexts: Vec<C>) -> Self {
-        Pool(Slots::pool(Registered::new(), 8, contexts))
+        let mut contexts = contexts.into_iter();
+        let headers = Headers::of_pool(contexts.len()).unwrap();
+        let headers = headers.with(|_| contexts.next().unwrap());
+        Pool(Slots::new(Registered::new(), 8, headers))
     }
 
     pub fn take(&self) -> Option<Buf<C>> {
@@ -41,7 +44,8 @@ impl<C> Clone for Arena<C> {
 
 impl Arena<()> {
     pub fn new(region: Registered, headers: usize) -> Self {
-        Arena(Slots::arena(region, vec![(); headers]))
+        let headers = Headers::of_arena(region.len(), headers).unwrap();
+        Arena(Slots::new(region, 0, headers.with(|_| ())))
     }
 
     pub fn take(&self, len: usize) -> Option<Buf<()>> {

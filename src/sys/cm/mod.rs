@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(wait_readable([channel.fd()], 0), Ok([false]), "nobody is woken");
         let mut id = stub::noting(7);
         id.migrate(Arc::clone(&channel)).unwrap();
-        assert_eq!(sleeper.join().unwrap(), Ok(true));
+        assert_eq!(sleeper.join().unwrap(), Ok([true]));
         drop(id);
     }
 

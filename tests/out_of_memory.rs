@@ -1,0 +1,71 @@
+//! A constructor that lacks memory returns an error and does not end the process.
+//!
+//! Each case runs in a process of its own whose address space is limited to 4 GiB.
+#![cfg(not(miri))]
+#![forbid(unsafe_code)]
+
+use std::process::Command;
+
+use proverbs::Error;
+use proverbs::loopback::Fabric;
+use proverbs::prelude::*;
+
+const CASE: &str = "PROVERBS_OUT_OF_MEMORY";
+const MOST: usize = i32::MAX as usize;
+const LONG: usize = 1 << 46;
+
+type Case = fn(&Context, &ProtectionDomain) -> Result<(), Error>;
+
+/// Constructors whose memory grows with their arguments, and arguments that do not fit.
+const CASES: [(&str, Case); 13] = [
+    ("pool, many small buffers", |_, pd| pd.create_pool(1 << 28, 8).map(drop)),
+    ("pool, most buffers", |_, pd| pd.create_pool(MOST, 1).map(drop)),
+    ("pool, most and largest buffers", |_, pd| pd.create_pool(MOST, MOST).map(drop)),
+    ("pool, contexts", |_, pd| pd.create_pool_with(1 << 24, 1, |_| [0u64; 64]).map(drop)),
+    ("pool in memory", |_, pd| Ok(pd.create_pool_in(vec![0u8; 1 << 30], 8).map(drop)?)),
+    ("arena, most buffers", |_, pd| pd.create_arena(1 << 20, MOST).map(drop)),
+    ("arena, contexts", |_, pd| pd.create_arena_with(64, 1 << 24, |_| [0u64; 64]).map(drop)),
+    ("arena in memory", |_, pd| Ok(pd.create_arena_in(vec![0u8; 256], 1 << 28).map(drop)?)),
+    ("arena, long", |_, pd| pd.create_arena(LONG, 4).map(drop)),
+    ("region", |_, pd| pd.register::<RemoteAll>(LONG).map(drop)),
+    ("mapping", |_, _| proverbs::memory::MapOptions::new().anonymous(LONG).map(drop)),
+    ("completion queue", |context, _| context.create_cq::<Buf>(u32::MAX).map(drop)),
+    ("queue pair", |context, pd| {
+        let cq = context.create_cq::<Buf>(16)?;
+        let depth = Depth { send: u32::MAX, recv: u32::MAX };
+        pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).map(drop)
+    }),
+];
+
+#[test]
+fn a_constructor_without_memory_returns_an_error() {
+    let Ok(case) = std::env::var(CASE) else {
+        for (name, _) in CASES {
+            let this = std::env::current_exe().unwrap();
+            let limited = Command::new("sh")
+                .args(["-c", "ulimit -v 4194304; exec \"$0\" --nocapture"])
+                .arg(this)
+                .env(CASE, name)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&limited.stdout).into_owned();
+            let failed = String::from_utf8_lossy(&limited.stderr).into_owned();
+            assert!(limited.status.success(), "{name}: {}\n{said}{failed}", limited.status);
+            assert!(said.contains("1 passed"), "{name}: {said}");
+            println!("{}", said.lines().find(|line| line.contains(name)).unwrap());
+        }
+        return;
+    };
+    let (name, create) = CASES.iter().find(|(name, _)| *name == case).unwrap();
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let error = create(&context, &pd).unwrap_err();
+    println!("{name}: {error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Limit { .. }) || error.errno() == Some(libc::ENOMEM),
+        "{error:?}"
+    );
+    // What was refused has given its memory back.
+    let pool = pd.create_pool(1 << 16, 4096).unwrap();
+    assert_eq!(pool.available(), 1 << 16);
+}
