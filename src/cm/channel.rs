@@ -10,6 +10,7 @@ use super::event::Event;
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{Created, OnChannel};
+use crate::device::absence::{self, Wanted};
 use crate::sys::cm::Channel;
 use crate::terms::error::Error;
 use crate::wait::{Sleep, Waker, end_of, readiness_of};
@@ -74,8 +75,8 @@ impl EventChannel {
     /// Opens a channel (`rdma_create_event_channel`).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os): the system has no rdma_cm (the kernel module is `rdma_ucm`),
-    /// or too many files are open.
+    /// [`Absent`](crate::ErrorKind::Absent): the system has no rdma_cm, this process may not use
+    /// it, or it has too many open files. [`Os`](crate::ErrorKind::Os): any other errno.
     #[doc(alias("rdma_create_event_channel", "rdma_destroy_event_channel"))]
     pub fn new() -> Result<Self, Error> {
         Channel::open().and_then(Channel::watched).map(EventChannel::of).map_err(unopened)
@@ -190,7 +191,7 @@ pub(super) fn open() -> Result<Arc<Channel>, Error> {
 }
 
 fn unopened(errno: c_int) -> Error {
-    Error::os(OPEN, errno, "is the kernel module rdma_ucm loaded?")
+    absence::error(OPEN, Wanted::Cm, errno, "")
 }
 
 /// Another channel of the same provider.

@@ -12,6 +12,7 @@ use super::event::{Event, EventKind, IdKey};
 use super::space::PortSpace;
 use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
 use super::turn::Turn;
+use crate::device::absence::{self, Wanted};
 use crate::sys::cm::{Channel, Id, Seen};
 use crate::terms::bounded::Timeout;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -396,7 +397,7 @@ impl<PS: PortSpace, M: Mode> CmId<PS, Created, M> {
     pub(super) fn create(channel: Arc<Channel>) -> Result<Self, Error> {
         match Id::create(channel, PS::C) {
             Ok(id) => Ok(CmId::from_core(Core::new(id))),
-            Err(errno) => Err(Error::os("rdma_create_id", errno, PS::NAME)),
+            Err(errno) => Err(absence::error("rdma_create_id", Wanted::Cm, errno, PS::NAME)),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::device::context::Context;
 use crate::device::ids::CqId;
+use crate::device::refusal::of_creation;
 use crate::sys::events::try_get_cq_event;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
@@ -79,7 +80,7 @@ impl CompletionChannel {
                 let handle = unsafe { handle::Channel::new(channel, control, parent) };
                 Ok(CompletionChannel { handle: Arc::new(handle) })
             }
-            Err(errno) => Err(Error::os("ibv_create_comp_channel", errno, "")),
+            Err(errno) => Err(of_creation("ibv_create_comp_channel", errno, String::new())),
         }
     }
 

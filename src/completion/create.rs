@@ -14,6 +14,7 @@ use crate::device::comp_vector::CompVector;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
 use crate::device::lane::Lane;
+use crate::device::refusal::of_creation;
 use crate::memory::entry::Entry;
 use crate::sys::handle;
 use crate::sys::polling::{CqAttr, ibv_cq_ex};
@@ -211,9 +212,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             }
             Err(errno) if fields.is_some() => {
                 let asked = format!("cqe {cqe}, wc_flags {wc_flags:#x}");
-                Err(Error::os(verb, errno, asked))
+                Err(of_creation(verb, errno, asked))
             }
-            Err(errno) => Err(Error::os(verb, errno, format!("cqe {cqe}"))),
+            Err(errno) => Err(of_creation(verb, errno, format!("cqe {cqe}"))),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::{LinkLayer, PortAttr};
 use crate::device::protocol::not_on_iwarp;
+use crate::device::refusal::of_creation;
 use crate::sys::handle;
 use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
 use crate::terms::bounded::ServiceLevel;
@@ -238,7 +239,7 @@ impl AddressHandle {
                 let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
                 Ok(AddressHandle { handle, pd: pd.id() })
             }
-            Err(errno) => Err(Error::os("ibv_create_ah", errno, vector.to_string())),
+            Err(errno) => Err(of_creation("ibv_create_ah", errno, vector.to_string())),
         }
     }
 

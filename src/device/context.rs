@@ -6,18 +6,21 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::device::absence::{self, Wanted};
 use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
+use crate::device::refusal::{no_gid, no_pkey, no_port};
 use crate::sync::lock;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::{Port, Unchanging};
 use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};
 use crate::sys::{device, extended, handle};
+use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 
-/// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if there are none.
+/// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if the kernel has none.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -28,16 +31,24 @@ use crate::terms::gid::Gid;
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`. A kernel
-/// without RDMA support is not an error: it has no devices.
+/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if the kernel has devices that this process
+/// cannot use, such as in a container without their files. Otherwise
+/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`.
 #[doc(alias("ibv_get_device_list", "ibv_free_device_list", "rdma_get_devices"))]
 #[doc(alias = "rdma_free_devices")]
 pub fn devices() -> Result<Vec<String>, Error> {
-    match device::names() {
-        Ok(names) => Ok(names),
-        // A kernel without RDMA support has no devices.
-        Err(libc::ENOSYS) => Ok(Vec::new()),
-        Err(errno) => Err(Error::os("ibv_get_device_list", errno, "")),
+    const VERB: &str = "ibv_get_device_list";
+    let errno = match device::names() {
+        Ok(names) if !names.is_empty() => return Ok(names),
+        Ok(_) => 0,
+        Err(errno) => errno,
+    };
+    match absence::why(Wanted::Any, errno) {
+        Some(Absence::Device | Absence::Module { .. } | Absence::Sysfs) => Ok(Vec::new()),
+        Some(absence) => Err(Error::new(VERB, ErrorKind::Absent(absence))),
+        // libibverbs answers ENOSYS on a kernel without RDMA.
+        None if matches!(errno, 0 | libc::ENOSYS) => Ok(Vec::new()),
+        None => Err(Error::os(VERB, errno, "")),
     }
 }
 
@@ -80,30 +91,33 @@ impl Context {
     /// ```
     /// # use proverbs::prelude::*;
     /// let error = Context::open("nonesuch").unwrap_err();
-    /// assert!(error.to_string().contains("no device is called \"nonesuch\""));
+    /// // The device does not exist, or no device does.
+    /// assert!(matches!(error.kind(), ErrorKind::NotFound(_) | ErrorKind::Absent(_)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] with the names of the devices there are, or
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// [`ErrorKind::NotFound`] with the names of the devices that exist,
+    /// [`ErrorKind::Absent`](crate::ErrorKind::Absent) with the reason why this process cannot use
+    /// the device, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_open_device")]
     pub fn open(name: &str) -> Result<Context, Error> {
         const VERB: &str = "ibv_open_device";
-        let found = match device::open(name) {
-            Err(libc::ENOSYS) => Ok(None),
-            other => other,
+        let errno = match device::open(name) {
+            Ok(Some(handle)) => return Ok(Context { handle: Arc::new(handle) }),
+            Ok(None) => 0,
+            Err(errno) => errno,
         };
-        match found {
-            Ok(Some(handle)) => Ok(Context { handle: Arc::new(handle) }),
-            Ok(None) => {
-                let there = devices().unwrap_or_default().join(", ");
-                let there = if there.is_empty() { "there is none".into() } else { there };
-                let what = format!("no device is called \"{name}\"; devices here: {there}");
-                Err(Error::new(VERB, ErrorKind::NotFound(what)))
-            }
-            Err(errno) => Err(Error::os(VERB, errno, name)),
+        if let Some(absence) = absence::why(Wanted::Device(name), errno) {
+            return Err(Error::new(VERB, ErrorKind::Absent(absence)));
         }
+        if !matches!(errno, 0 | libc::ENOSYS) {
+            return Err(Error::os(VERB, errno, name));
+        }
+        let names = devices().unwrap_or_default().join(", ");
+        let names = if names.is_empty() { "none" } else { &names };
+        let what = format!("no device is called \"{name}\"; devices of this machine: {names}");
+        Err(Error::new(VERB, ErrorKind::NotFound(what)))
     }
 
     /// A context that was opened elsewhere, such as by C code: see [`raw`](crate::raw) for an
@@ -226,8 +240,7 @@ impl Context {
         match unsafe { query(self.handle.as_ptr(), port, &mut attr) } {
             0 => Ok(attr),
             errno => {
-                let ports = self.limits().map_or(0, |limits| limits.phys_port_cnt);
-                let asked = format!("port {port}, of 1 to {ports}");
+                let asked = no_port(self, port).unwrap_or_else(|| format!("port {port}"));
                 Err(Error::os("ibv_query_port", errno, asked))
             }
         }
@@ -256,10 +269,8 @@ impl Context {
             // SAFETY: the verb filled it, and every bit pattern is a GID.
             0 => Ok(Gid(unsafe { gid.raw })),
             errno => {
-                let mut asked = format!("port {port}, GID index {index}");
-                if let Ok(port) = self.query_port(port) {
-                    asked += &format!(" of {} entries", port.gid_tbl_len);
-                }
+                let why = no_port(self, port).or_else(|| no_gid(self, port, index));
+                let asked = why.unwrap_or_else(|| format!("port {port}, GID index {index}"));
                 Err(Error::os("ibv_query_gid", errno, asked))
             }
         }
@@ -278,7 +289,8 @@ impl Context {
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut pkey) } {
             0 => Ok(pkey),
             errno => {
-                let asked = format!("port {port}, P_Key index {index}");
+                let why = no_port(self, port).or_else(|| no_pkey(self, port, index));
+                let asked = why.unwrap_or_else(|| format!("port {port}, P_Key index {index}"));
                 Err(Error::os("ibv_query_pkey", errno, asked))
             }
         }

@@ -7,6 +7,7 @@ use std::ffi::CStr;
 use crate::device::ah::AddressVector;
 use crate::device::context::Context;
 use crate::device::port::LinkLayer;
+use crate::device::refusal::{no_gid, no_port};
 use crate::sys::gid;
 use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
@@ -184,7 +185,11 @@ impl Context {
                 let what = format!("port {port} has no GID with index {index}");
                 Err(Error::new(VERB, ErrorKind::NotFound(what)))
             }
-            errno => Err(Error::os(VERB, errno, format!("port {port}, GID index {index}"))),
+            errno => {
+                let why = no_port(self, port).or_else(|| no_gid(self, port, index));
+                let asked = why.unwrap_or_else(|| format!("port {port}, GID index {index}"));
+                Err(Error::os(VERB, errno, asked))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Devices: context, attributes, protection domain, address handles, asynchronous events.
 
+pub(crate) mod absence;
 pub(crate) mod ah;
 mod ah_number;
 pub(crate) mod ah_table;
@@ -16,12 +17,14 @@ pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod lane;
+pub(crate) mod locked;
 pub(crate) mod node;
 pub(crate) mod odp;
 pub(crate) mod pacing;
 pub(crate) mod pd;
 pub(crate) mod port;
 pub(crate) mod protocol;
+pub(crate) mod refusal;
 pub(crate) mod xrc;
 
 pub use ah::{AddressHandle, AddressVector, GlobalRoute};
@@ -50,5 +53,6 @@ pub use port::{LinkLayer, PortAttr, PortState};
 pub use protocol::Protocol;
 pub use xrc::{XrcDomain, XrcdFile};
 
+pub use crate::terms::absence::Absence;
 pub use crate::terms::gid::{Gid, GidKind};
 pub use crate::terms::rate::StaticRate;

@@ -12,6 +12,7 @@ use std::sync::Weak;
 use crate::counters::ids;
 use crate::device::ah::{AddressHandle, AddressVector};
 use crate::device::context::Context;
+use crate::device::refusal::of_creation;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::types::ibv_pd;
@@ -62,7 +63,7 @@ impl ProtectionDomain {
                 let pd = unsafe { handle::Pd::new(pd, control, context.handle.clone().into()) };
                 Ok(ProtectionDomain::of(Arc::new(pd), id))
             }
-            Err(errno) => Err(Error::os(VERB, errno, "")),
+            Err(errno) => Err(of_creation(VERB, errno, String::new())),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
+use crate::device::refusal::of_creation;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
@@ -318,7 +319,7 @@ pub(super) fn create<T: Transport, P: Profile>(
                 ),
                 (ops, _) => format!("{asked}, send_ops_flags {ops:#x}"),
             };
-            return Err(Error::os(verb, errno, asked));
+            return Err(of_creation(verb, errno, asked));
         }
     };
     let parents = handle::QpParents {

@@ -14,7 +14,9 @@ use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
 use crate::cold::Few;
 use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
+use crate::device::context::Context;
 use crate::device::protocol::{not_on_iwarp, speaks_iwarp};
+use crate::device::refusal::of_transition;
 use crate::ledger::Ledger;
 use crate::memory::stranded::reclaim_everything;
 use crate::profile::{InitiatorDepth, Profile};
@@ -23,7 +25,7 @@ use crate::sys::handle;
 use crate::sys::types::ibv_qp_attr;
 #[cfg(feature = "cm")]
 use crate::sys::types::ibv_qp_attr_mask as Mask;
-use crate::terms::error::{Error, Refused, transition};
+use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 
@@ -276,7 +278,21 @@ impl<P: Profile> Core<P> {
     }
 
     fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
-        self.modify(&mut Attr::new(to)).map_err(|errno| transition(from, to, "", errno))
+        let mut attr = Attr::new(to);
+        self.modify(&mut attr)
+            .map_err(|errno| self.refused((from, to), (&attr.c, attr.mask), "", errno))
+    }
+
+    #[cold]
+    fn refused(
+        &self,
+        way: (QpState, QpState),
+        attr: (&ibv_qp_attr, u32),
+        asked: &str,
+        errno: i32,
+    ) -> Error {
+        let handle = self.handle.parents().pd.parents().context.clone();
+        of_transition(&Context { handle }, way, attr, asked, errno)
     }
 
     /// Goes this way by attributes that a program filled. (The queue pair stays where it is: its
@@ -302,7 +318,8 @@ impl<P: Profile> Core<P> {
         asked: impl FnOnce() -> String,
     ) -> Result<(), Error> {
         let limit = self.message_limit::<T>(way, place.port)?;
-        self.modify_c(attr, mask).map_err(|errno| transition(way.0, way.1, &asked(), errno))?;
+        self.modify_c(attr, mask)
+            .map_err(|errno| self.refused(way, (attr, mask), &asked(), errno))?;
         Place { port: self.port, may_migrate: self.may_migrate } = place;
         self.limit_messages::<T>(limit);
         Ok(())

@@ -12,6 +12,7 @@ use crate::completion::booking::CqShared;
 use crate::counters::books::{Books, RECEIVE};
 use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
+use crate::device::refusal::of_creation;
 use crate::ledger::Ledger;
 use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
@@ -156,7 +157,7 @@ impl<L: Threads> ProtectionDomain<L> {
             }
             Err(errno) => {
                 let asked = format!("max_wr {buffers}, max_sge {}", M::VALUE);
-                Err(Error::os(verb, errno, asked))
+                Err(of_creation(verb, errno, asked))
             }
         }
     }

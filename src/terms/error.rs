@@ -4,9 +4,9 @@ use std::ffi::c_int;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use crate::terms::absence::Absence;
 use crate::terms::bounded::OutOfRange;
 use crate::terms::gid::{Gid, GidKind};
-use crate::terms::state::QpState;
 
 /// A verb of the control path was refused; nothing changed.
 ///
@@ -150,6 +150,8 @@ pub enum ErrorKind {
         /// What to do instead.
         instead: &'static str,
     },
+    /// This process cannot use an RDMA device.
+    Absent(Absence),
     /// Any other refusal: the errno, and the request.
     Os {
         /// The errno.
@@ -184,10 +186,11 @@ impl Error {
 
     /// The errno, if the refusal came from the device or the system.
     pub fn errno(&self) -> Option<i32> {
-        match self.0.kind {
-            ErrorKind::Os { errno, .. } => Some(errno),
+        match &self.0.kind {
+            ErrorKind::Os { errno, .. } => Some(*errno),
             ErrorKind::LockedMemory { .. } | ErrorKind::HugePages { .. } => Some(libc::ENOMEM),
             ErrorKind::Unsupported { .. } => Some(libc::EOPNOTSUPP),
+            ErrorKind::Absent(absence) => Some(absence.errno()),
             _ => None,
         }
     }
@@ -294,6 +297,7 @@ impl fmt::Display for Error {
             ErrorKind::Unsupported { asked, lacks, instead } => {
                 write!(f, "{} ({asked}; {lacks}: {instead})", Errno(libc::EOPNOTSUPP))
             }
+            ErrorKind::Absent(absence) => absence.fmt(f),
             ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
             ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
         }
@@ -422,10 +426,6 @@ impl<T> From<Refused<T>> for Error {
     fn from(refused: Refused<T>) -> Error {
         refused.error
     }
-}
-
-pub(crate) fn transition(from: QpState, to: QpState, asked: &str, errno: c_int) -> Error {
-    Error::os("ibv_modify_qp", errno, format!("{from} -> {to}{asked}"))
 }
 
 #[cfg(test)]

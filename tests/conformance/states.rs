@@ -151,7 +151,8 @@ fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
     let number = qp.qp_num();
     let all = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let refused = qp.modify(ConnectedInit { port: 9, ..all }).unwrap_err();
-    let text = "ibv_modify_qp: EINVAL: Invalid argument (RESET -> INIT)";
+    let text = "ibv_modify_qp: EINVAL: Invalid argument (RESET -> INIT; port 9 does not exist: this \
+                device has 1 port)";
     assert_eq!(said(&refused), text);
     let qp = refused.into_object();
     assert_eq!(state(&qp), QpState::Reset);
@@ -171,7 +172,8 @@ fn a_refused_transition_gives_the_queue_pair_back_as_it_was() {
     // On RoCE there is no way by LID alone (R8.5).
     let address = AddressVector::infiniband(1, 3);
     let refused = qp.modify(RcRtr { address, ..rtr }).unwrap_err();
-    let text = "ibv_modify_qp: EINVAL: Invalid argument (INIT -> RTR by port 1, dlid 3)";
+    let text = "ibv_modify_qp: EINVAL: Invalid argument (INIT -> RTR by port 1, dlid 3; RoCE needs \
+                a GID in the address: use `AddressVector::roce`)";
     assert_eq!(said(&refused), text);
     // It is usable.
     let mut qp = refused.into_object();

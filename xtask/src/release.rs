@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, Group};
 use crate::sh::{Next, Run, Shell, cmd};
@@ -133,8 +133,31 @@ pub fn anywhere() -> Result<()> {
     // What it builds is also what runs the demo: Debian's own cargo is of this version.
     let check = ["check", "-p", "proverbs", "-p", "xtask", "-p", "demo", "--features", FEATURES];
     cargo::run(&[&[with.as_str()], &check[..]].concat())?;
+    targets()?;
     aarch64::suites()?;
-    println!("the crate and xtask compile with Rust {oldest}; the suites pass on aarch64");
+    println!(
+        "the crate and xtask compile with Rust {oldest}, and the crate for musl; other systems are \
+         rejected with one error; the suites pass on aarch64"
+    );
+    Ok(())
+}
+
+/// The crate compiles for musl, and a target that is not 64-bit Linux fails with one error.
+fn targets() -> Result<()> {
+    const MUSL: &str = "x86_64-unknown-linux-musl";
+    const OTHERS: [&str; 2] = ["x86_64-pc-windows-gnu", "i686-unknown-linux-gnu"];
+    toolchain::targets(&[&[MUSL], &OTHERS[..]].concat())?;
+    let check = |target| cargo::cargo(&["check", "--target", target, "--features", FEATURES]);
+    check(MUSL)?.step("Checking the crate for musl")?;
+    for target in OTHERS {
+        let (_, said) = check(target)?.capture()?;
+        let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error")).collect();
+        let [error, "error: build script logged errors"] = errors[..] else {
+            bail!("{target}: one error was expected:\n{said}");
+        };
+        ensure!(error.contains("proverbs needs 64-bit Linux"), "{target}: {error}");
+        println!("{target}: {error}");
+    }
     Ok(())
 }
 

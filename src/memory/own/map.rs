@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
-use crate::memory::own::locked::locked_memory;
+use crate::device::locked::locked_memory;
 use crate::terms::error::{Error, ErrorKind};
 
 /// The size of the pages of a [`Mapping`](crate::memory::Mapping) that the system keeps apart for

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // the trait's contract is about memory
 
 pub(crate) mod heap;
-pub(crate) mod locked;
 pub(crate) mod map;
 mod mapping;
 mod shared_mapping;

@@ -166,7 +166,10 @@ fn page_of(fd: BorrowedFd<'_>) -> usize {
     let system = unsafe {
         (libc::fstatfs(fd.as_raw_fd(), system.as_mut_ptr()) == 0).then(|| system.assume_init())
     };
-    let huge = system.filter(|system| system.f_type == libc::HUGETLBFS_MAGIC);
+    // The two types differ on musl.
+    let is_huge =
+        |system: &libc::statfs| i128::from(system.f_type) == i128::from(libc::HUGETLBFS_MAGIC);
+    let huge = system.filter(is_huge);
     huge.and_then(|system| usize::try_from(system.f_bsize).ok()).unwrap_or_else(page)
 }
 

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
 use crate::device::context::Context;
+use crate::device::refusal::{of_creation, of_transition};
 use crate::device::xrc::XrcDomain;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
 use crate::qp::filled::{Attr, optional, required};
@@ -15,7 +16,7 @@ use crate::rules::CanFail;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
-use crate::terms::error::{Error, Refused, transition};
+use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 
 /// A target of XRC (`ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`) in state `S`: the far end of the
@@ -111,7 +112,7 @@ impl XrcDomain {
                     unsafe { handle::XrcTarget::new(qp.cast(), control, self.handle().clone()) };
                 Ok(XrcTarget { handle, port: 0, _state: PhantomData })
             }
-            Err(errno) => Err(Error::os("ibv_create_qp_ex", errno, "a target of XRC")),
+            Err(errno) => Err(of_creation("ibv_create_qp_ex", errno, "a target of XRC".into())),
         }
     }
 }
@@ -217,7 +218,10 @@ impl<S: State> XrcTarget<S> {
             0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
             errno => {
                 let asked = attr.address.map(|address| format!(" by {address}"));
-                let error = transition(S::STATE, To::STATE, &asked.unwrap_or_default(), errno);
+                let context = Context { handle: self.handle.parents().parents().clone() };
+                let way = (S::STATE, To::STATE);
+                let attr = (&attr.c, attr.mask);
+                let error = of_transition(&context, way, attr, &asked.unwrap_or_default(), errno);
                 Result::Err(Refused::new(self, error))
             }
         }

@@ -27,6 +27,20 @@ fn is_exempt(status: &str) -> bool {
     set.is_some_and(|set| set & CAP_IPC_LOCK != 0)
 }
 
+/// Names the limit on locked memory and how much of it is used, if this process has a limit.
+pub(crate) fn limit_of_pinned() -> Option<String> {
+    let limit = limit()?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if is_exempt(&status) {
+        return None;
+    }
+    let pinned = held(&status, "VmPin").unwrap_or(0);
+    Some(format!(
+        "{pinned} of the {limit} bytes that RLIMIT_MEMLOCK allows are pinned: raise it by `ulimit \
+         -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd"
+    ))
+}
+
 /// The error of a call that pins or locks memory and said ENOMEM: the limit on locked memory, if
 /// that explains it.
 pub(crate) fn locked_memory(

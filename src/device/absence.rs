@@ -1,0 +1,258 @@
+//! Explains why this process cannot use an RDMA device.
+//!
+//! The errno of the C libraries often does not say: libibverbs lists no device for a missing file,
+//! for a missing permission and for a process without descriptors alike.
+
+use std::ffi::c_int;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::terms::absence::Absence;
+use crate::terms::error::{Error, ErrorKind};
+
+/// What a call asked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    /// Any device, where libibverbs lists none.
+    Any,
+    /// The device with this name.
+    Device(&'a str),
+    /// An event channel or an id of rdma_cm.
+    #[cfg(feature = "cm")]
+    Cm,
+}
+
+/// Explains why a call failed, if the system shows the cause. `errno` is 0 if libibverbs does not
+/// list the device.
+#[cold]
+pub(crate) fn why(wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
+    SYSTEM.why(wanted, errno)
+}
+
+/// The error of a call that failed: the cause, or the errno with `asked` if no cause is visible.
+#[cold]
+pub(crate) fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) -> Error {
+    match why(wanted, errno) {
+        Some(absence) => Error::new(verb, ErrorKind::Absent(absence)),
+        None => Error::os(verb, errno, asked),
+    }
+}
+
+/// The directories in which devices are looked for.
+struct Place<'a> {
+    sys: &'a str,
+    dev: &'a str,
+}
+
+const SYSTEM: Place<'static> = Place { sys: "/sys/class", dev: "/dev/infiniband" };
+
+impl Place<'_> {
+    fn why(&self, wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
+        if is_of_files(errno) {
+            return Some(too_many_files());
+        }
+        let sys = Path::new(self.sys);
+        match sys.try_exists() {
+            Ok(true) => {}
+            Ok(false) => return Some(Absence::Sysfs),
+            Err(error) => return of_files(&error),
+        }
+        #[cfg(feature = "cm")]
+        if let Wanted::Cm = wanted {
+            if !sys.join("misc/rdma_cm").exists() {
+                return Some(Absence::Module { name: "rdma_ucm" });
+            }
+            if let Some(absence) = self.node("rdma_cm", "rdma_cm") {
+                return Some(absence);
+            }
+        }
+        if !sys.join("infiniband_verbs").exists() {
+            return Some(Absence::Module { name: "ib_uverbs" });
+        }
+        let devices = match self.devices() {
+            Ok(devices) => devices,
+            Err(error) => return of_files(&error),
+        };
+        let why = |(name, node): &(String, String)| {
+            let unlisted = || matches!(errno, 0 | libc::ENODEV | libc::ENOSYS);
+            self.node(name, node).or_else(|| unlisted().then(|| unlisted_device(name)))
+        };
+        match wanted {
+            Wanted::Device(wanted) => why(devices.iter().find(|(name, _)| name == wanted)?),
+            _ if devices.is_empty() => Some(Absence::Device),
+            // A device that can be used is not a cause.
+            _ => devices.iter().map(why).collect::<Option<Vec<_>>>()?.into_iter().next(),
+        }
+    }
+
+    /// The devices of the kernel, each with the name of its file.
+    fn devices(&self) -> io::Result<Vec<(String, String)>> {
+        let mut devices = Vec::new();
+        for entry in fs::read_dir(Path::new(self.sys).join("infiniband_verbs"))? {
+            let entry = entry?;
+            match fs::read_to_string(entry.path().join("ibdev")) {
+                Ok(name) => {
+                    let node = entry.file_name().to_string_lossy().into_owned();
+                    devices.push((name.trim_end().to_owned(), node));
+                }
+                Err(error) if error.raw_os_error().is_some_and(is_of_files) => return Err(error),
+                // `abi_version` is a file in the same directory.
+                Err(_) => {}
+            }
+        }
+        devices.sort();
+        Ok(devices)
+    }
+
+    /// Explains why this process cannot open a file, if it cannot.
+    fn node(&self, device: &str, node: &str) -> Option<Absence> {
+        let path = Path::new(self.dev).join(node);
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        match opened.err()?.raw_os_error()? {
+            errno if is_of_files(errno) => Some(too_many_files()),
+            libc::ENOENT | libc::ENOTDIR => Some(Absence::Node { path, device: device.to_owned() }),
+            errno @ (libc::EACCES | libc::EPERM) => Some(Absence::Forbidden { path, errno }),
+            // The file is there, and the kernel refuses for another reason, which C's errno names.
+            _ => None,
+        }
+    }
+}
+
+/// Explains why libibverbs does not list a device whose file this process can open. libibverbs
+/// opens several files for each device, and reports no error if it may not.
+fn unlisted_device(name: &str) -> Absence {
+    const OPEN_AT_ONCE: usize = 8;
+    let opened: io::Result<Vec<_>> = (0..OPEN_AT_ONCE).map(|_| File::open("/dev/null")).collect();
+    match opened {
+        Err(error) if error.raw_os_error().is_some_and(is_of_files) => too_many_files(),
+        _ => Absence::Provider { device: name.to_owned() },
+    }
+}
+
+fn is_of_files(errno: c_int) -> bool {
+    matches!(errno, libc::EMFILE | libc::ENFILE)
+}
+
+fn of_files(error: &io::Error) -> Option<Absence> {
+    error.raw_os_error().is_some_and(is_of_files).then(too_many_files)
+}
+
+#[allow(unsafe_code)]
+fn too_many_files() -> Absence {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a local that the call fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    Absence::Files { limit: limit.rlim_cur }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))] // reads files
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A directory with a `sys` and a `dev` of its own.
+    struct Tree(PathBuf);
+
+    impl Tree {
+        fn new(name: &str) -> Tree {
+            let root = std::env::temp_dir().join(format!("absence-{name}-{}", std::process::id()));
+            _ = fs::remove_dir_all(&root);
+            fs::create_dir_all(root.join("dev")).unwrap();
+            Tree(root)
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let file = self.0.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+
+        fn why(&self, wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
+            let of = |name| self.0.join(name).display().to_string();
+            Place { sys: &of("sys"), dev: &of("dev") }.why(wanted, errno)
+        }
+    }
+
+    impl Drop for Tree {
+        fn drop(&mut self) {
+            _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn each_cause_has_its_own_explanation() {
+        let tree = Tree::new("devices");
+        let node = |node: &str, device: &str| {
+            Some(Absence::Node { path: tree.0.join("dev").join(node), device: device.into() })
+        };
+        assert_eq!(tree.why(Wanted::Any, libc::ENOSYS), Some(Absence::Sysfs));
+        tree.write("sys/net/lo", "");
+        let module = Some(Absence::Module { name: "ib_uverbs" });
+        assert_eq!(tree.why(Wanted::Any, libc::ENOSYS), module);
+        tree.write("sys/infiniband_verbs/abi_version", "6");
+        assert_eq!(tree.why(Wanted::Any, 0), Some(Absence::Device));
+        tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
+        tree.write("sys/infiniband_verbs/uverbs1/ibdev", "rxe1\n");
+        assert_eq!(tree.why(Wanted::Any, 0), node("uverbs0", "rxe0"));
+        assert_eq!(tree.why(Wanted::Device("rxe1"), 0), node("uverbs1", "rxe1"));
+        assert_eq!(tree.why(Wanted::Device("rxe2"), 0), None, "the kernel has no such device");
+        tree.write("dev/uverbs1", "");
+        assert_eq!(tree.why(Wanted::Device("rxe1"), libc::ENOMEM), None, "the errno says why");
+        assert_eq!(tree.why(Wanted::Any, libc::ENOMEM), None, "rxe1 can be used");
+        let provider = Some(Absence::Provider { device: "rxe1".into() });
+        assert_eq!(tree.why(Wanted::Device("rxe1"), 0), provider);
+        assert!(matches!(tree.why(Wanted::Any, libc::EMFILE), Some(Absence::Files { .. })));
+    }
+
+    #[cfg(feature = "cm")]
+    #[test]
+    fn a_channel_needs_a_module_and_a_file_of_its_own() {
+        let tree = Tree::new("cm");
+        tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
+        tree.write("dev/uverbs0", "");
+        let module = Some(Absence::Module { name: "rdma_ucm" });
+        assert_eq!(tree.why(Wanted::Cm, libc::ENOENT), module);
+        tree.write("sys/misc/rdma_cm/abi_version", "4");
+        let path = tree.0.join("dev/rdma_cm");
+        let node = Some(Absence::Node { path, device: "rdma_cm".into() });
+        assert_eq!(tree.why(Wanted::Cm, libc::ENOENT), node);
+        tree.write("dev/rdma_cm", "");
+        assert_eq!(tree.why(Wanted::Cm, libc::ENOMEM), None, "the errno says why");
+    }
+
+    /// libibverbs answers ENOSYS, and with fewer descriptors left an empty list, when this process
+    /// can open no file.
+    #[test]
+    fn a_process_without_descriptors_is_told_its_limit() {
+        const CHILD: &str = "PROVERBS_WITHOUT_DESCRIPTORS";
+        if std::env::var_os(CHILD).is_none() {
+            let child = std::process::Command::new("sh")
+                .args(["-c", "ulimit -n 20; exec \"$0\" --exact \"$1\" --nocapture"])
+                .arg(std::env::current_exe().unwrap())
+                .arg("device::absence::tests::a_process_without_descriptors_is_told_its_limit")
+                .env(CHILD, "1")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&child.stdout).into_owned();
+            assert!(child.status.success() && said.contains("1 passed"), "{said}{child:?}");
+            return;
+        }
+        let tree = Tree::new("files");
+        tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
+        tree.write("dev/uverbs0", "");
+        let files: io::Result<Vec<_>> = (0..20).map(|_| File::open("/dev/null")).collect();
+        assert_eq!(files.unwrap_err().raw_os_error(), Some(libc::EMFILE), "the limit holds");
+        let most: Vec<_> = (0..20).map_while(|_| File::open("/dev/null").ok()).collect();
+        let limit = Some(Absence::Files { limit: 20 });
+        assert_eq!(tree.why(Wanted::Any, libc::ENOSYS), limit);
+        assert_eq!(tree.why(Wanted::Device("rxe0"), 0), limit);
+        drop(most);
+        let some: Vec<_> = (0..12).map_while(|_| File::open("/dev/null").ok()).collect();
+        assert_eq!(tree.why(Wanted::Any, 0), limit, "libibverbs opens several files");
+        drop(some);
+        assert_eq!(tree.why(Wanted::Any, 0), Some(Absence::Provider { device: "rxe0".into() }));
+    }
+}

@@ -1,0 +1,137 @@
+//! Explains a refusal of the device from the values of the call and from the system's limits.
+//!
+//! Devices answer EINVAL for most wrong values. These functions ask the device for its limits after
+//! the refusal, so a call that succeeds pays nothing.
+
+use std::ffi::c_int;
+
+use crate::device::absence::{self, Wanted};
+use crate::device::context::Context;
+use crate::device::locked::limit_of_pinned;
+use crate::device::port::LinkLayer;
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
+use crate::terms::bounded::Mtu;
+use crate::terms::error::{Error, ErrorKind};
+use crate::terms::state::QpState;
+
+/// The error of a verb that creates an object and was refused with `errno`.
+#[cold]
+pub(crate) fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Error {
+    match errno {
+        libc::EMFILE | libc::ENFILE => absence::error(verb, Wanted::Any, errno, &asked),
+        // Drivers pin the memory of queues, and say ENOMEM when the process may not pin more.
+        libc::ENOMEM => match limit_of_pinned() {
+            Some(limit) => Error::os(verb, errno, format!("{asked}; {limit}")),
+            None => Error::os(verb, errno, asked),
+        },
+        _ => Error::os(verb, errno, asked),
+    }
+}
+
+/// The error of a transition (`ibv_modify_qp`) that was refused with `errno`.
+#[cold]
+pub(crate) fn of_transition(
+    context: &Context,
+    (from, to): (QpState, QpState),
+    (attr, mask): (&ibv_qp_attr, u32),
+    asked: &str,
+    errno: c_int,
+) -> Error {
+    let asked = match wrong_value(context, attr, mask).filter(|_| errno == libc::EINVAL) {
+        Some(why) => format!("{from} -> {to}{asked}; {why}"),
+        None => format!("{from} -> {to}{asked}"),
+    };
+    Error::new("ibv_modify_qp", ErrorKind::Os { errno, asked })
+}
+
+/// Explains which of the attributes that `mask` names the device cannot take.
+fn wrong_value(context: &Context, attr: &ibv_qp_attr, mask: u32) -> Option<String> {
+    let has = |flag: Mask| mask & flag.0 != 0;
+    let device = context.query_device().ok()?;
+    // The address has the port of the queue pair in every transition (R8.4).
+    let port = if has(Mask::IBV_QP_PORT) { attr.port_num } else { attr.ah_attr.port_num };
+    if has(Mask::IBV_QP_PORT) {
+        if let Some(why) = no_port(context, port) {
+            return Some(why);
+        }
+    }
+    let known = &context.query_port(port).ok();
+    if has(Mask::IBV_QP_PKEY_INDEX) {
+        if let Some(why) = no_pkey(context, port, attr.pkey_index) {
+            return Some(why);
+        }
+    }
+    if has(Mask::IBV_QP_AV) {
+        let is_global = attr.ah_attr.is_global != 0;
+        if !is_global && known.as_ref().is_some_and(|port| port.link_layer == LinkLayer::Ethernet) {
+            return Some("RoCE needs a GID in the address: use `AddressVector::roce`".into());
+        }
+        if is_global {
+            let index = attr.ah_attr.grh.sgid_index;
+            let why = no_gid(context, port, index).or_else(|| empty_gid(context, port, index));
+            if why.is_some() {
+                return why;
+            }
+        }
+    }
+    if has(Mask::IBV_QP_PATH_MTU) {
+        let asked = Mtu::from_c(attr.path_mtu);
+        let active = known.as_ref().and_then(|port| port.active_mtu);
+        if let (Some(asked), Some(active)) = (asked, active) {
+            if asked > active {
+                let (asked, active) = (asked.bytes(), active.bytes());
+                return Some(format!("path MTU {asked} exceeds {active}, the MTU of port {port}"));
+            }
+        }
+    }
+    let depth = |flag, what, asked: u8, max: u32| {
+        (has(flag) && u32::from(asked) > max)
+            .then(|| format!("{what} {asked} exceeds {max}, the limit of this device"))
+    };
+    depth(
+        Mask::IBV_QP_MAX_DEST_RD_ATOMIC,
+        "max_dest_rd_atomic",
+        attr.max_dest_rd_atomic,
+        device.max_qp_rd_atom,
+    )
+    .or_else(|| {
+        depth(
+            Mask::IBV_QP_MAX_QP_RD_ATOMIC,
+            "max_rd_atomic",
+            attr.max_rd_atomic,
+            device.max_qp_init_rd_atom,
+        )
+    })
+}
+
+/// Explains that a port does not exist, if it does not.
+pub(crate) fn no_port(context: &Context, port: u8) -> Option<String> {
+    let ports = context.query_device().ok()?.phys_port_cnt;
+    (port == 0 || port > ports).then(|| {
+        let noun = if ports == 1 { "port" } else { "ports, counted from 1" };
+        format!("port {port} does not exist: this device has {ports} {noun}")
+    })
+}
+
+/// Explains that an index of the P_Key table does not exist, if it does not.
+pub(crate) fn no_pkey(context: &Context, port: u8, index: u16) -> Option<String> {
+    let len = context.query_port(port).ok()?.pkey_tbl_len;
+    (index >= len).then(|| format!("P_Key index {index} does not exist: port {port} has {len}"))
+}
+
+/// Explains that an index of the GID table does not exist, if it does not.
+pub(crate) fn no_gid(context: &Context, port: u8, index: u8) -> Option<String> {
+    let len = context.query_port(port).ok()?.gid_tbl_len;
+    let exists = u32::from(index) < len;
+    (!exists).then(|| format!("GID index {index} does not exist: port {port} has {len}"))
+}
+
+/// Explains that an entry of the GID table is empty, if it is.
+fn empty_gid(context: &Context, port: u8, index: u8) -> Option<String> {
+    let is_empty = context.query_gid(port, index).ok()?.is_zero();
+    is_empty.then(|| {
+        format!(
+            "GID index {index} of port {port} is empty: `Context::gid_table` lists those in use"
+        )
+    })
+}
