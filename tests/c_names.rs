@@ -4,7 +4,7 @@
 //! find it. A field is found by its own name, in a file where an item stands for its struct. Part
 //! `bindings` of `cargo xtask test` runs this on the installed headers, and on Debian's newest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
