@@ -58,6 +58,13 @@ pub trait Entry: sealed::Sealed + Word + 'static {
     #[inline(always)]
     unsafe fn completed(&mut self, _is_success: impl FnOnce() -> bool) {}
 
+    /// Its work request was refused, and is not with the device: memory windows remember it.
+    ///
+    /// # Safety
+    /// It was.
+    #[doc(hidden)]
+    unsafe fn refused(&mut self) {}
+
     /// The bytes of the `i`th buffer, up to its length.
     #[doc(hidden)]
     fn segment(&self, _i: usize) -> Option<&[u8]> {
@@ -283,6 +290,12 @@ impl<C: 'static> Entry for AnyBuf<C> {
     unsafe fn completed(&mut self, is_success: impl FnOnce() -> bool) {
         if let AnyBuf::Window(window) = self {
             window.completed(is_success());
+        }
+    }
+
+    unsafe fn refused(&mut self) {
+        if let AnyBuf::Window(window) = self {
+            window.refused();
         }
     }
 

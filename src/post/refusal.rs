@@ -39,7 +39,8 @@ use crate::work::refusal::PostErrorKind;
 /// ```
 ///
 /// # Invariants
-/// `first` is 0 or the word of an entry of type `E` that this list owns, and so on along `link`.
+/// - `first` is 0 or the word of an entry of type `E` that this list owns, and so on along `link`.
+/// - No entry is with the device.
 pub struct Rejected<E: Entry> {
     first: usize,
     last: usize,
@@ -54,7 +55,8 @@ impl<E: Entry> Rejected<E> {
     /// Adds an entry at the end, given as a word; 0 and a word without a buffer add nothing.
     ///
     /// # Safety
-    /// A word with a buffer is that of an `E` that the caller gives up, and its header is alive.
+    /// A word with a buffer is that of an `E` that the caller gives up, its header is alive, and the
+    /// device does not have it.
     pub(crate) unsafe fn push(&mut self, entry: usize) {
         if entry == 0 || word::is_none(entry) {
             return;
@@ -97,7 +99,10 @@ impl<E: Entry> Iterator for Rejected<E> {
             let header = word::address::<Header>(entry);
             self.first = (*header).link();
             (*header).forget_queue();
-            Some(E::from_word(entry))
+            let mut entry = E::from_word(entry);
+            // The list has refused entries alone.
+            entry.refused();
+            Some(entry)
         }
     }
 }

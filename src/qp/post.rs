@@ -86,6 +86,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
         D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         let wr = wr.flagged(self.core.send.signal_if_full(1));
@@ -215,6 +216,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Takes<D>,
         A: Addressed<T> + Address,
         F: FenceOn<T>,
+        G: SignaledOn<P::Signaling>,
         D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
     {
         let ready = prepared.with(data, Some(self.core.send.signal_if_full(1)));

@@ -21,4 +21,31 @@ fn signaled(qp: &mut QueuePair<Rc, Rts, Ring>, window: BoundWindow<RemoteWrite>)
     qp.post_send(wr::LocalInv::new(window).signaled()).unwrap();
 }
 
+fn unsignaled_bind(
+    qp: &mut QueuePair<Rc, Rts, Ring>,
+    window: MemoryWindow,
+    region: &MemoryRegion<Windowed<LocalWrite>>,
+) {
+    let bind = wr::BindMw::<RemoteWrite>::new(window, region, 0..64).unwrap();
+    let _later = qp.post_send_unsignaled(bind).unwrap();
+}
+
+fn unsignaled_end(qp: &mut QueuePair<Rc, Rts, Ring>, window: BoundWindow<RemoteWrite>) {
+    let _later = qp.post_send_unsignaled(wr::LocalInv::new(window)).unwrap();
+}
+
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, Ring>, window: BoundWindow<RemoteWrite>) {
+    let mut slots = SendSlots::<2>::new();
+    qp.send_list(&mut slots).push(wr::LocalInv::new(window)).unwrap();
+}
+
+fn in_an_iterator(qp: &mut QueuePair<Rc, Rts, Ring>, window: BoundWindow<RemoteWrite>) {
+    let mut slots = SendSlots::<2>::new();
+    qp.send_list(&mut slots).extend([wr::LocalInv::new(window)]).unwrap();
+}
+
+fn in_a_chain(qp: &mut QueuePair<Rc, Rts, Ring>, window: BoundWindow<RemoteWrite>) {
+    post_send!(qp, [wr::LocalInv::new(window)]).unwrap();
+}
+
 fn main() {}

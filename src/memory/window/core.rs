@@ -122,8 +122,10 @@ pub(crate) enum Last {
 /// What is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// It was not posted, or has not completed.
-    Not,
+    /// It was refused: the window is as it was before.
+    Refused,
+    /// It may be with the device: its own completion has not come, and nothing else is proof.
+    Nothing,
     Done,
     /// It failed or was flushed: nobody knows what the device did.
     Failed,
@@ -162,7 +164,7 @@ pub(crate) enum Of {
 /// # Invariants
 /// - `mw` is `owner`'s object. It is live as long as the queue pair of its books has these books
 ///   and did not end it, or, of type 1, for ever; unless the handle is gone.
-/// - `known` is `Not` from the making of a work request until its completion.
+/// - `known` is `Nothing` from the making of a work request until its refusal or its completion.
 /// - `owner` holds the regions of `at` and `next`.
 pub(crate) struct Core {
     pub mw: *mut ibv_mw,
@@ -204,7 +206,7 @@ impl Window {
         let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
-        let (range, last, known) = (Range::default(), Last::Bind, Known::Not);
+        let (range, last, known) = (Range::default(), Last::Bind, Known::Refused);
         let (at, next) = (ptr::null_mut(), None);
         let core = Box::new(Core { mw, owner, of, rkey, range, at, next, last, known });
         // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but
@@ -283,7 +285,7 @@ impl Window {
         self.core().owner.change(|held| (held.region.clone(), region.map(|region| region as Held)));
         let core = self.core_mut();
         core.last = if opened.is_some() { Last::Rebind } else { Last::Unbind };
-        (core.known, core.next) = (Known::Not, opened);
+        (core.known, core.next) = (Known::Nothing, opened);
     }
 
     /// Whether it is known what a window of type 1 is bound to. Then it holds no other region.
@@ -300,13 +302,21 @@ impl Window {
                 core.at = ptr::null_mut();
                 self.let_go();
             }
-            (Last::Rebind | Last::Unbind, Known::Not) => {
+            (Last::Rebind | Last::Unbind, Known::Refused) => {
                 core.next = None;
                 core.owner.change(|held| (held.region.clone(), None));
             }
             _ => return false,
         }
         true
+    }
+
+    /// Its work request was refused.
+    pub(crate) fn refused(&mut self) {
+        let core = self.core_mut();
+        if core.known == Known::Nothing {
+            core.known = Known::Refused;
+        }
     }
 
     /// Its work request has completed.

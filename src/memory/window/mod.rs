@@ -133,7 +133,7 @@ impl<A: Access> BoundWindow<A> {
 
     pub(crate) fn into_entry(mut self) -> (WindowEntry, u32) {
         let core = self.0.core_mut();
-        (core.last, core.known) = (Last::Invalidate, Known::Not);
+        (core.last, core.known) = (Last::Invalidate, Known::Nothing);
         let rkey = core.rkey;
         (WindowEntry(self.0), rkey)
     }
@@ -175,7 +175,7 @@ impl WindowEntry {
     pub fn into_bound<A: Access>(self) -> Result<BoundWindow<A>, Refused<Self>> {
         let core = self.0.core();
         match (core.last, core.known) {
-            (Last::Bind, Known::Done) | (Last::Invalidate, Known::Not) => {}
+            (Last::Bind, Known::Done) | (Last::Invalidate, Known::Refused) => {}
             _ => return Err(self.refuse("it is not bound")),
         }
         if core.range.rights != A::FLAGS & RIGHTS {
@@ -203,7 +203,7 @@ impl WindowEntry {
     /// As for [`into_bound`](Self::into_bound).
     pub fn into_unbound(mut self) -> Result<MemoryWindow, Refused<Self>> {
         match (self.0.core().last, self.0.core().known) {
-            (Last::Invalidate, Known::Done) | (Last::Bind | Last::Lend, Known::Not) => {
+            (Last::Invalidate, Known::Done) | (Last::Bind | Last::Lend, Known::Refused) => {
                 self.0.let_go();
                 Ok(MemoryWindow(self.0))
             }
@@ -220,10 +220,18 @@ impl WindowEntry {
         self.0.completed(is_success);
     }
 
+    pub(crate) fn refused(&mut self) {
+        self.0.refused();
+    }
+
     #[cold]
     fn refuse(self, why: &'static str) -> Refused<Self> {
         let why = match self.0.core().known {
             Known::Failed => "its work request failed, so that nobody knows: drop or destroy it",
+            Known::Nothing => {
+                "its work request was released without a completion of its own, so that it may \
+                 have a key or none: drop or destroy it"
+            }
             _ => why,
         };
         let error = Error::new("ibv_bind_mw", crate::ErrorKind::Protocol(why));

@@ -1,6 +1,7 @@
-//! A region that only its window keeps, in memory of a program whose code panics when it goes.
+//! A region that only its window keeps, in memory of a program whose code panics when it goes. And
+//! a bind that is released without a completion of its own.
 
-#![allow(unsafe_code)] // a keeper
+#![allow(unsafe_code)] // a keeper; posts past the bounds
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -8,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::loopback::{self, Fault, Pair, Script};
 use crate::memory::own::{Foreign, Private, Writable};
-use crate::memory::{BoundWindow, Windowed};
+use crate::memory::{BoundWindow, WindowEntry, Windowed};
+use crate::post::chain::SendPost;
 use crate::prelude::*;
 use crate::qp::AnyQueuePair;
 use crate::state::QpState;
@@ -95,4 +97,52 @@ fn a_queue_pair_that_stays_and_lets_a_region_go() {
     drop((b, cq, window));
     // The device may fill the buffer, which names the books.
     assert_eq!((pool.available(), books.strong_count() != 0), (free - 1, true));
+}
+
+profile! { Ring { signaling: Selective, entry: AnyBuf } }
+
+/// A ring releases an entry with the completion of a later work request, which does not say what
+/// became of a window. The bounds of all posts keep windows out of rings (R19.2); should one come
+/// through, then its window is neither bound, nor lent, nor without a key.
+#[test]
+fn a_bind_without_a_completion_of_its_own_proves_nothing() {
+    /// Binds a window as no safe function does, and posts a send behind it, whose completion
+    /// releases both.
+    fn released(lends: bool) -> (WindowEntry, Pair<Ring>) {
+        let mut pair = loopback::pair_of::<Ring>().unwrap();
+        let region = pair.pd.register::<Windowed<LocalWrite>>(64).unwrap();
+        let window = pair.a.alloc_mw().unwrap();
+        let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
+        let post = SendPost::<Rc, Ring>::new(&mut pair.a.core.send);
+        // SAFETY: the bounds of `post_send` hold, but for R19.2, which this test breaks.
+        unsafe {
+            match lends {
+                false => post.one(bind).unwrap(),
+                true => post.one(bind.lend().0).unwrap(),
+            }
+        }
+        pair.b.post_recv(wr::Recv::new(pair.pool.take().unwrap())).unwrap();
+        pair.a.post_send(wr::Send::inline(b"marker")).unwrap();
+        loop {
+            let Some(completion) = pair.cq.poll_one().unwrap() else { continue };
+            let Ok(mut done) = pair.a.complete(completion) else { continue };
+            done.status.unwrap();
+            let Some(AnyBuf::Window(window)) = done.released.next() else {
+                panic!("the window is released first");
+            };
+            drop(done);
+            return (window, pair);
+        }
+    }
+    let says = |error: crate::Refused<WindowEntry>| {
+        let text = error.error.to_string();
+        assert!(text.contains("without a completion of its own"), "{text}");
+        error.into_object()
+    };
+    for lends in [false, true] {
+        let (window, _pair) = released(lends);
+        let window = says(window.into_bound::<RemoteWrite>().unwrap_err());
+        let window = says(window.into_lent().unwrap_err());
+        says(window.into_unbound().unwrap_err()).destroy().unwrap();
+    }
 }

@@ -113,7 +113,7 @@ impl<A: Access> BindMw<A> {
         let (mut window, Opened { range, mr }) = (window.0, opened);
         window.hold(registered);
         let core = window.core_mut();
-        (core.last, core.known, core.range) = (Last::Bind, Known::Not, range);
+        (core.last, core.known, core.range) = (Last::Bind, Known::Nothing, range);
         let bind = bind_mw_t {
             mw: core.mw,
             rkey: next_key(core.rkey),

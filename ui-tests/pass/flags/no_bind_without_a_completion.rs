@@ -16,6 +16,16 @@ fn end(qp: &mut QueuePair<Rc, Rts, All>, window: BoundWindow<RemoteWrite>) {
     qp.post_send(wr::LocalInv::new(window).fence()).unwrap();
 }
 
+fn in_a_list(qp: &mut QueuePair<Rc, Rts, All>, windows: [BoundWindow<RemoteWrite>; 3]) {
+    let [one, two, three] = windows;
+    let mut slots = SendSlots::<2>::new();
+    let mut list = qp.send_list(&mut slots);
+    list.push(wr::LocalInv::new(one)).unwrap();
+    list.extend([wr::LocalInv::new(two)]).unwrap();
+    list.post().unwrap();
+    post_send!(qp, [wr::LocalInv::new(three)]).unwrap();
+}
+
 pub fn main() {
-    let _ = (bind, end);
+    let _ = (bind, end, in_a_list);
 }
