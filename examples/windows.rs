@@ -122,37 +122,41 @@ fn finish(
     while back.is_none() {
         for completion in cq.poll()? {
             completion.status()?;
-            // The device's word that the key is no longer valid. Soft-RoCE does not say which key
-            // a message ended; there the window is given up, which ends the key as well.
-            if completion.byte_len().is_some() {
-                back = lent.take().map(|window| window.revoked(&completion)).or(back);
-            }
-            match completion.outcome() {
-                Outcome::Sent(Sent { entry: Some(AnyBuf::Window(window)), .. }) => {
+            let Some(window) = lent.take_if(|_| completion.invalidated_rkey().is_some()) else {
+                if let Outcome::Sent(Sent { entry: Some(AnyBuf::Window(window)), .. }) =
+                    completion.outcome()
+                {
                     sort(window, &mut asks, &mut lent)?;
                 }
-                Outcome::Received(Received { entry: Some(AnyBuf::Buf(message)), .. }) => {
-                    let mut answer = vec![0; message.first().copied().unwrap_or(0).into()];
+                continue; // the request is sent
+            };
+            // The completion proves that the key is no longer valid, and is used up.
+            match window.revoked(completion) {
+                Ok((window, message)) => {
+                    let mut answer = vec![0; message.data().first().copied().unwrap_or(0).into()];
                     region.read_at(HALF, &mut answer)?;
                     println!("{}", String::from_utf8_lossy(&answer));
+                    back = Some(window);
                 }
-                _ => {} // the request is sent
+                Err((window, _)) => lent = Some(window),
             }
         }
     }
-    client.post_send(wr::LocalInv::new(asks.ok_or("both were bound before the answer")?))?;
-    let window = loop {
-        if let Some(completion) = cq.poll_one()? {
-            completion.status()?;
-            if let Some(AnyBuf::Window(window)) = completion.into_entry() {
-                break window.into_unbound()?;
+    let asks = asks.ok_or("both were bound before the answer")?;
+    let window = match client.post_send(wr::LocalInv::new(asks)) {
+        Ok(()) => loop {
+            if let Some(completion) = cq.poll_one()? {
+                completion.status()?;
+                if let Some(AnyBuf::Window(window)) = completion.into_entry() {
+                    break window.into_unbound()?;
+                }
             }
-        }
+        },
+        // The refused window is dropped, which ends its key. Another one takes its place.
+        Err(error) if error.kind() == PostErrorKind::LocalInvOnSoftRoce => client.alloc_mw()?,
+        Err(error) => return Err(error.without_entries().into()),
     };
-    let other = match back {
-        Some(Ok(unbound)) => unbound,
-        _ => client.alloc_mw()?,
-    };
+    let other = back.ok_or("the answer came")?;
     Ok((window, other))
 }
 

@@ -19,7 +19,8 @@ pub(crate) struct CqShared {
 
 impl CqShared {
     pub fn new(handle: Arc<handle::Cq>, capacity: u32, extended: Option<Extended>) -> Self {
-        let inbox = Arc::new(Inbox::new(handle.as_ptr(), capacity, extended));
+        let is_soft_roce = handle.parents().context.is_soft_roce();
+        let inbox = Arc::new(Inbox::new(handle.as_ptr(), capacity, extended, is_soft_roce));
         CqShared { handle, inbox }
     }
 

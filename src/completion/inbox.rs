@@ -36,6 +36,8 @@ pub(crate) struct Inbox {
     extended: Option<Extended>,
     /// The fields of `extended`. (Here, each poll compares one word: 5 instructions.)
     wc_flags: u64,
+    /// Whether the device is Soft-RoCE, whose flag for an ended key is another one.
+    pub(super) is_soft_roce: bool,
 }
 
 /// No set of fields.
@@ -82,7 +84,12 @@ impl Poller {
 
 impl Inbox {
     /// `extended` polls `queue`, if there is one.
-    pub fn new(queue: *mut ibv_cq, capacity: u32, extended: Option<Extended>) -> Self {
+    pub fn new(
+        queue: *mut ibv_cq,
+        capacity: u32,
+        extended: Option<Extended>,
+        is_soft_roce: bool,
+    ) -> Self {
         let queue = extended.as_ref().map_or(queue, Extended::queue);
         let wc_flags = extended.as_ref().map_or(NO_FIELDS, Extended::wc_flags);
         Inbox {
@@ -92,6 +99,7 @@ impl Inbox {
             state: Mutex::new(State::new(capacity)),
             extended,
             wc_flags,
+            is_soft_roce,
         }
     }
 

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::completion::datagram::UdReceived;
+use crate::completion::inbox::Inbox;
 use crate::completion::status::WcError;
 use crate::completion::wc::{Completion, Promised, Success};
 use crate::counters::books::Names;
@@ -175,11 +176,27 @@ impl<E: Entry> Completion<'_, E> {
     }
 
     /// The key that a received message ended, if it ended one
-    /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)). Soft-RoCE
-    /// sets another flag for it, so there it is `None`.
+    /// ([`SendWithInv`](crate::wr::SendWithInv), R10.3).
+    ///
+    /// Soft-RoCE sets the kernel's flag for it, which is another one than C's. It is read there.
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
-        self.arrival()?.word(ibv_wc_flags::IBV_WC_WITH_INV)
+        let arrival = self.arrival()?;
+        arrival.word(ibv_wc_flags::IBV_WC_WITH_INV).or_else(|| self.invalidated_on_soft_roce())
+    }
+
+    /// The key in a completion of Soft-RoCE. Its kernel's `IB_WC_WITH_INVALIDATE` is the number of
+    /// `IBV_WC_IP_CSUM_OK`, which Soft-RoCE never sets, and which others set on datagrams.
+    #[cold]
+    fn invalidated_on_soft_roce(&self) -> Option<u32> {
+        let arrival = self.arrival()?;
+        if arrival.wc_flags() & ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 == 0 {
+            return None;
+        }
+        // SAFETY: this completion was polled into an inbox that lives as long as its queue is
+        // borrowed.
+        let is_soft_roce = unsafe { Inbox::of(self.wc.at) }.is_soft_roce;
+        is_soft_roce.then(|| arrival.word(ibv_wc_flags::IBV_WC_IP_CSUM_OK))?
     }
 
     /// Whether the work request was posted to the queue with these names, and its wr_id is its own

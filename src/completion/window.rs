@@ -1,26 +1,42 @@
 //! What a completion says of a memory window.
 
+use crate::completion::outcome::{Outcome, Received};
 use crate::completion::wc::Completion;
-use crate::memory::entry::Entry;
+use crate::memory::entry::Owned;
 use crate::memory::window::{LentWindow, MemoryWindow};
 
 impl LentWindow {
-    /// The window without a key, if `by` is a receive of its queue pair's whose message ended the
-    /// key ([`invalidated_rkey`](Completion::invalidated_rkey);
-    /// [R10.3](crate::guide::rules#r10-3)). Else it is given back.
+    /// The window without a key, and the message that ended the key, if `by` is a receive of the
+    /// window's queue pair that names the key
+    /// ([`invalidated_rkey`](Completion::invalidated_rkey); R10.3).
     ///
-    /// `by` is polled after the window was bound. Keys count in 8 bits: a completion that was kept
-    /// while the window was bound 256 times names the key again, which is valid then. (A region
-    /// whose window is bound is not deregistered; ibv_dereg_mr(3).)
+    /// A completion proves the end of one key, once, so it is consumed. Keys repeat: those of a
+    /// window after 256 binds, and devices give the keys of deallocated windows to others. A
+    /// completion of an earlier window or bind with the same key is never proof: such keys are
+    /// skipped by [`BindMw::new`](crate::wr::BindMw::new). If none is left, `revoked` returns every
+    /// completion, and the window can be dropped or destroyed only. That takes 255 windows with
+    /// the same upper 24 bits of a key, or 2^20 windows of one receive queue, all of them dropped
+    /// or destroyed while they were bound.
     ///
-    /// Soft-RoCE does not say which key a message ended. There a window is dropped or destroyed
-    /// once the peer's message says that it is given back.
+    /// The region that was lent stays registered until the window's next bind has completed, or
+    /// until the window is dropped or destroyed: the device checks both (R6.11).
     /// [`BindMw`](crate::wr::BindMw) has an example.
     ///
     /// # Errors
-    /// The window, as it was.
+    /// The window and the completion, as they were.
     #[doc(alias = "revoke")]
-    pub fn revoked<E: Entry>(self, by: &Completion<'_, E>) -> Result<MemoryWindow, Self> {
-        self.ended_by(by.qp_num(), by.invalidated_rkey(), |names| by.belongs_to(names))
+    #[allow(clippy::type_complexity)] // both are the caller's
+    pub fn revoked<'cq, E: Owned>(
+        self,
+        by: Completion<'cq, E>,
+    ) -> Result<(MemoryWindow, Received<E>), (Self, Completion<'cq, E>)> {
+        let is_of = |names| by.belongs_to(names);
+        if !self.is_ended_by(by.qp_num(), by.invalidated_rkey(), is_of) {
+            return Err((self, by));
+        }
+        match by.outcome() {
+            Outcome::Received(message) => Ok((self.into_revoked(), message)),
+            _ => unreachable!("a receive of an RC queue pair that succeeded"),
+        }
     }
 }

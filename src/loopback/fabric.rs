@@ -322,6 +322,8 @@ pub(super) struct State {
     pub(super) mrs: BTreeMap<u32, Mr>,
     pub(super) dms: BTreeMap<u32, Dm>,
     pub(super) windows: BTreeMap<u32, Window>,
+    /// The numbers of windows that were deallocated, where they are given to others.
+    pub(super) free_windows: Vec<u32>,
     pub(super) ahs: BTreeMap<u32, Ah>,
     /// The queue pairs that are attached to each group.
     pub(super) groups: BTreeSet<(Gid, u32)>,

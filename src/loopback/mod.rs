@@ -43,6 +43,10 @@
 //! | copies to and from device memory | of bytes | | of 4 aligned bytes | either |
 //! | a send whose retries are over is given up | in time | in time | in time | up to four times later |
 //! | keys of a region that is re-registered | new | | the old ones | either |
+//! | the flag of a message that ended a key | `IBV_WC_WITH_INV` | the kernel's, `1 << 2` | `IBV_WC_WITH_INV` | `IBV_WC_WITH_INV` |
+//! | LOCAL_INV of a key that has ended | fails | panics: it crashes that kernel | fails | fails |
+//! | the number of a deallocated window | is not reused | is not reused | is the next window's | either |
+//! | `ibv_dereg_mr` of a region with a bound window | EINVAL | EINVAL | deregisters it | either |
 //!
 //! A [`World`] describes devices that a test machine rarely has: InfiniBand ports (LIDs, and no GRH
 //! unless asked for), IPv6 behind a GRH, EFA's SRD, which delivers in an order that a seed gives,

@@ -113,8 +113,8 @@ pub(super) enum Fill {
     /// Every field, zero where it has no meaning.
     Plain,
     /// Like `Plain`, but the completion of a send with immediate has the flag for it, and that of
-    /// every receive the flag for a GRH.
-    Rxe,
+    /// every receive the flag for a GRH. On Soft-RoCE itself an ended key has its kernel's flag.
+    Rxe { is_itself: bool },
     /// The fields that a provider takes from the hardware's entry, and no others.
     Mlx5,
     /// The fields that are valid by ibv_poll_cq(3), and no others.
@@ -160,10 +160,11 @@ impl Habits {
     pub(super) fn fill(&mut self) -> Fill {
         match self.personality {
             Personality::Plain => Fill::Plain,
-            Personality::Rxe => Fill::Rxe,
+            Personality::Rxe => Fill::Rxe { is_itself: true },
             Personality::Mlx5 => Fill::Mlx5,
             Personality::Worst { .. } => {
-                [Fill::Plain, Fill::Rxe, Fill::Mlx5, Fill::Promised][self.below(4) as usize]
+                let rxe = Fill::Rxe { is_itself: false };
+                [Fill::Plain, rxe, Fill::Mlx5, Fill::Promised][self.below(4) as usize]
             }
         }
     }
@@ -225,6 +226,17 @@ impl Habits {
 
     /// Whether a copy to or from device memory is of whole words of 4 bytes.
     pub(super) fn copies_words(&mut self) -> bool {
+        self.as_mlx5()
+    }
+
+    /// Whether it refuses to deregister a region that a window is bound to.
+    pub(super) fn checks_windows(&mut self) -> bool {
+        !self.as_mlx5()
+    }
+
+    /// Whether the next window has the number of the last one that was deallocated, and so its
+    /// keys.
+    pub(super) fn reuses_keys(&mut self) -> bool {
         self.as_mlx5()
     }
 

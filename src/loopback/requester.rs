@@ -6,6 +6,7 @@ use super::faults::Doom;
 use super::limits;
 use super::qp::{Phase, Transport};
 use super::responder::Reply;
+use super::strict::broken;
 use super::wr::{Extra, Op, Payload, Send};
 use crate::sys::types::ibv_wc_status as status;
 
@@ -31,6 +32,9 @@ impl State {
         let (transport, pd, depth) = (qp.shape.transport, qp.pd, qp.attributes.max_rd_atomic);
         if let Op::Invalidate(key) = wr.op {
             let failed = Outcome::Failed(status::IBV_WC_LOC_QP_OP_ERR);
+            if self.habits.is_rxe() && self.has_ended(key) {
+                broken("LOCAL_INV of a key that has ended crashes the kernel of Soft-RoCE (R1.6)");
+            }
             return if self.invalidate(number, key) { Outcome::Done { length: 0 } } else { failed };
         }
         if let Op::Bind(bind) = wr.op {

@@ -58,7 +58,10 @@ impl State {
     /// Returns the number of the window and its first key, which opens nothing.
     pub(super) fn alloc_mw(&mut self, pd: u32, is_type_2: bool) -> Verb<(u32, u32)> {
         self.check_alive_pd(pd)?;
-        let number = self.number()?;
+        let number = match self.free_windows.pop() {
+            Some(number) => number,
+            None => self.number()?,
+        };
         let window = Window { pd, is_type_2, tag: 0, opened: None, is_object: true };
         self.windows.insert(number, window);
         Ok((number, number << 8))
@@ -67,7 +70,11 @@ impl State {
     pub(super) fn dealloc_mw(&mut self, window: u32) -> Verb {
         self.destroy_fault(None)?;
         self.members.remove(&window);
-        self.windows.remove(&window).map(drop).ok_or(libc::EINVAL)
+        self.windows.remove(&window).ok_or(libc::EINVAL)?;
+        if self.habits.reuses_keys() {
+            self.free_windows.push(window);
+        }
+        Ok(())
     }
 
     /// Whether a window is bound to the region (R6.11).
@@ -160,6 +167,14 @@ impl State {
             rights: bind.rights & REMOTE,
             qp: window.is_type_2.then_some(qp),
         }))
+    }
+
+    /// Whether a key was that of a window, and has ended: to end it again crashes the kernel of
+    /// Soft-RoCE, which looks at the window's state only for windows that were never bound.
+    pub(super) fn has_ended(&self, rkey: u32) -> bool {
+        let window = self.windows.get(&(rkey >> 8));
+        window.is_some_and(|window| window.tag == rkey as u8 && window.tag != 0)
+            && self.by_key(rkey).is_none()
     }
 
     /// Ends a key for a queue pair: that of a type 2 window of its domain, bound through it.

@@ -513,6 +513,7 @@ impl<P: Profile> Core<P> {
             ah: AhTable::default(),
             groups: Vec::new(),
             windows: Vec::new(),
+            stale_keys: None,
             ended: Few::default(),
             handle,
         });

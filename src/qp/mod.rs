@@ -74,6 +74,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::ledger::{Commit, Ledger};
 use crate::memory::entry::Entry;
 use crate::memory::stranded::reclaim_everything;
+use crate::memory::window::StaleKeys;
 use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
 use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
@@ -177,6 +178,8 @@ pub(crate) struct Aside {
     pub groups: Vec<multicast::Attachment>,
     /// Its memory windows.
     pub windows: window::Windows,
+    /// The keys of windows that a completion of its own receives may name, once it has had windows.
+    pub stale_keys: Option<crate::sync::Arc<StaleKeys>>,
     /// Those that ended. With their regions code of the program's may run, and panic: they go where
     /// the queue pair is whole, or gone.
     pub ended: Few<handle::Mw>,

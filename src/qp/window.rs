@@ -32,7 +32,13 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     #[doc(alias("ibv_alloc_mw", "ibv_mw"))]
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
         let pd = &self.core.handle.parents().pd;
-        let owner = Owner::alloc(pd, kind::IBV_MW_TYPE_2, "type 2")?;
+        let is_software = pd.parents().context.is_software();
+        let stale = match &self.core.srq {
+            Some(srq) => srq.stale_keys.clone(),
+            None => self.core.aside.stale_keys.get_or_insert_default().clone(),
+        };
+        let pd = &self.core.handle.parents().pd;
+        let owner = Owner::alloc(pd, kind::IBV_MW_TYPE_2, "type 2", Some(stale))?;
         let windows = &mut self.core.windows;
         if windows.len() == windows.capacity() {
             windows.retain(|window| window.strong_count() != 0);
@@ -41,7 +47,7 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
         let books = &self.core.books;
         let receives = self.core.srq.as_ref().map_or(books, |srq| &srq.books);
         let of = Of::Pair(books.clone(), receives.clone(), self.qp_num());
-        Ok(MemoryWindow(Window::new(owner, of)))
+        Ok(MemoryWindow(Window::new(owner, of, is_software)))
     }
 }
 

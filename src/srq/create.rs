@@ -143,7 +143,19 @@ impl<L: Threads> ProtectionDomain<L> {
                     ends.completes_into(cq.inbox());
                 }
                 let _cq = completes_into;
-                let core = SrqCore { handle, books, slots, buffers, pd, id, ends, number, _cq };
+                let stale_keys = Default::default();
+                let core = SrqCore {
+                    handle,
+                    books,
+                    stale_keys,
+                    slots,
+                    buffers,
+                    pd,
+                    id,
+                    ends,
+                    number,
+                    _cq,
+                };
                 let books = Arc::as_ptr(&core.books);
                 // SAFETY: the core owns the books, and lives as long as the queue.
                 let ledger = unsafe { Ledger::open(books, RECEIVE, buffers) };

@@ -27,6 +27,7 @@ use crate::ledger::Commit;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::memory::stranded::{count_posted, reclaim_everything};
+use crate::memory::window::StaleKeys;
 use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
 use crate::sys::handle;
@@ -92,6 +93,8 @@ where
 pub(crate) struct SrqCore {
     handle: handle::Srq,
     pub books: Arc<Books>,
+    /// The keys of windows that a completion of its receives may name.
+    pub stale_keys: crate::sync::Arc<StaleKeys>,
     /// The address of the pool's first header.
     slots: usize,
     pub buffers: u32,

@@ -213,6 +213,22 @@ pub(crate) struct Unchanging {
     pub port: OnceLock<(u8, Port)>,
     /// The others that were asked for.
     pub ports: Mutex<Vec<(u8, Port)>>,
+    pub is_software: OnceLock<bool>,
+}
+
+impl Context {
+    /// Whether the device is software of the kernel, or may be.
+    pub(crate) fn is_software(&self) -> bool {
+        // SAFETY: the handle keeps its context open.
+        let is = || unsafe { (self.control().is_software)(self.as_ptr()) };
+        *self.parents().is_software.get_or_init(is)
+    }
+
+    /// Whether the device is Soft-RoCE, or may be.
+    pub(crate) fn is_soft_roce(&self) -> bool {
+        // SAFETY: the handle keeps its context open.
+        self.is_software() && !unsafe { super::device::is_iwarp(self.as_ptr()) }
+    }
 }
 
 /// What never changes of a port.

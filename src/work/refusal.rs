@@ -21,6 +21,8 @@ pub(crate) mod fault {
     pub const BEYOND: u32 = 64;
     /// A window is not of this queue pair.
     pub const WINDOW: u32 = 128;
+    /// LOCAL_INV of a window on Soft-RoCE.
+    pub const LOCAL_INV: u32 = 256;
 }
 
 /// So many work requests, in words.
@@ -110,6 +112,9 @@ pub enum PostErrorKind {
     /// The window was allocated for another queue pair, or ended with a reset of its own or with a
     /// `destroy` that the device refused ([R19.4](crate::guide::rules#r19-4)).
     ForeignWindow,
+    /// LOCAL_INV of a window on Soft-RoCE: if a message of the peer's has ended the key before, it
+    /// crashes the kernel, and this end may not have polled that message yet (R1.6).
+    LocalInvOnSoftRoce,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
     /// connection was given up and the device did not take the error state: reset or destroy the
     /// queue.
@@ -199,6 +204,11 @@ impl fmt::Display for PostErrorKind {
                 "the memory window was allocated for another queue pair, or ended with a reset or \
                  an attempt to destroy this one (allocate one by `alloc_mw` of this queue pair)",
             ),
+            PostErrorKind::LocalInvOnSoftRoce => f.write_str(
+                "LOCAL_INV of a memory window is refused on Soft-RoCE, where it crashes the kernel \
+                 if a message of the peer has ended the key (destroy the window and allocate \
+                 another, or lend it with `BindMw::lend` and have the peer give it back)",
+            ),
             PostErrorKind::Poisoned => f.write_str(
                 "an earlier post had no known outcome, or the device did not take the error state: \
                  reset or destroy the queue pair first",
@@ -264,6 +274,7 @@ impl Faults {
             f if f & fault::POOL != 0 => PostErrorKind::ForeignPool,
             f if f & fault::NO_BUFFER != 0 => PostErrorKind::NoBuffer,
             f if f & fault::WINDOW != 0 => PostErrorKind::ForeignWindow,
+            f if f & fault::LOCAL_INV != 0 => PostErrorKind::LocalInvOnSoftRoce,
             f if f & fault::AH != 0 && self.too_long.is_none() => {
                 PostErrorKind::UnknownAddressHandle
             }

@@ -20,6 +20,8 @@ impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
         // window knows, and did not end it; a list with a window of others is not posted.
         if !self.0.is_of(check.counter) {
             check.note(fault::WINDOW);
+        } else if self.0.may_crash() {
+            check.note(fault::LOCAL_INV);
         }
         check.see(self.header());
         Emitted { sges, count: 0, entry: Some(AnyBuf::Window(self)), flags: 0, wr_id: 0 }

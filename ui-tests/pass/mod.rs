@@ -123,6 +123,7 @@ mod memory {
     mod a_bind_needs_an_entry_for_its_window;
     mod a_bind_of_type_1_is_no_list;
     mod a_cell_ends_before_its_region;
+    mod a_completion_proves_one_end;
     mod a_flush_needs_its_right;
     mod a_key_is_ended_once;
     mod a_piece_ends_before_its_region;

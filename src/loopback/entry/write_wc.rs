@@ -27,7 +27,10 @@ pub(super) struct Fields {
 pub(super) fn fields(entry: &Cqe, fill: Fill) -> Fields {
     let success = entry.status == ibv_wc_status::IBV_WC_SUCCESS;
     match fill {
-        Fill::Plain | Fill::Rxe => everything(entry, success && fill == Fill::Rxe),
+        Fill::Rxe { is_itself } if success => {
+            Fields { wc_flags: Some(flags_of_rxe(entry, is_itself)), ..everything(entry) }
+        }
+        Fill::Plain | Fill::Rxe { .. } => everything(entry),
         Fill::Mlx5 if success => mlx5(entry),
         // Some number of the vendor's, and no flags.
         Fill::Mlx5 => {
@@ -55,28 +58,24 @@ fn flags(extra: Extra, sent_imm: bool, grh: bool) -> u32 {
 }
 
 /// Soft-RoCE names an ended key by its kernel's number of the flag, which is another one's here.
-fn flags_of_rxe(entry: &Cqe) -> u32 {
+fn flags_of_rxe(entry: &Cqe, is_itself: bool) -> u32 {
     let received = is_receive(entry) && !entry.datagram;
     match entry.extra {
-        Extra::Invalidate(_) => {
+        Extra::Invalidate(_) if is_itself => {
             ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 | flags(Extra::Nothing, false, received)
         }
         extra => flags(extra, entry.sent_imm, entry.grh || received),
     }
 }
 
-fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
+fn everything(entry: &Cqe) -> Fields {
     Fields {
         opcode: Some(entry.opcode),
         vendor_err: Some(0),
         byte_len: Some(entry.byte_len),
         extra: Some(entry.extra.word().unwrap_or(0)),
         src_qp: Some(entry.src_qp),
-        wc_flags: Some(if as_rxe {
-            flags_of_rxe(entry)
-        } else {
-            flags(entry.extra, false, entry.grh)
-        }),
+        wc_flags: Some(flags(entry.extra, false, entry.grh)),
         pkey_index: Some(0),
         slid: Some(entry.slid),
         sl: Some(entry.sl),
@@ -86,7 +85,7 @@ fn everything(entry: &Cqe, as_rxe: bool) -> Fields {
 
 fn mlx5(entry: &Cqe) -> Fields {
     if is_receive(entry) {
-        return Fields { vendor_err: None, extra: entry.extra.word(), ..everything(entry, false) };
+        return Fields { vendor_err: None, extra: entry.extra.word(), ..everything(entry) };
     }
     Fields {
         opcode: Some(entry.opcode),

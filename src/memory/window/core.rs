@@ -10,7 +10,8 @@ use crate::counters::mark;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
 use crate::memory::registered::Registered;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
+use crate::memory::window::stale::StaleKeys;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::sys::handle;
 use crate::sys::types::{ibv_mr, ibv_mw};
 use crate::sys::window::{MwParents, alloc_mw, kind};
@@ -27,10 +28,19 @@ type Held = std::sync::Arc<dyn Send + Sync>;
 /// # Invariants
 /// - `is_over` says that there is no object any more; who may post its queue pair's windows sees
 ///   it: the one who ended them did so with the queue pair.
+/// - `named` has the key that a completion may name as ended, and `IS_NAMED`; 0 if no completion
+///   can. When the object ends, it goes to `stale`.
 pub(crate) struct Owner {
     mw: Mutex<Option<handle::Mw>>,
     is_over: AtomicBool,
+    named: AtomicU64,
+    /// Those of the queue whose receives name its keys; `None` for type 1, whose keys no message
+    /// ends.
+    stale: Option<Arc<StaleKeys>>,
 }
+
+/// In `Owner::named`, above the key.
+const IS_NAMED: u64 = 1 << 32;
 
 impl Owner {
     /// The owner of a new window of this domain (`ibv_alloc_mw`), of a type that has this name.
@@ -38,6 +48,7 @@ impl Owner {
         pd: &std::sync::Arc<handle::Pd>,
         kind: kind::Type,
         name: &str,
+        stale: Option<Arc<StaleKeys>>,
     ) -> Result<Arc<Self>, Error> {
         // On the domain below a lane: a window may end on any thread, and must not keep the lane.
         let pd = pd.parents().joins.as_ref().map_or(pd, |lane| &lane.pd);
@@ -47,7 +58,12 @@ impl Owner {
         let parents = MwParents { pd: pd.clone(), region: None, next: None };
         // SAFETY: the object was just created, and has no other owner.
         let mw = unsafe { handle::Mw::new(mw, pd.control(), parents) };
-        Ok(Arc::new(Owner { mw: Mutex::new(Some(mw)), is_over: AtomicBool::new(false) }))
+        Ok(Arc::new(Owner {
+            mw: Mutex::new(Some(mw)),
+            is_over: AtomicBool::new(false),
+            named: AtomicU64::new(0),
+            stale,
+        }))
     }
 
     /// Deallocates the window, if nobody did: its key is no longer valid. If the device refuses,
@@ -56,6 +72,11 @@ impl Owner {
     /// With what is given the region may go, and with that code of the program's run, which may
     /// panic: the caller drops it where that does no harm.
     pub(crate) fn end(&self) -> Result<Option<handle::Mw>, c_int> {
+        // Before the device can give the key to another window.
+        let named = self.named.load(Ordering::Relaxed);
+        if let (Some(stale), true) = (&self.stale, named & IS_NAMED != 0 && !self.is_over()) {
+            stale.add(named as u32);
+        }
         let mut mw = lock(&self.mw);
         if let Some(mw) = mw.as_mut() {
             mw.close()?;
@@ -71,9 +92,10 @@ impl Owner {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Holds a region, or none, in the place of those that it held.
-    fn hold(&self, region: Option<Arc<Registered>>) {
-        self.change(|_| (region.map(|region| region as Held), None));
+    /// From now on a completion may name this key as ended, or none may.
+    fn may_be_named(&self, key: Option<u32>) {
+        let named = key.map_or(0, |key| IS_NAMED | u64::from(key));
+        self.named.store(named, Ordering::Relaxed);
     }
 
     /// Holds other regions: `to` is given those that it holds, for what is bound and for a bind.
@@ -154,9 +176,8 @@ pub(crate) enum Of {
     /// they are kept. Its receives are of the queue with the second books: its own, or those of a
     /// shared receive queue.
     Pair(Arc<Books>, Arc<Books>, u32),
-    /// Of type 1: a protection domain's with this number, of a device that is the kernel's
-    /// software, or is not.
-    Domain(u32, bool),
+    /// Of type 1: a protection domain's with this number.
+    Domain(u32),
 }
 
 /// What a window's handle keeps.
@@ -165,13 +186,20 @@ pub(crate) enum Of {
 /// - `mw` is `owner`'s object. It is live as long as the queue pair of its books has these books
 ///   and did not end it, or, of type 1, for ever; unless the handle is gone.
 /// - `known` is `Nothing` from the making of a work request until its refusal or its completion.
-/// - `owner` holds the regions of `at` and `next`.
+/// - `owner` holds the regions of `at` and `next`, and that which a window of type 2 opens or may
+///   still open.
 pub(crate) struct Core {
     pub mw: *mut ibv_mw,
     pub owner: Arc<Owner>,
     pub of: Of,
+    /// Whether the device is software of the kernel: Soft-RoCE, as iWARP has no windows of verbs.
+    pub is_software: bool,
     /// The key that was bound last; the number before the first one.
     pub rkey: u32,
+    /// The key that is bound by the work request of a window of type 2.
+    pub binds: u32,
+    /// Whether a completion that names the key that is bound can only be of this bind.
+    pub is_fresh: bool,
     pub range: Range,
     /// Of type 1: the region that it is bound to, and what it is to be bound to.
     pub at: *mut ibv_mr,
@@ -198,17 +226,30 @@ static WINDOW: Kind = Kind {
 pub struct Window(Lent);
 
 impl Window {
-    pub(crate) fn new(owner: Arc<Owner>, of: Of) -> Self {
+    pub(crate) fn new(owner: Arc<Owner>, of: Of, is_software: bool) -> Self {
         let pd = match &of {
             Of::Pair(books, ..) => books.pd,
-            Of::Domain(pd, _) => *pd,
+            Of::Domain(pd) => *pd,
         };
         let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
         let (range, last, known) = (Range::default(), Last::Bind, Known::Refused);
         let (at, next) = (ptr::null_mut(), None);
-        let core = Box::new(Core { mw, owner, of, rkey, range, at, next, last, known });
+        let core = Box::new(Core {
+            mw,
+            owner,
+            of,
+            is_software,
+            rkey,
+            binds: rkey,
+            is_fresh: false,
+            range,
+            at,
+            next,
+            last,
+            known,
+        });
         // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but
         // for the pointers to C's objects, which any thread may use.
         // SAFETY: the box's pointer has the one reference that `WINDOW` counts, and is given up.
@@ -233,7 +274,7 @@ impl Window {
     pub(crate) fn pd(&self) -> u32 {
         match &self.core().of {
             Of::Pair(books, ..) => books.pd,
-            Of::Domain(pd, _) => *pd,
+            Of::Domain(pd) => *pd,
         }
     }
 
@@ -245,14 +286,49 @@ impl Window {
         self.0.set_id(id);
     }
 
-    /// Holds a region, for a bind.
-    pub(crate) fn hold(&mut self, region: Arc<Registered>) {
-        self.core().owner.hold(Some(region));
+    /// Prepares a window of type 2 for a bind to this range, and gives the key that it will have.
+    /// Until the bind has completed, the window also holds the region that it held before.
+    pub(crate) fn bind(&mut self, range: Range, region: Arc<Registered>) -> u32 {
+        let owner = self.core().owner.clone();
+        let after = |stale: &StaleKeys| stale.after(self.core().rkey);
+        let key = owner.stale.as_deref().map_or(Err(next_key(self.core().rkey)), after);
+        let (is_fresh, binds) = (key.is_ok(), key.unwrap_or_else(|key| key));
+        owner.change(|held| (held.region.clone(), Some(region as Held)));
+        owner.may_be_named(Some(binds));
+        let core = self.core_mut();
+        (core.last, core.known, core.range) = (Last::Bind, Known::Nothing, range);
+        (core.binds, core.is_fresh) = (binds, is_fresh);
+        binds
     }
 
-    /// The key is no longer valid.
+    /// The bind has succeeded: the device accepts one only of a window without a key, so nothing
+    /// reaches the region that the window held before.
+    pub(crate) fn bound(&mut self) {
+        if self.core().last != Last::Invalidate {
+            self.core().owner.change(|held| (held.next.clone().or(held.region.clone()), None));
+        }
+    }
+
+    /// The bind was refused: the window has no key, and may still hold a region of before.
+    pub(crate) fn not_bound(&mut self) {
+        let owner = &self.core().owner;
+        owner.change(|held| (held.region.clone(), None));
+        owner.may_be_named(None);
+        self.core_mut().range = Range::default();
+    }
+
+    /// A completion, which was consumed, says that a message ended the key. The region stays held
+    /// until the device accepts another bind, or deallocates the window.
+    pub(crate) fn revoked(&mut self) {
+        self.core().owner.may_be_named(None);
+        self.core_mut().range = Range::default();
+    }
+
+    /// The device has ended the key: nothing reaches the region any more, and no message did.
     pub(crate) fn let_go(&mut self) {
-        self.core().owner.hold(None);
+        let owner = &self.core().owner;
+        owner.change(|_| (None, None));
+        owner.may_be_named(None);
         self.core_mut().range = Range::default();
     }
 
@@ -265,18 +341,22 @@ impl Window {
                 let its = unsafe { Books::counter(Arc::as_ptr(books), SEND) };
                 ptr::eq(its, counter) && !self.core().owner.is_over()
             }
-            Of::Domain(..) => true,
+            Of::Domain(_) => true,
         }
+    }
+
+    /// Whether its work request is LOCAL_INV, and the device is Soft-RoCE. That crashes the kernel
+    /// if a message has ended the key before, which this end may not know yet (R1.6).
+    pub(crate) fn may_crash(&self) -> bool {
+        self.core().last == Last::Invalidate && self.core().is_software
     }
 
     /// A window of type 1, of a protection domain.
     pub(super) fn of_domain<L: Threads>(pd: &ProtectionDomain<L>) -> Result<Self, Error> {
         let handle = pd.handle();
-        let owner = Owner::alloc(handle, kind::IBV_MW_TYPE_1, "type 1")?;
-        // SAFETY: the domain keeps its context alive.
-        let is_software =
-            unsafe { (handle.control().is_software)(handle.parents().context.as_ptr()) };
-        Ok(Window::new(owner, Of::Domain(pd.id(), is_software)))
+        let owner = Owner::alloc(handle, kind::IBV_MW_TYPE_1, "type 1", None)?;
+        let is_software = handle.parents().context.is_software();
+        Ok(Window::new(owner, Of::Domain(pd.id()), is_software))
     }
 
     /// Prepares a window of type 1 for a bind to another range, or to none.
@@ -323,12 +403,12 @@ impl Window {
     pub(crate) fn completed(&mut self, is_success: bool) {
         let core = self.core_mut();
         core.known = if is_success { Known::Done } else { Known::Failed };
-        if let Of::Domain(..) = core.of {
+        if let Of::Domain(_) = core.of {
             core.rkey = core.owner.key();
             return;
         }
         if is_success && core.last != Last::Invalidate {
-            let rkey = next_key(core.rkey);
+            let rkey = core.binds;
             core.rkey = rkey;
             let mw = core.mw;
             core.owner.update(mw, rkey);
@@ -342,13 +422,6 @@ impl Window {
             .end()
             .map(drop)
             .map_err(|errno| Error::os("ibv_dealloc_mw", errno, "the window lives on"))
-    }
-}
-
-impl Core {
-    /// Whether it is a window of type 1 whose device is the kernel's software.
-    pub(crate) fn is_software(&self) -> bool {
-        matches!(self.of, Of::Domain(_, true))
     }
 }
 

@@ -7,6 +7,7 @@
 mod core;
 mod revocable;
 mod rights;
+mod stale;
 #[cfg(test)]
 mod tests;
 mod type1;
@@ -14,12 +15,14 @@ mod type1;
 use std::fmt;
 use std::marker::PhantomData;
 
-pub(crate) use self::core::{Known, Last, Of, Opened, Owner, Range, Window, next_key};
+pub(crate) use self::core::{Last, Of, Opened, Owner, Range, Window};
 pub use revocable::Revocable;
 pub use rights::{BindsTo, BindsWindows, Windowed};
+pub(crate) use stale::StaleKeys;
 pub(crate) use type1::sealed::Sealed as IsType1;
 pub use type1::{BoundType1Window, Type1, Type1Window};
 
+use self::core::Known;
 use crate::counters::books::Names;
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
@@ -69,18 +72,22 @@ pub struct MemoryWindow(pub(crate) Window);
 /// [`LocalInv`](crate::wr::LocalInv) ends the key and gives the window back; dropping or destroying
 /// the window ends the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an example.
 ///
-/// A peer that was told the key can end it as well, by SEND_WITH_INV, though it was not asked to:
-/// LOCAL_INV of it then fails, and on Soft-RoCE of Linux 6.1 ends the kernel. Where peers may do
-/// so, drop the window instead.
+/// A peer that knows the key can also end it, by SEND_WITH_INV. LOCAL_INV then fails, and the queue
+/// pair is in the error state. On Soft-RoCE it would crash the kernel (Linux 6.1 and 7.3), so
+/// LOCAL_INV is refused there
+/// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)): destroy the window and
+/// allocate another, or [lend](crate::wr::WorkRequest::lend) it.
 #[doc(alias = "ibv_mw")]
 pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 
 /// A memory window whose key was lent to a peer, who gives it back by
 /// [`SendWithInv`](crate::wr::SendWithInv): see [`lend`](crate::wr::WorkRequest::lend).
 ///
-/// [`revoked`](Self::revoked) makes it unbound by the completion that says so. This end does not
-/// end the key by LOCAL_INV, which the peer's message could have done before: a window that is not
-/// given back is dropped or destroyed.
+/// [`revoked`](Self::revoked) makes it unbound, and consumes the completion that says so. The region
+/// stays registered until the window's next bind has completed, or the window is deallocated.
+///
+/// This end does not end the key by LOCAL_INV, which the peer's message could have done before: a
+/// window that is not given back is dropped or destroyed.
 #[doc(alias = "revoke")]
 pub struct LentWindow(Window);
 
@@ -88,9 +95,9 @@ pub struct LentWindow(Window);
 /// [`AnyBuf::Window`](crate::memory::AnyBuf), or its refusal.
 ///
 /// It knows what the work request was and whether it succeeded. If BIND_MW or LOCAL_INV failed or
-/// was flushed, nobody knows whether there is a key: the window can only be dropped or destroyed,
-/// which ends it ([R19.5](crate::guide::rules#r19-5)). If it was not posted, the window is as it
-/// was.
+/// was flushed, or was released without a completion of its own, there may be a key or none: the
+/// window can only be dropped or destroyed, which ends it (R19.5). If the post was refused, the
+/// window is as it was.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -145,34 +152,37 @@ impl LentWindow {
         self.0.core().rkey
     }
 
-    /// The window, if a message ended this key: one on the queue pair with this number, whose
-    /// receive `is_of` the queue with these names. (Other devices have the same numbers.)
-    pub(crate) fn ended_by(
-        mut self,
+    /// Whether a message ended this key, and not one of before with the same number: it was on the
+    /// queue pair with this number, and its receive `is_of` the queue with these names. (Other
+    /// devices have the same numbers.)
+    pub(crate) fn is_ended_by(
+        &self,
         qp_num: u32,
         rkey: Option<u32>,
         is_of: impl FnOnce(Names) -> bool,
-    ) -> Result<MemoryWindow, Self> {
+    ) -> bool {
         let core = self.0.core();
         let is_its = match &core.of {
             Of::Pair(_, receives, number) => *number == qp_num && is_of(receives.names()),
-            Of::Domain(..) => false,
+            Of::Domain(_) => false,
         };
-        if rkey != Some(core.rkey) || !is_its {
-            return Err(self);
-        }
-        self.0.let_go();
-        Ok(MemoryWindow(self.0))
+        is_its && core.is_fresh && rkey == Some(core.rkey)
+    }
+
+    /// The window without a key. The completion that names it is given up.
+    pub(crate) fn into_revoked(mut self) -> MemoryWindow {
+        self.0.revoked();
+        MemoryWindow(self.0)
     }
 }
 
 impl WindowEntry {
     /// The window as a bound one, if [`BindMw`](crate::wr::BindMw) with the rights `A` has
-    /// succeeded, or LOCAL_INV was not posted.
+    /// succeeded, or LOCAL_INV was refused.
     ///
     /// # Errors
     /// It is given back: [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) with the reason.
-    pub fn into_bound<A: Access>(self) -> Result<BoundWindow<A>, Refused<Self>> {
+    pub fn into_bound<A: Access>(mut self) -> Result<BoundWindow<A>, Refused<Self>> {
         let core = self.0.core();
         match (core.last, core.known) {
             (Last::Bind, Known::Done) | (Last::Invalidate, Known::Refused) => {}
@@ -181,6 +191,7 @@ impl WindowEntry {
         if core.range.rights != A::FLAGS & RIGHTS {
             return Err(self.refuse("it is bound with other rights"));
         }
+        self.0.bound();
         Ok(BoundWindow(self.0, PhantomData))
     }
 
@@ -189,22 +200,29 @@ impl WindowEntry {
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
-    pub fn into_lent(self) -> Result<LentWindow, Refused<Self>> {
+    pub fn into_lent(mut self) -> Result<LentWindow, Refused<Self>> {
         match (self.0.core().last, self.0.core().known) {
-            (Last::Lend, Known::Done) => Ok(LentWindow(self.0)),
+            (Last::Lend, Known::Done) => {
+                self.0.bound();
+                Ok(LentWindow(self.0))
+            }
             _ => Err(self.refuse("it is not lent")),
         }
     }
 
     /// The window without a key, if [`LocalInv`](crate::wr::LocalInv) has succeeded, or a bind was
-    /// not posted.
+    /// refused.
     ///
     /// # Errors
     /// As for [`into_bound`](Self::into_bound).
     pub fn into_unbound(mut self) -> Result<MemoryWindow, Refused<Self>> {
         match (self.0.core().last, self.0.core().known) {
-            (Last::Invalidate, Known::Done) | (Last::Bind | Last::Lend, Known::Refused) => {
+            (Last::Invalidate, Known::Done) => {
                 self.0.let_go();
+                Ok(MemoryWindow(self.0))
+            }
+            (Last::Bind | Last::Lend, Known::Refused) => {
+                self.0.not_bound();
                 Ok(MemoryWindow(self.0))
             }
             _ => Err(self.refuse("it may have a key")),

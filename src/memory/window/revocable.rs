@@ -9,8 +9,8 @@ use crate::memory::span::{RemoteSpan, ToRead};
 /// A slice of a peer's memory that the peer lent, and that [`SendWithInv`](crate::wr::SendWithInv)
 /// gives back: the key is then no longer valid ([R1.6](crate::guide::rules#r1-6)).
 ///
-/// It is not `Clone`, so that no key is given back twice: where Soft-RoCE of Linux 6.1 has the
-/// window, that ends the peer's kernel. A work request that was made of it before, and is posted
+/// It is not `Clone`, so that no key is given back twice: where Soft-RoCE has the window, that
+/// crashes the peer's kernel (Linux 6.1 and 7.3). A work request that was made of it before, and is posted
 /// after, is refused by the peer's device.
 ///
 /// ```

@@ -11,8 +11,8 @@ use crate::memory::registered::Registered;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 use crate::memory::window::{
-    BindsTo, BindsWindows, Known, Last, MemoryWindow, Opened, REMOTE, RIGHTS, Range, Revocable,
-    Window, WindowEntry, next_key,
+    BindsTo, BindsWindows, Last, MemoryWindow, Opened, REMOTE, RIGHTS, Range, Revocable, Window,
+    WindowEntry,
 };
 use crate::sync::Arc;
 use crate::sys::memory::ZERO_BASED;
@@ -67,9 +67,10 @@ const VERB: &str = "ibv_bind_mw";
 /// # while back.is_none() {
 /// for completion in cq.poll()? {
 /// #     let Some(lent) = window.take() else { break };
-///     match lent.revoked(&completion) {
-///         Ok(window) => back = Some(window), // nobody writes there any more
-///         Err(still) => window = Some(still),
+///     match lent.revoked(completion) {
+///         // No peer writes there any more. The completion is used up; its message is not.
+///         Ok((window, message)) => back = Some((window, message)),
+///         Err((still, _other)) => window = Some(still),
 ///     }
 /// }
 /// # }
@@ -111,12 +112,10 @@ impl<A: Access> BindMw<A> {
             Err(error) => return Err(Refused::new(window, error)),
         };
         let (mut window, Opened { range, mr }) = (window.0, opened);
-        window.hold(registered);
-        let core = window.core_mut();
-        (core.last, core.known, core.range) = (Last::Bind, Known::Nothing, range);
+        let rkey = window.bind(range, registered);
         let bind = bind_mw_t {
-            mw: core.mw,
-            rkey: next_key(core.rkey),
+            mw: window.core().mw,
+            rkey,
             bind_info: ibv_mw_bind_info {
                 mr,
                 addr: range.addr,

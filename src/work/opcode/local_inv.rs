@@ -12,7 +12,13 @@ use crate::work::flags::{SendFlags, Told, Unfenced};
 use crate::work::inline::Empty;
 use crate::work::request::{Use, WorkRequest, request};
 
-/// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): ends the key of a memory window of this end's.
+/// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): ends the key of a memory window of this end.
+///
+/// On Soft-RoCE the post is refused
+/// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)): if a message of the
+/// peer has ended the key before, LOCAL_INV crashes the kernel (Linux 6.1 and 7.3), and this end
+/// cannot know of a message that it has not polled. Destroy the window there, or
+/// [lend](crate::wr::WorkRequest::lend) it.
 ///
 /// A bound window is given up, so nothing here names its key any more, and no other work request
 /// can end it ([R1.6](crate::guide::rules#r1-6)). Its completion gives the window back, to be bound
@@ -36,11 +42,12 @@ impl LocalInv {
 
     /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain that C bound.
     /// With another key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and
-    /// the queue pair is in the error state ([R1.6](crate::guide::rules#r1-6)). (Soft-RoCE of Linux
-    /// 6.1 crashes the kernel if the window's key was ended before.)
+    /// the queue pair is in the error state (R1.6).
     ///
     /// # Safety
-    /// Whoever bound the window expects that its key is ended here.
+    /// - The code that bound the window expects that its key is ended here.
+    /// - On Soft-RoCE no message of a peer has ended the key, or can end it before this does: that
+    ///   crashes the kernel (Linux 6.1 and 7.3).
     #[inline(always)]
     pub unsafe fn of_rkey(rkey: u32) -> WorkRequest<LocalInv, Empty> {
         request(LocalInv { rkey }, Empty, Use::Send)

@@ -109,7 +109,7 @@ impl<A> MwBind<A> {
         self,
     ) -> (WorkRequest<Operands, WindowEntry, Connected, Unfenced, Told>, Arc<Owner>, bool) {
         let core = self.work.data.0.core();
-        let (owner, is_software) = (core.owner.clone(), core.is_software());
+        let (owner, is_software) = (core.owner.clone(), core.is_software);
         (self.work, owner, is_software)
     }
 }

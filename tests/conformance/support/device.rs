@@ -117,13 +117,13 @@ impl Device {
         }
     }
 
-    /// Whether a completion names the key that its message ended; `None` if it may, and may not
-    /// (R10.3).
-    pub fn names_ended_keys(&self) -> Option<bool> {
-        match (self.kind, Device::personality()) {
-            (Kind::Rxe, _) | (Kind::Loopback, Personality::Rxe) => Some(false),
-            (Kind::Loopback, Personality::Worst { .. }) => None,
-            _ => Some(true),
+    /// Whether it is Soft-RoCE, or the loopback device that imitates it: LOCAL_INV of windows is
+    /// refused there (R1.6).
+    pub fn is_soft_roce(&self) -> bool {
+        match self.kind {
+            Kind::Rxe => true,
+            Kind::Loopback => Device::personality() == Personality::Rxe,
+            _ => false,
         }
     }
 
