@@ -14,6 +14,7 @@
 use proverbs::completion::{Received, Sent, WcOpcode};
 use proverbs::loopback::Fabric;
 use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
+use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use std::error::Error;
 

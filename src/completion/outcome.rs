@@ -15,6 +15,7 @@ use crate::memory::entry::{AnyBuf, Entry, Raw};
 use crate::memory::header::{Header, word};
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode};
 use crate::work::wc_opcode::WcOpcode;
@@ -303,6 +304,13 @@ impl Received<SharedBuf> {
 
 impl Received<OpenBuf> {
     /// The message: nothing, since no message is received into an open region.
+    pub fn data(&self) -> &[u8] {
+        &[]
+    }
+}
+
+impl Received<ReadOnlyBuf> {
+    /// The message: nothing, since no message is received into read-only memory.
     pub fn data(&self) -> &[u8] {
         &[]
     }

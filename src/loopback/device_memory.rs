@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use super::fabric::State;
-use super::memory::{Backing, Base, LOCAL_WRITE, Mr, REMOTE};
+use super::memory::{Backing, Base, LOCAL_WRITE, Mr, REMOTE, check_pages};
 use super::{Verb, limits};
 use crate::memory::open::Open;
 use crate::memory::own::map::{Map, errno};
@@ -214,6 +214,7 @@ impl State {
             false => (old.base, old.length),
         };
         self.check_region(pd, length, access)?;
+        check_pages(base, length, access)?;
         Ok(Mr::of_program(pd, base, length, access, Holds::Open))
     }
 

@@ -105,6 +105,37 @@ pub(super) struct Span {
     is_null: bool,
 }
 
+/// The rights for which the kernel pins pages to be written: `ib_access_writable` of
+/// include/rdma/ib_verbs.h.
+const PINS_TO_WRITE: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_ATOMIC | right::IBV_ACCESS_MW_BIND.0;
+
+/// EFAULT for rights of which some write, if a page is mapped read-only.
+pub(super) fn check_pages(base: Base, length: usize, access: u32) -> Verb {
+    let start = base.0.addr().get();
+    match access & PINS_TO_WRITE != 0 && has_read_only_pages(start, start + length) {
+        true => Err(libc::EFAULT),
+        false => Ok(()),
+    }
+}
+
+/// Whether a mapping of this process that cannot be written is among these addresses (proc(5)).
+/// Miri has none.
+fn has_read_only_pages(start: usize, end: usize) -> bool {
+    if cfg!(miri) {
+        return false;
+    }
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().any(|line| {
+        let parts = || {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let hex = |number| usize::from_str_radix(number, 16).ok();
+            Some((hex(from)?, hex(to)?, rest.as_bytes().get(1) == Some(&b'w')))
+        };
+        parts().is_some_and(|(from, to, is_writable)| from < end && start < to && !is_writable)
+    })
+}
+
 impl State {
     pub(super) fn alloc_pd(&mut self, device: u32) -> Verb<u32> {
         self.check_alive(device)?;
@@ -147,6 +178,7 @@ impl State {
         self.check_region(pd, length, access & !ON_DEMAND)?;
         base.addr().checked_add(length).ok_or(libc::EINVAL)?;
         let base = Base(NonNull::new(base).ok_or(libc::EFAULT)?);
+        check_pages(base, length, access)?;
         self.add_region(Mr::of_program(pd, base, length, access, holds))
     }
 

@@ -7,6 +7,7 @@ use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::memory::window::WindowEntry;
 
@@ -139,6 +140,8 @@ pub enum AnyBuf<C: 'static = ()> {
     Open(OpenBuf),
     /// A memory window that was bound, or whose key was ended.
     Window(WindowEntry),
+    /// A piece of a region in read-only memory.
+    ReadOnlyPiece(ReadOnlyBuf),
     /// Memory of an implicit region, which [recognizes](crate::memory::ImplicitRegion::recognize)
     /// it.
     Implicit(ImplicitBuf),
@@ -183,6 +186,11 @@ unsafe impl Handle for OpenBuf {
     const KIND: usize = word::OPEN;
 }
 
+// SAFETY: a piece is one pointer to a boxed header, and owns the handle (`Lent`).
+unsafe impl Handle for ReadOnlyBuf {
+    const KIND: usize = word::READ_ONLY;
+}
+
 // SAFETY: a window is one pointer to a boxed header, and owns the handle (`Lent`).
 unsafe impl Handle for WindowEntry {
     const KIND: usize = word::WINDOW;
@@ -204,6 +212,7 @@ impl Entry for SharedBuf {}
 impl Entry for OpenBuf {
     const MAY_BE_OPEN: bool = true;
 }
+impl Entry for ReadOnlyBuf {}
 impl<T: 'static, O: 'static> Entry for ImplicitBuf<T, O> {}
 
 impl<C: 'static> Entry for BufList<C> {
@@ -225,6 +234,7 @@ impl<C: 'static> Word for AnyBuf<C> {
             AnyBuf::Shared(buf) => buf.word(),
             AnyBuf::Open(buf) => buf.word(),
             AnyBuf::Window(window) => window.word(),
+            AnyBuf::ReadOnlyPiece(buf) => buf.word(),
             AnyBuf::Implicit(buf) => buf.word(),
         }
     }
@@ -239,6 +249,11 @@ impl<C: 'static> Word for AnyBuf<C> {
                     AnyBuf::Implicit(ImplicitBuf::from_word(word))
                 }
                 word::SHARED => AnyBuf::Shared(SharedBuf::from_word(word)),
+                word::LIST
+                    if word & word::READ_ONLY == word::READ_ONLY && word & word::RECEIVE == 0 =>
+                {
+                    AnyBuf::ReadOnlyPiece(ReadOnlyBuf::from_word(word))
+                }
                 word::LIST => AnyBuf::List(BufList::from_word(word)),
                 word::OPEN if word & word::WINDOW == word::WINDOW => {
                     AnyBuf::Window(WindowEntry::from_word(word))
@@ -258,6 +273,7 @@ impl<C: 'static> Word for AnyBuf<C> {
             AnyBuf::Shared(buf) => buf.header(),
             AnyBuf::Open(buf) => buf.header(),
             AnyBuf::Window(window) => window.header(),
+            AnyBuf::ReadOnlyPiece(buf) => buf.header(),
             AnyBuf::Implicit(buf) => buf.header(),
         }
     }
@@ -269,7 +285,11 @@ impl<C: 'static> Word for AnyBuf<C> {
             match self {
                 AnyBuf::Buf(buf) => buf.received(len),
                 AnyBuf::List(list) => list.received(len),
-                AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => {}
+                AnyBuf::Shared(_)
+                | AnyBuf::Open(_)
+                | AnyBuf::Window(_)
+                | AnyBuf::ReadOnlyPiece(_)
+                | AnyBuf::Implicit(_) => {}
             }
         }
     }
@@ -303,7 +323,11 @@ impl<C: 'static> Entry for AnyBuf<C> {
         match self {
             AnyBuf::Buf(buf) => buf.segment(i),
             AnyBuf::List(list) => list.segment(i),
-            AnyBuf::Shared(_) | AnyBuf::Open(_) | AnyBuf::Window(_) | AnyBuf::Implicit(_) => None,
+            AnyBuf::Shared(_)
+            | AnyBuf::Open(_)
+            | AnyBuf::Window(_)
+            | AnyBuf::ReadOnlyPiece(_)
+            | AnyBuf::Implicit(_) => None,
         }
     }
 }
@@ -334,6 +358,7 @@ impl<C: 'static> Owned for Buf<C> {}
 impl<C: 'static> Owned for BufList<C> {}
 impl Owned for SharedBuf {}
 impl Owned for OpenBuf {}
+impl Owned for ReadOnlyBuf {}
 impl<T: 'static, O: 'static> Owned for ImplicitBuf<T, O> {}
 impl<C: 'static> Owned for AnyBuf<C> {}
 
@@ -344,6 +369,7 @@ mod sealed {
     impl<C: 'static> Sealed for BufList<C> {}
     impl Sealed for SharedBuf {}
     impl Sealed for OpenBuf {}
+    impl Sealed for ReadOnlyBuf {}
     impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
     impl<C: 'static> Sealed for AnyBuf<C> {}
     impl Sealed for Raw {}

@@ -466,6 +466,8 @@ pub(crate) mod word {
     /// A memory window, which is never a receive: of the kind `OPEN`, and apart from it by a bit
     /// that has a meaning in receives only.
     pub const WINDOW: usize = OPEN | DATAGRAM;
+    /// A piece of read-only memory, which is no receive: of the kind `LIST` in the same way.
+    pub const READ_ONLY: usize = LIST | DATAGRAM;
     /// Memory of an implicit region, which is no receive either: of the kind `SHARED` in the same
     /// way.
     pub const IMPLICIT: usize = SHARED | DATAGRAM;

@@ -21,6 +21,7 @@ pub(crate) mod own;
 pub(crate) mod parts;
 pub(crate) mod pool;
 pub(crate) mod ranges;
+pub(crate) mod read_only_buf;
 pub(crate) mod region;
 pub(crate) mod registered;
 mod relaxed;
@@ -53,13 +54,14 @@ pub use own::{
 };
 pub use parts::{JoinError, SplitError};
 pub use pool::Pool;
+pub use read_only_buf::ReadOnlyBuf;
 pub use region::MemoryRegion;
 pub use relaxed::{Bulk, Ordered, Relaxed};
 pub use remote::{Extent, OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
 pub use rereg::{ReregError, UnusableRegion};
 pub use rights::{
-    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll,
-    RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, Remote,
+    RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 pub use shared::{SharedBuf, Shares};
 pub use span::{RemoteAddr, RemoteSpan, ToRead, ToWrite};

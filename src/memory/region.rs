@@ -12,7 +12,10 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::lent::{Home, Kind, Lent, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, HasPieces, Invariant, Memory, NeverChanges};
+use crate::memory::own::{
+    Allows, CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly,
+};
+use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
@@ -85,7 +88,8 @@ impl ProtectionDomain {
     /// gives it back.
     ///
     /// Read-only memory is registered without LOCAL_WRITE, and allows
-    /// [`RemoteRead`](crate::memory::RemoteRead) only ([R6.3](crate::guide::rules#r6-3)).
+    /// [`RemoteRead`](crate::memory::RemoteRead) and [`LocalRead`](crate::memory::LocalRead) only
+    /// (R6.3).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -153,10 +157,10 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Ok((self.region.locate(offset, len)?, self.region.lkey()))
     }
 
-    /// A handle to `len` bytes from `offset` on, to be posted ([R6.12](crate::guide::rules#r6-12)):
-    /// also of a region that is open to no peer. (A piece may be filled by a READ, so read-only
-    /// memory has none; see [`share`](Self::share).) One handle does for many pieces, one after the
-    /// other: [`OpenBuf::set_range`].
+    /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
+    /// open to no peer. (A piece may be filled by a READ, so read-only memory has none; see
+    /// [`source`](Self::source) and [`share`](Self::share).) One handle does for many pieces, one after the other:
+    /// [`OpenBuf::set_range`].
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -215,6 +219,20 @@ impl<A: Access, M> MemoryRegion<A, M> {
         // writes them: as the memory promises, no process does, and a region of it has no right to
         // write. It stays registered while the handle exists, and no re-registration succeeds.
         self.lend(offset, len).map(SharedBuf)
+    }
+
+    /// A handle to `len` bytes from `offset` on of read-only memory, to be sent and written from:
+    /// also of a file, whose bytes other processes may change.
+    ///
+    /// [`ReadOnlyBuf`] has an example. Private memory has [`share`](Self::share) as well.
+    ///
+    /// # Errors
+    /// As for [`piece`](Self::piece).
+    pub fn source(&self, offset: usize, len: usize) -> Result<ReadOnlyBuf, OutOfBounds>
+    where
+        M: Memory<Protection = ReadOnly>,
+    {
+        self.lend(offset, len).map(ReadOnlyBuf)
     }
 
     #[inline(always)]

@@ -7,8 +7,8 @@ use crate::memory::own::{Allows, ReadOnly};
 use crate::memory::registered::AccessFlags;
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
-    Access, GrantsRead, GrantsWrite, Includes, LocalWrite, Remote, RemoteAll, RemoteAtomic,
-    RemoteRead, RemoteReadWrite, RemoteWrite,
+    Access, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, Remote, RemoteAll,
+    RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 
 /// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may
@@ -108,7 +108,7 @@ macro_rules! rights {
     };
 }
 
-rights!(ordered: LocalWrite RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
+rights!(ordered: LocalWrite LocalRead RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
 rights!(bulk: LocalWrite RemoteRead RemoteWrite RemoteReadWrite);
 
 impl<A: Bulk> Sealed for Relaxed<A> {}

@@ -131,6 +131,27 @@ pub trait Includes<B: Access>: Access {}
 #[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
 #[derive(Debug)]
 pub enum LocalWrite {}
+/// No right for peers ([`Access`]), also for read-only memory, which cannot have
+/// [`LocalWrite`]: the device reads what this program sends or writes from there (R6.3).
+///
+/// Memory that can be written is registered with `IBV_ACCESS_LOCAL_WRITE`, as with `LocalWrite`.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::LocalRead;
+/// profile! { Sender { entry: SharedBuf } }
+/// static GREETING: [u8; 5] = *b"hello";
+///
+/// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<Sender>()?;
+/// # b.post_recv(wr::Recv::empty())?;
+/// let region = pd.register_in::<LocalRead, _>(&GREETING[..])?; // no peer reaches it
+/// a.post_send(wr::SendWithImm::new(region.share(0, 0)?, 5))?;
+/// # proverbs::loopback::poll(&mut cq, 2)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub enum LocalRead {}
 /// `IBV_ACCESS_REMOTE_READ` ([`Access`]), and LOCAL_WRITE for what this program posts.
 #[doc(alias = "IBV_ACCESS_REMOTE_READ")]
 #[derive(Debug)]
@@ -164,6 +185,7 @@ macro_rules! rights {
 }
 
 rights!(LocalWrite: => ; includes);
+rights!(LocalRead: => ; includes);
 rights!(RemoteRead: REMOTE_READ => GrantsRead Remote; includes RemoteRead);
 rights!(RemoteWrite: REMOTE_WRITE => GrantsWrite Remote; includes RemoteWrite);
 rights!(RemoteReadWrite: REMOTE_READ REMOTE_WRITE => GrantsRead GrantsWrite Remote;

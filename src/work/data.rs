@@ -13,6 +13,7 @@ use crate::memory::entry::Entry;
 use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
@@ -141,6 +142,7 @@ pub trait Fits<M: Limit, I: Limit>: sealed::Sealed {}
 impl<C: 'static> Source for Buf<C> {}
 impl Source for SharedBuf {}
 impl Source for OpenBuf {}
+impl Source for ReadOnlyBuf {}
 impl<C: 'static, const N: usize> Source for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Source for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Source for BufList<C> {}
@@ -176,6 +178,7 @@ impl AtomicSink for Sge<'_, 1> {}
 impl<C: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Buf<C> {}
 impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for SharedBuf {}
 impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for OpenBuf {}
+impl<M: Limit + Sges<1>, I: Limit> Fits<M, I> for ReadOnlyBuf {}
 impl<T: 'static, O: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for ImplicitBuf<T, O> {}
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [Buf<C>; N] {}
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
@@ -195,6 +198,7 @@ pub(super) mod sealed {
     impl<C: 'static> Sealed for Buf<C> {}
     impl Sealed for SharedBuf {}
     impl Sealed for OpenBuf {}
+    impl Sealed for ReadOnlyBuf {}
     impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
     impl<C: 'static, const N: usize> Sealed for [Buf<C>; N] {}
     impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::work::address::{Address, Connected};
@@ -361,3 +362,4 @@ pub trait OneBuffer {}
 impl<C: 'static> OneBuffer for Buf<C> {}
 impl OneBuffer for SharedBuf {}
 impl OneBuffer for OpenBuf {}
+impl OneBuffer for ReadOnlyBuf {}

@@ -20,6 +20,7 @@ use crate::memory::header::{Handle, Header};
 use crate::memory::implicit::ImplicitBuf;
 use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
+use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr, ibv_sge};
@@ -395,6 +396,8 @@ single!(ImplicitBuf<T, O> as AnyBuf<C>, [T: 'static, O: 'static, C: 'static], fa
     AnyBuf::Implicit(buf.untold())
 });
 single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
+single!(ReadOnlyBuf as ReadOnlyBuf, [], false, |buf| buf);
+single!(ReadOnlyBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::ReadOnlyPiece);
 
 /// What one post checks its work requests against, and what it found. It lives in registers, so it
 /// only notes; cold code looks.

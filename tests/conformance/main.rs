@@ -50,6 +50,7 @@ mod reads;
 mod refusals;
 mod reset;
 mod resize;
+mod rights;
 mod second_life;
 mod selective;
 mod sge;

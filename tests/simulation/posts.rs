@@ -285,7 +285,7 @@ pub fn buffers_of(entry: Held) -> Vec<Result<Numbered, ()>> {
         AnyBuf::Buf(buf) => vec![Ok(buf)],
         AnyBuf::List(list) => list.map(Ok).collect(),
         AnyBuf::Shared(_) | AnyBuf::Open(_) => vec![Err(())],
-        AnyBuf::Window(_) | AnyBuf::Implicit(_) => vec![Err(())],
+        AnyBuf::Window(_) | AnyBuf::ReadOnlyPiece(_) | AnyBuf::Implicit(_) => vec![Err(())],
     }
 }
 

@@ -1,6 +1,6 @@
 // Proves R6.3: nobody writes read-only memory: not this program, nor the device for it.
 // Enforced by `CanBeWritten`.
-use proverbs::memory::{ReadOnly, SharedMapping};
+use proverbs::memory::{ReadOnly, ReadOnlyBuf, SharedMapping};
 use proverbs::prelude::*;
 
 fn region(file: &MemoryRegion<RemoteRead, SharedMapping<ReadOnly>>) {
@@ -11,6 +11,10 @@ fn region(file: &MemoryRegion<RemoteRead, SharedMapping<ReadOnly>>) {
 
 fn mapping(file: &SharedMapping<ReadOnly>) {
     let _ = file.write_at(0, b"new");
+}
+
+fn by_a_read(piece: ReadOnlyBuf, at: RemoteSlice<RemoteRead>) {
+    let _ = wr::RdmaRead::new(piece, at.read());
 }
 
 fn main() {}

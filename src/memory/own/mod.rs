@@ -18,7 +18,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::memory::rights::{Access, RemoteRead};
+use crate::memory::rights::{Access, LocalRead, RemoteRead};
 
 /// Memory that a program gives to a pool or region by value, and gets back from `destroy`.
 ///
@@ -212,7 +212,7 @@ impl CanBeSlices for Private {}
 #[diagnostic::on_unimplemented(
     message = "this memory cannot be written",
     label = "memory whose `Protection` is `{Self}`",
-    note = "map it writable; a region of read-only memory has `read_at` and `remote` (R6.3)"
+    note = "map it writable; a region of read-only memory has `source`, `read_at` and `remote` (R6.3)"
 )]
 pub trait CanBeWritten: Protection {}
 impl CanBeWritten for Writable {}
@@ -222,7 +222,7 @@ impl CanBeWritten for Writable {}
 #[diagnostic::on_unimplemented(
     message = "no piece of this region can be posted, since its memory cannot be written",
     label = "a region in `{Self}`",
-    note = "map it writable; a region of read-only memory has `read_at` and `remote` (R6.3)"
+    note = "map it writable; a region of read-only memory has `source`, `read_at` and `remote` (R6.3)"
 )]
 pub trait HasPieces: 'static {}
 
@@ -246,10 +246,11 @@ impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",
-    note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory: register it as `RemoteRead`, or map it writable (R6.1, R6.3)"
+    note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable (R6.1, R6.3)"
 )]
 pub trait Allows<A: Access>: Protection {}
 impl<A: Access> Allows<A> for Writable {}
+impl Allows<LocalRead> for ReadOnly {}
 impl Allows<RemoteRead> for ReadOnly {}
 
 /// For what has memory of a type: no subtype takes its place. By the type the memory comes back,

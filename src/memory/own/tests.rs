@@ -508,3 +508,27 @@ fn only_what_cannot_be_cut_off_is_sealed() {
         assert_eq!(mapping.is_sealed(), is_sealed, "{flags} {seals}");
     }
 }
+
+/// The loopback device pins pages as the kernel does: to be written, if one of the rights writes,
+/// and MW_BIND counts as one (`ib_access_writable`). The types allow no such right for read-only
+/// memory, so this asks below them.
+#[test]
+#[cfg(not(miri))]
+fn read_only_pages_are_not_pinned_to_be_written() {
+    use crate::memory::registered::{AccessFlags, Registered};
+    use crate::sys::control::Holds;
+    static TABLE: [u64; 1024] = [7; 1024];
+    let pd = loopback::pair().unwrap().pd;
+    fn errno<M: Memory>(pd: &ProtectionDomain, memory: M, access: AccessFlags) -> Option<i32> {
+        let made = Registered::new(pd, memory, access, Holds::Open, |all| Ok((0, all.len())));
+        made.err().map(|refused| refused.error.errno().unwrap())
+    }
+    let read = AccessFlags::REMOTE_READ;
+    assert_eq!(errno(&pd, &TABLE[..], read), None);
+    assert_eq!(errno(&pd, &TABLE[..], AccessFlags::empty()), None);
+    assert_eq!(errno(&pd, &TABLE[..], read | AccessFlags::MW_BIND), Some(libc::EFAULT));
+    assert_eq!(errno(&pd, vec![0u64; 1024], read | AccessFlags::MW_BIND), None);
+    // What is read-only by its type alone is not by its pages.
+    let arc = Arc::<[u64]>::from(vec![7; 1024]);
+    assert_eq!(errno(&pd, arc, read | AccessFlags::MW_BIND), None);
+}

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::memory::own::{Allows, ReadOnly};
 use crate::memory::registered::AccessFlags;
 use crate::memory::relaxed::{Bulk, Ordered, Relaxed};
 use crate::memory::rights::sealed::Sealed;
@@ -15,6 +14,9 @@ use crate::memory::rights::{
 /// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows may be bound to the region
 /// ([R1.7](crate::guide::rules#r1-7)). `A` are the rights of the region's own key: with
 /// `Windowed<LocalWrite>` it has none, and peers reach it through windows alone.
+///
+/// The memory can be written: the kernel counts `IBV_ACCESS_MW_BIND` as a right to write, and
+/// refuses to pin read-only memory for it (EFAULT).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -89,4 +91,3 @@ impl<A: GrantsAtomic> GrantsAtomic for Windowed<A> {}
 impl<A: Remote> Remote for Windowed<A> {}
 impl<A: Ordered> Ordered for Windowed<A> {}
 impl<A: Includes<B>, B: Access> Includes<B> for Windowed<A> {}
-impl Allows<Windowed<RemoteRead>> for ReadOnly {}

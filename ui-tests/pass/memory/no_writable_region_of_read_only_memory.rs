@@ -1,5 +1,5 @@
 // R6.3, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::{ReadOnly, SharedMapping};
+use proverbs::memory::{LocalRead, ReadOnly, SharedMapping, Windowed};
 use proverbs::prelude::*;
 
 fn for_readers(pd: &ProtectionDomain, file: SharedMapping<ReadOnly>) {
@@ -12,6 +12,14 @@ fn for_this_program(pd: &ProtectionDomain, text: &'static mut [u8]) {
 
 fn for_atomics(pd: &ProtectionDomain, table: Vec<u64>) {
     let _ = pd.register_in::<RemoteAtomic, _>(table);
+}
+
+fn for_windows(pd: &ProtectionDomain, text: &'static mut [u8]) {
+    let _ = pd.register_in::<Windowed<RemoteRead>, _>(text);
+}
+
+fn for_nobody_else(pd: &ProtectionDomain, text: &'static [u8]) {
+    let _ = pd.register_in::<LocalRead, _>(text);
 }
 
 fn pool(pd: &ProtectionDomain, text: &'static mut [u8]) {

@@ -1,5 +1,5 @@
 // R6.3, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::{ReadOnly, SharedMapping};
+use proverbs::memory::{ReadOnly, ReadOnlyBuf, SharedMapping};
 use proverbs::prelude::*;
 
 fn region(file: &MemoryRegion<RemoteRead, SharedMapping>) {
@@ -11,4 +11,8 @@ fn region(file: &MemoryRegion<RemoteRead, SharedMapping>) {
 fn mapping(file: &SharedMapping, other: &SharedMapping<ReadOnly>) {
     let _ = file.write_at(0, b"new");
     let _ = other.read_at(0, &mut [0; 8]);
+}
+
+fn sent_from(piece: ReadOnlyBuf, at: RemoteSlice<RemoteWrite>) {
+    let _ = wr::RdmaWrite::new(piece, at.write());
 }

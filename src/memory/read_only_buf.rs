@@ -1,0 +1,68 @@
+//! Pieces of regions in read-only memory.
+
+use std::fmt;
+
+use crate::memory::header::Handle;
+use crate::memory::lent::Lent;
+
+/// A handle to a piece of a region in read-only memory, to be posted: the source of a SEND or WRITE,
+/// and never the sink of a READ. It keeps the region registered.
+///
+/// Other processes may change the bytes, as those of a file, so it shows none of them; private
+/// read-only memory also has [`SharedBuf`](crate::memory::SharedBuf), which does.
+/// [`MemoryRegion::source`](crate::MemoryRegion::source) makes it.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::{LocalRead, ReadOnlyBuf};
+/// profile! { FromFile { entry: ReadOnlyBuf } }
+///
+/// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+/// #     proverbs::loopback::pair_of::<FromFile>()?;
+/// # let theirs = pd.register::<RemoteWrite>(64)?;
+/// static TABLE: [u64; 8] = [7; 8]; // or a `SharedMapping<ReadOnly>` of a file
+/// let region = pd.register_in::<LocalRead, _>(&TABLE[..])?;
+/// let piece: ReadOnlyBuf = region.source(8, 16)?;
+/// assert_eq!((piece.len(), piece.is_empty()), (16, false));
+/// a.post_send(wr::RdmaWrite::new(piece, theirs.remote().write()))?;
+/// # proverbs::loopback::poll(&mut cq, 1)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[repr(transparent)]
+pub struct ReadOnlyBuf(pub(crate) Lent);
+
+impl ReadOnlyBuf {
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.header().capacity() as usize
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The program's own word, 0 at first. The completion brings it with the handle, and a clone
+    /// begins with the same.
+    pub fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// Sets the program's own word: see [`id`](Self::id).
+    pub fn set_id(&mut self, id: u64) {
+        self.0.set_id(id);
+    }
+}
+
+impl Clone for ReadOnlyBuf {
+    /// Another handle to the same bytes, with the same word.
+    fn clone(&self) -> Self {
+        ReadOnlyBuf(self.0.clone())
+    }
+}
+
+impl fmt::Debug for ReadOnlyBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadOnlyBuf({} bytes)", self.len())
+    }
+}

@@ -1,0 +1,329 @@
+//! What may be registered with which rights, and what a window may open of it: each pair is tried on
+//! the device, and what peers can do there afterwards.
+//!
+//! The tables are what devices are expected to do, and why. The kernel pins pages to be written if
+//! one of the rights writes (`ib_access_writable` of include/rdma/ib_verbs.h): LOCAL_WRITE,
+//! REMOTE_WRITE, REMOTE_ATOMIC, and MW_BIND, since a window may open what the region does not. The
+//! types allow no such right for read-only memory, so no registration fails for it.
+
+#[cfg(not(miri))]
+use std::fs::File;
+use std::sync::Arc;
+
+use proverbs::completion::WcStatus;
+#[cfg(not(miri))]
+use proverbs::memory::MapOptions;
+use proverbs::memory::{
+    Access, Allows, BindsTo, BindsWindows, BoundWindow, LocalRead, Mapping, Memory, ReadOnly,
+    ReadOnlyBuf, Relaxed, Remote, ReregError, Windowed,
+};
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+profile! { Any { entry: AnyBuf } }
+
+/// What a device does with a registration.
+#[derive(Clone, Copy, PartialEq)]
+enum Expected {
+    Registers,
+    /// The kernel pins it to be written whatever the rights, and a file that was opened for reading
+    /// cannot be: `ib_umem_get` of drivers/infiniband/core/umem.c had FOLL_FORCE with FOLL_WRITE
+    /// until Linux 6.2 left it out ("remove FOLL_FORCE usage").
+    PinnedToWrite,
+}
+
+use Expected::{PinnedToWrite, Registers};
+
+/// What peers may do by the key of a region or a window (ibv_reg_mr(3), ibv_bind_mw(3)).
+#[derive(Clone, Copy)]
+struct Grants {
+    read: bool,
+    write: bool,
+    atomic: bool,
+}
+
+const NONE: Grants = Grants { read: false, write: false, atomic: false };
+const READ: Grants = Grants { read: true, ..NONE };
+const WRITE: Grants = Grants { write: true, ..NONE };
+const ATOMIC: Grants = Grants { atomic: true, ..NONE };
+const READ_WRITE: Grants = Grants { atomic: false, ..ALL };
+const ALL: Grants = Grants { read: true, write: true, atomic: true };
+
+static TABLE: [u64; 1024] = [7; 1024];
+
+/// Registers memory, as expected.
+fn register<A: Access, M: Memory>(
+    p: &Pair<Rc, Any>,
+    cell: &str,
+    memory: M,
+    expected: Expected,
+) -> Option<MemoryRegion<A, M>>
+where
+    M::Protection: Allows<A>,
+{
+    let refuses = expected == PinnedToWrite
+        && by_rule!(p.dev, "R18.6",
+        loopback: false, rxe before (6, 2): true);
+    match p.pd.register_in::<A, M>(memory) {
+        Ok(region) => {
+            assert!(!refuses, "{cell}: it is registered");
+            Some(region)
+        }
+        Err(refused) => {
+            assert!(refuses, "{cell}: {}", refused.error);
+            assert_eq!(refused.error.errno(), Some(14), "{cell}: {}", refused.error);
+            None
+        }
+    }
+}
+
+/// What the second end is told of a READ, a WRITE and an atomic by this key: each is tried with a
+/// pair of its own, which `with` prepares, since a refusal ends the pair.
+fn check_grants<K>(
+    cell: &str,
+    grants: Grants,
+    mut with: impl FnMut(&mut Pair<Rc, Any>) -> Option<(RemoteSlice<RemoteAll>, K)>,
+) {
+    for (op, is_granted) in
+        [("READ", grants.read), ("WRITE", grants.write), ("atomic", grants.atomic)]
+    {
+        let mut p = Pair::<Rc, Any>::new();
+        if op == "atomic" && !p.dev.ctx.protocol(1).unwrap().has_atomics() {
+            continue;
+        }
+        let Some((at, keep)) = with(&mut p) else { return };
+        let part = at.slice(0, 8).unwrap();
+        match op {
+            "READ" => p.b.post_send(wr::RdmaRead::new(poisoned(&p.pool), part.read())).unwrap(),
+            "WRITE" => p.b.post_send(wr::RdmaWrite::inline(b"8 bytes!", part.write())).unwrap(),
+            _ => {
+                let cell = at.atomic(0).unwrap();
+                p.b.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), cell, 1)).unwrap();
+            }
+        }
+        let expected = if is_granted { Ok(()) } else { Err(WcStatus::RemAccess) };
+        let mut said = None;
+        until(&p.dev, cell, || {
+            said = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));
+            said.is_some()
+        });
+        assert_eq!(said, Some(expected), "{cell}: {op}");
+        drop(keep);
+    }
+}
+
+/// The same key with all rights: what the device makes of it is the device's.
+fn forged<A: Remote>(slice: RemoteSlice<A>) -> RemoteSlice<RemoteAll> {
+    RemoteSlice::from_parts(slice.addr(), slice.len(), slice.rkey())
+}
+
+/// Rows of memory and, in each, rights without a key.
+macro_rules! registers {
+    ($($name:literal, $memory:expr => $($right:ty: $expected:ident),+;)+) => {$($({
+        let cell = concat!($name, " with ", stringify!($right));
+        let p = Pair::<Rc, Any>::new();
+        drop(register::<$right, _>(&p, cell, $memory, $expected));
+    })+)+};
+}
+
+/// Rows of memory and, in each, rights with a key and what it grants.
+macro_rules! grants {
+    ($($name:literal, $memory:expr => $($right:ty: $expected:ident $grants:ident),+;)+) => {$($({
+        let cell = concat!($name, " with ", stringify!($right));
+        check_grants(cell, $grants, |p| {
+            let region = register::<$right, _>(p, cell, $memory, $expected)?;
+            Some((forged(region.remote()), region))
+        });
+    })+)+};
+}
+
+/// Memory that can be written has every right (ibv_reg_mr(3)), and a key grants what it says.
+#[test]
+fn memory_that_can_be_written() {
+    registers! {
+        "a vector", vec![0u64; 1024] =>
+            LocalWrite: Registers, LocalRead: Registers, Relaxed<LocalWrite>: Registers,
+            Windowed<LocalWrite>: Registers, Windowed<LocalRead>: Registers;
+        "a mapping", Mapping::new(8192).unwrap() =>
+            LocalWrite: Registers, LocalRead: Registers, Windowed<LocalWrite>: Registers;
+    }
+    grants! {
+        "a vector", vec![0u64; 1024] =>
+            RemoteRead: Registers READ, RemoteWrite: Registers WRITE,
+            RemoteReadWrite: Registers READ_WRITE, RemoteAtomic: Registers ATOMIC,
+            RemoteAll: Registers ALL, Relaxed<RemoteRead>: Registers READ,
+            Relaxed<RemoteWrite>: Registers WRITE, Relaxed<RemoteReadWrite>: Registers READ_WRITE,
+            Windowed<RemoteRead>: Registers READ, Windowed<RemoteAll>: Registers ALL,
+            Windowed<Relaxed<RemoteWrite>>: Registers WRITE;
+        "a mapping", Mapping::new(8192).unwrap() =>
+            RemoteRead: Registers READ, RemoteWrite: Registers WRITE, RemoteAll: Registers ALL,
+            Relaxed<RemoteWrite>: Registers WRITE, Windowed<RemoteAll>: Registers ALL;
+    }
+}
+
+/// A file is memory that can be written if it was opened so.
+#[test]
+#[cfg(not(miri))]
+fn files_that_can_be_written() {
+    let memory = || MapOptions::new().memfd("rights", 8192).unwrap().0;
+    registers! {
+        "a file", memory() =>
+            LocalWrite: Registers, LocalRead: Registers, Windowed<LocalWrite>: Registers;
+    }
+    grants! {
+        "a file", memory() =>
+            RemoteRead: Registers READ, RemoteWrite: Registers WRITE, RemoteAtomic: Registers ATOMIC,
+            RemoteAll: Registers ALL, Relaxed<RemoteRead>: Registers READ,
+            Windowed<RemoteAll>: Registers ALL;
+    }
+}
+
+/// Read-only memory has the rights that write nothing: none for peers, and to read.
+#[test]
+fn read_only_memory() {
+    let arc = || Arc::<[u64]>::from(vec![7; 1024]);
+    registers! {
+        "an Arc", arc() => LocalRead: Registers;
+        "a static", &TABLE[..] => LocalRead: Registers;
+    }
+    grants! {
+        "an Arc", arc() => RemoteRead: Registers READ, Relaxed<RemoteRead>: Registers READ;
+        "a static", &TABLE[..] => RemoteRead: Registers READ, Relaxed<RemoteRead>: Registers READ;
+    }
+    assert_eq!(TABLE, [7; 1024]);
+}
+
+/// A file that was opened for reading, of which this process maps some pages.
+#[cfg(not(miri))]
+fn read_only_file(name: &str) -> proverbs::memory::SharedMapping<ReadOnly> {
+    let path = format!("/dev/shm/proverbs-rights-{}-{name}", std::process::id());
+    std::fs::write(&path, [7; 8192]).unwrap();
+    let file = File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    MapOptions::new().file_read_only(&file, 0..8192).unwrap()
+}
+
+/// A file that was opened for reading has the same rights, where the kernel pins it.
+#[test]
+#[cfg(not(miri))]
+fn files_that_were_opened_for_reading() {
+    registers! {
+        "a read-only file", read_only_file("mine") => LocalRead: PinnedToWrite;
+    }
+    grants! {
+        "a read-only file", read_only_file("theirs") =>
+            RemoteRead: PinnedToWrite READ, Relaxed<RemoteRead>: PinnedToWrite READ;
+    }
+}
+
+/// Each right that a window may have, on each kind of region: the rights are the window's
+/// (ibv_bind_mw(3)), also where the region's own key has fewer, or more.
+#[test]
+fn windows_on_regions() {
+    fn bound<R: BindsWindows, A: BindsTo<R>>(
+        p: &mut Pair<Rc, Any>,
+        cell: &str,
+    ) -> Option<(RemoteSlice<RemoteAll>, (BoundWindow<A>, MemoryRegion<R>))> {
+        let region = p.pd.register::<R>(8192).unwrap();
+        let window = p.a.alloc_mw().unwrap();
+        p.a.post_send(wr::BindMw::<A>::new(window, &region, 64..4096).unwrap()).unwrap();
+        let sent = poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+        let Some(AnyBuf::Window(window)) = sent.entry else { panic!("{cell}: no window") };
+        let window = window.into_bound::<A>().unwrap();
+        Some((forged(window.remote()), (window, region)))
+    }
+    macro_rules! binds {
+        ($($region:ty => $($right:ty: $grants:ident),+;)+) => {$($({
+            let cell = concat!("a window with ", stringify!($right), " on ", stringify!($region));
+            check_grants(cell, $grants, |p| bound::<$region, $right>(p, cell));
+        })+)+};
+    }
+    if Device::open().is_iwarp() {
+        return println!("R24.6: iWARP of Linux has no windows");
+    }
+    binds! {
+        Windowed<LocalWrite> =>
+            RemoteRead: READ, RemoteWrite: WRITE, RemoteAtomic: ATOMIC, RemoteReadWrite: READ_WRITE,
+            RemoteAll: ALL;
+        Windowed<RemoteRead> =>
+            RemoteRead: READ, RemoteWrite: WRITE, RemoteAtomic: ATOMIC, RemoteReadWrite: READ_WRITE,
+            RemoteAll: ALL;
+        Windowed<RemoteAll> => RemoteRead: READ, RemoteWrite: WRITE, RemoteAtomic: ATOMIC;
+        Windowed<Relaxed<RemoteWrite>> =>
+            Relaxed<RemoteRead>: READ, Relaxed<RemoteWrite>: WRITE,
+            Relaxed<RemoteReadWrite>: READ_WRITE;
+    }
+}
+
+/// A SEND and a WRITE from a region in read-only memory that no peer reaches.
+fn sends_and_writes<M: Memory<Protection = ReadOnly>>(memory: M, expected: Expected) {
+    let mut p = Pair::<Rc, Any>::new();
+    let Some(region) = register::<LocalRead, M>(&p, "a source", memory, expected) else { return };
+    let theirs = p.pd.register::<RemoteWrite>(64).unwrap();
+    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+    let mut piece: ReadOnlyBuf = region.source(16, 8).unwrap();
+    piece.set_id(5);
+    p.a.post_send(wr::Send::new(piece.clone())).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(piece, theirs.remote().slice(8, 8).unwrap().write())).unwrap();
+    for sent in poll(&p.dev, &mut p.ca, 2) {
+        let Some(AnyBuf::ReadOnlyPiece(piece)) = sent.sent().entry else { panic!("its own entry") };
+        assert_eq!((piece.len(), piece.id()), (8, 5));
+    }
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+    assert_eq!(&got.data()[..], &7u64.to_ne_bytes());
+    let mut there = [0; 24];
+    theirs.read_at(0, &mut there).unwrap();
+    assert_eq!(there[8..16], 7u64.to_ne_bytes());
+    assert_eq!((&there[..8], &there[16..]), (&[0; 8][..], &[0; 8][..]));
+    assert!(region.source(8185, 8).is_err());
+    let piece = region.source(0, 8192).unwrap();
+    let region = region.destroy().map(drop).unwrap_err().into_object();
+    drop(piece);
+    region.destroy().map(drop).map_err(|refused| refused.error).unwrap();
+}
+
+/// Read-only memory is a source of messages and of WRITEs, without a right for peers.
+#[test]
+fn read_only_memory_is_a_source() {
+    sends_and_writes(Arc::<[u64]>::from(vec![7; 1024]), Registers);
+    sends_and_writes(&TABLE[..], Registers);
+}
+
+/// So is a file that was opened for reading.
+#[test]
+#[cfg(not(miri))]
+fn a_read_only_file_is_a_source() {
+    let path = format!("/dev/shm/proverbs-rights-{}-source", std::process::id());
+    let bytes: Vec<u8> = TABLE.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    std::fs::write(&path, bytes).unwrap();
+    let file = File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    sends_and_writes(MapOptions::new().file_read_only(&file, 0..8192).unwrap(), PinnedToWrite);
+}
+
+/// The right of peers to read is taken back, and the memory is still a source.
+#[test]
+fn rights_on_read_only_memory_are_taken_back() {
+    let mut p = Pair::<Rc, Any>::new();
+    let region = p.pd.register_in::<RemoteRead, _>(&TABLE[..]).unwrap();
+    let told = region.remote();
+    let region = match region.rereg_access::<LocalRead>() {
+        Ok(region) => region,
+        // Soft-RoCE's provider has no ibv_rereg_mr (R6.15).
+        Err(ReregError::Unusable(refused)) => {
+            assert!(p.dev.is_soft_roce() || p.dev.is_iwarp(), "{}", refused.error);
+            assert!(matches!(refused.error.kind(), proverbs::ErrorKind::Unsupported { .. }));
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    assert!(!p.dev.is_soft_roce());
+    let theirs = p.pd.register::<RemoteWrite>(64).unwrap();
+    let piece = region.source(0, 8).unwrap();
+    p.a.post_send(wr::RdmaWrite::new(piece, theirs.remote().write())).unwrap();
+    poll(&p.dev, &mut p.ca, 1).remove(0).sent();
+    p.b.post_send(wr::RdmaRead::new(poisoned(&p.pool), told.slice(0, 8).unwrap().read())).unwrap();
+    let refused = poll(&p.dev, &mut p.cb, 1).remove(0);
+    refused.failed(proverbs::completion::Direction::Send, WcStatus::RemAccess);
+}
