@@ -1,9 +1,38 @@
-/* Stands before the C library (LD_PRELOAD) and counts calls of the allocator.
+/* Stands before the C library (LD_PRELOAD): counts calls of the allocator, and gives the kernel's answer to which driver
+ * the device has, mlx5.
  *
  * A library of its own, without symbol versions, as the C library's differ from libibverbs'.
  */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* RDMA_VERBS_IOCTL. A kernel says EINVAL to another driver than the device's, and EPROTONOSUPPORT to a method that it
+ * does not have. */
+#define VERBS_IOCTL 0xc0181b01UL
+#define DRIVER_ID_AT 16
+#define MLX5 1
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	uint32_t driver_id;
+	va_list args;
+	void *at;
+
+	va_start(args, request);
+	at = va_arg(args, void *);
+	va_end(args);
+	if (request != VERBS_IOCTL)
+		return syscall(SYS_ioctl, fd, request, at);
+	memcpy(&driver_id, (const char *)at + DRIVER_ID_AT, sizeof(driver_id));
+	errno = driver_id == MLX5 ? EPROTONOSUPPORT : EINVAL;
+	return -1;
+}
 
 /* The allocator's own names in the C library. */
 void *__libc_malloc(size_t size);

@@ -6,6 +6,7 @@ use crate::completion::poll::{Completions, Polled};
 use crate::completion::queue::CompletionQueue;
 use crate::device::ids::CqId;
 use crate::memory::entry::Entry;
+use crate::sys::control::status;
 use crate::sys::data;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
@@ -88,7 +89,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         // SAFETY: its handle keeps the queue.
         match unsafe { data::req_notify_cq(self.shared.handle().as_ptr(), solicited_only) } {
             0 => Ok(()),
-            errno => Err(Error::os("ibv_req_notify_cq", errno, "")),
+            code => Err(Error::os("ibv_req_notify_cq", status(code), "")),
         }
     }
 }

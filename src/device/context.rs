@@ -14,6 +14,7 @@ use crate::device::refusal::{no_gid, no_pkey, no_port};
 use crate::sync::lock;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::{Port, Unchanging};
+use crate::sys::provider::Provider;
 use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};
 use crate::sys::{device, extended, handle};
 use crate::terms::absence::Absence;
@@ -139,12 +140,27 @@ impl Context {
         let handle = unsafe {
             handle::Context::kept(context, &LIBIBVERBS, Default::default(), Box::new(keep))
         };
+        handle.provider();
         Context { handle: Arc::new(handle) }
     }
 
     #[cfg(feature = "loopback")]
     pub(crate) fn from_handle(handle: handle::Context) -> Self {
         Context { handle: Arc::new(handle) }
+    }
+
+    /// The device's provider, which the crate asked the kernel for when it opened the device. It
+    /// decides whether the crate trusts the device with promises that not every provider keeps:
+    /// see [`Provider`].
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// assert_eq!(context.provider().name(), "loopback"); // "mlx5" on a ConnectX-7
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn provider(&self) -> Provider {
+        self.handle.provider()
     }
 
     /// The device's name.

@@ -54,5 +54,6 @@ pub use protocol::Protocol;
 pub use xrc::{XrcDomain, XrcdFile};
 
 pub use crate::terms::absence::Absence;
+pub use crate::sys::provider::Provider;
 pub use crate::terms::gid::{Gid, GidKind};
 pub use crate::terms::rate::StaticRate;

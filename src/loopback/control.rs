@@ -7,6 +7,7 @@ use crate::sys::control::Control;
 pub(crate) static LOOPBACK: Control = Control {
     close_device,
     query_device,
+    provider,
     query_device_ex,
     query_port,
     query_gid,

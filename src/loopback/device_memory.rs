@@ -121,7 +121,7 @@ impl State {
         // SAFETY: within the memory (tested above).
         let base = Base(unsafe { of.base.cast::<u8>().add(offset as usize) });
         let backing = Backing::Device(dm);
-        self.add_region(Mr { pd, base, length, iova: 0, access, backing })
+        self.add_region(Mr { pd, base, length, iova: 0, access, backing, is_ended: false })
     }
 
     /// Like `reg_mr`, of a part of the file behind a descriptor.
@@ -156,7 +156,15 @@ impl State {
         let map = Map::new(whole, page as usize, protection, libc::MAP_SHARED, at)?;
         // SAFETY: `lead` bytes and `length` more were mapped.
         let base = Base(unsafe { map.base().add(lead as usize) });
-        self.add_region(Mr { pd, base, length, iova, access, backing: Backing::Map(map) })
+        self.add_region(Mr {
+            pd,
+            base,
+            length,
+            iova,
+            access,
+            backing: Backing::Map(map),
+            is_ended: false,
+        })
     }
 
     /// Changes a region, and returns its number and its keys. The caller guarantees, as `rereg_mr`

@@ -44,6 +44,8 @@ pub(super) struct Mr {
     pub(super) iova: u64,
     pub(super) access: u32,
     pub(super) backing: Backing,
+    /// A message ended its key, as on iWARP messages can.
+    pub(super) is_ended: bool,
 }
 
 /// Whose memory a region is in.
@@ -63,7 +65,8 @@ impl Mr {
     /// A region of the program's memory, whose addresses are the program's.
     pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32, holds: Holds) -> Mr {
         let iova = base.0.addr().get() as u64;
-        Mr { pd, base, length, iova, access, backing: Backing::Program(holds) }
+        let backing = Backing::Program(holds);
+        Mr { pd, base, length, iova, access, backing, is_ended: false }
     }
 }
 
@@ -173,7 +176,15 @@ impl State {
         if base.is_null() && length == usize::MAX && access & ON_DEMAND != 0 {
             self.check_region(pd, 1, access & !ON_DEMAND)?;
             let (base, backing) = (Base(NonNull::dangling()), Backing::Whole);
-            return self.add_region(Mr { pd, base, length, iova: 0, access, backing });
+            return self.add_region(Mr {
+                pd,
+                base,
+                length,
+                iova: 0,
+                access,
+                backing,
+                is_ended: false,
+            });
         }
         self.check_region(pd, length, access & !ON_DEMAND)?;
         base.addr().checked_add(length).ok_or(libc::EINVAL)?;
@@ -241,7 +252,7 @@ impl State {
             },
         };
         let mr = self.mrs.get(&mr)?;
-        if mr.pd != pd || granted.unwrap_or(mr.access) & rights != rights {
+        if mr.is_ended || mr.pd != pd || granted.unwrap_or(mr.access) & rights != rights {
             return None;
         }
         match key {
@@ -278,7 +289,9 @@ impl State {
     pub(super) fn region_of(&self, qp: u32, pd: u32, rkey: u32, rights: u32) -> bool {
         let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
         let may_be = |mr: &Mr| mr.access & ON_DEMAND == 0 || self.pages_for(qp, rights).is_some();
-        mr.is_some_and(|mr| mr.pd == pd && mr.access & rights == rights && may_be(mr))
+        mr.is_some_and(|mr| {
+            !mr.is_ended && mr.pd == pd && mr.access & rights == rights && may_be(mr)
+        })
     }
 
     /// The bytes of a gather list; `None` if a key, a range or a right is wrong.

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::cq::{Cqe, Slot};
 use super::fabric::State;
-use super::memory::{Key, REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE, Span};
+use super::memory::{Key, REMOTE_ATOMIC, REMOTE_READ, REMOTE_TAG, REMOTE_WRITE, Span, number_of};
 use super::qp::{Phase, Transport};
 use super::requester::Message;
+use super::world::Link;
 use super::wr;
 use super::wr::{Extra, Op, Remote};
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT, placement};
@@ -201,10 +202,21 @@ impl State {
     }
 
     /// Ends the key that the message names, if it names one: that of a window of the queue pair's
-    /// domain.
+    /// domain, or on iWARP also that of a region.
     fn ends_its_key(&mut self, to: u32, extra: Extra) -> bool {
         let Extra::Invalidate(key) = extra else { return true };
-        self.invalidate(to, key)
+        self.invalidate(to, key) || self.world.link == Link::Iwarp && self.end_region(to, key)
+    }
+
+    /// Ends all access to a region of the queue pair's domain by its keys. Whether there is one.
+    fn end_region(&mut self, to: u32, key: u32) -> bool {
+        let pd = self.qps.get(&to).map(|qp| qp.pd);
+        let mr = number_of(key, REMOTE_TAG).and_then(|number| self.mrs.get_mut(&number));
+        let mr = mr.filter(|mr| Some(mr.pd) == pd);
+        mr.is_some_and(|mr| {
+            mr.is_ended = true;
+            true
+        })
     }
 
     pub(super) fn has_receive(&self, to: u32) -> bool {

@@ -78,6 +78,7 @@ impl State {
             return Err(libc::EOPNOTSUPP);
         }
         let (base, length, access) = (Base(NonNull::dangling()), 0, LOCAL_WRITE);
-        self.add_region(Mr { pd, base, length, iova: 0, access, backing: Backing::Null })
+        let backing = Backing::Null;
+        self.add_region(Mr { pd, base, length, iova: 0, access, backing, is_ended: false })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::limits;
 use super::personality::Personality;
+use crate::sys::provider::Provider;
 use crate::terms::bounded::Mtu;
 
 /// The properties of the devices of a [`Fabric`](super::Fabric), for
@@ -45,6 +46,8 @@ pub struct World {
     pub(super) lmc: u8,
     /// EFA's devices, and the seed of the order in which SRD delivers.
     pub(super) srd: Option<u64>,
+    /// The provider that the devices say they have.
+    pub(super) provider: Provider,
 }
 
 /// The link layer and address family of ports.
@@ -147,6 +150,7 @@ impl World {
             region: u64::MAX,
             lmc: 0,
             srd: None,
+            provider: Provider::Loopback,
         }
     }
 
@@ -168,12 +172,12 @@ impl World {
         World::of(Link::InfiniBand)
     }
 
-    /// iWARP, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm on ids
+    /// iWARP as siw provides it, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm on ids
     /// [of the fabric](crate::cm::CmId::on), which moves them to RTS itself; no address vectors, no
     /// immediates, no atomics, and a READ into one element. GIDs are as on [`ipv4`](World::ipv4),
     /// and of no use.
     pub const fn iwarp() -> World {
-        World::of(Link::Iwarp)
+        World { provider: Provider::Siw, ..World::of(Link::Iwarp) }
     }
 
     /// Amazon's EFA: UD and [`Srd`](crate::transport::Srd) queue pairs alone, no shared receive
@@ -209,6 +213,27 @@ impl World {
     /// Devices with this personality.
     pub const fn personality(self, personality: Personality) -> World {
         World { personality, ..self }
+    }
+
+    /// Devices that say that they have this provider. They behave as before. The crate trusts a
+    /// provider with the promises that it is known to keep, and takes a stricter form for others:
+    /// see [`Provider`].
+    ///
+    /// ```
+    /// use proverbs::{device::Provider, loopback::{Fabric, World}, prelude::*};
+    /// profile! { Ring { signaling: Selective } }
+    ///
+    /// let world = World::ipv4().provider(Provider::Unknown);
+    /// let context = Fabric::with(world).open_device();
+    /// assert_eq!(context.provider(), Provider::Unknown);
+    /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(16)?);
+    /// let depth = Depth { send: 4, recv: 4 };
+    /// let error = pd.create_qp::<Rc, Ring>(&cq, &cq, depth).unwrap_err();
+    /// assert!(error.to_string().contains("signaling: SignalAll"), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn provider(self, provider: Provider) -> World {
+        World { provider, ..self }
     }
 
     /// Devices that grant limits like this.

@@ -37,14 +37,22 @@ pub(super) struct Send {
 }
 
 impl Send {
-    /// Whether iWARP has such work requests: without immediates and atomics, and READs into one
-    /// element.
-    pub(super) fn is_of_iwarp(&self) -> bool {
+    /// Whether iWARP has such work requests: without immediates and atomics, READs into one element
+    /// and without a fence, and from inline data no SEND_WITH_INV (`siw_activate_tx_from_sq` of
+    /// Linux's drivers/infiniband/sw/siw/siw_qp.c).
+    pub(super) fn is_of_iwarp(&self, is_fenced: bool) -> bool {
         let is_scattered = match (&self.op, &self.payload) {
             (Op::Read(_), Payload::List(list)) => list.len() > 1,
             _ => false,
         };
-        !self.extra.is_imm() && !self.op.is_atomic() && !is_scattered
+        let is_inline_inv = matches!(self.payload, Payload::Inline(_))
+            && matches!(self.extra, Extra::Invalidate(_));
+        let is_fenced_read = is_fenced && matches!(self.op, Op::Read(_));
+        !self.extra.is_imm()
+            && !self.op.is_atomic()
+            && !is_scattered
+            && !is_inline_inv
+            && !is_fenced_read
     }
 }
 

@@ -284,10 +284,7 @@ pub(super) fn close<C, M: Memory>(
 ) -> Result<M, Error> {
     const VERB: &str = "ibv_dereg_mr";
     match shared.region() {
-        Some(region) => match region.close() {
-            Ok(()) => Ok(region.give_back()),
-            Err(errno) => Err(Error::os(VERB, errno, "")),
-        },
+        Some(region) => region.close_for(VERB).map(|()| region.give_back()),
         None => Err(Error::os(VERB, libc::EBUSY, in_use)),
     }
 }

@@ -362,9 +362,9 @@ impl<A: Access, M> MemoryRegion<A, M> {
     {
         const VERB: &str = "ibv_dereg_mr";
         let error = match Arc::get_mut(&mut self.region) {
-            Some(region) => match region.close() {
+            Some(region) => match region.close_for(VERB) {
                 Ok(()) => return Ok(region.give_back()),
-                Err(errno) => Error::os(VERB, errno, ""),
+                Err(error) => error,
             },
             None => Error::os(
                 VERB,

@@ -17,6 +17,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{not_on_iwarp, refusal};
 use crate::memory::lent::Loan;
 use crate::memory::open::{Open, read_volatile};
+use crate::memory::own::heap::Pages;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
 use crate::memory::span::LONGEST_PIECE;
@@ -44,6 +45,9 @@ bitflags! {
         const FLUSH_GLOBAL = ACCESS_FLUSH_GLOBAL;
         const FLUSH_PERSISTENT = ACCESS_FLUSH_PERSISTENT;
         const RELAXED_ORDERING = ibv_access_flags::IBV_ACCESS_RELAXED_ORDERING.0;
+        /// The rights by which peers reach memory, through the region or through a window.
+        const EXPOSES = Self::REMOTE_WRITE.bits() | Self::REMOTE_READ.bits()
+            | Self::REMOTE_ATOMIC.bits() | Self::MW_BIND.bits();
     }
 }
 
@@ -86,6 +90,8 @@ pub(crate) struct Registered {
     len: usize,
     memory: Option<Box<dyn Any + Send>>,
     is_writable: bool,
+    /// Whether peers have or had a right to it.
+    is_exposed: bool,
     pd: u32,
     /// The mark of its pieces, but for their lengths.
     mark: u64,
@@ -149,7 +155,8 @@ impl Registered {
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
                 let (base, memory) = (base.as_ptr(), Some(memory as Box<_>));
                 let (pd, mark) = (pd.id(), mark_of(pd));
-                Ok(Registered { mr, base, len, memory, is_writable, pd, mark })
+                let is_exposed = access.intersects(AccessFlags::EXPOSES);
+                Ok(Registered { mr, base, len, memory, is_writable, is_exposed, pd, mark })
             }
             Err(errno) => {
                 let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
@@ -179,7 +186,9 @@ impl Registered {
                 let (base, memory) =
                     (ptr::without_provenance_mut(base), Some(Box::new(memory) as _));
                 let (pd, mark) = (pd.id(), mark_of(pd));
-                Ok(Registered { mr, base, len, memory, is_writable: true, pd, mark })
+                // Nothing of Rust's is there to be touched.
+                let (is_writable, is_exposed) = (true, false);
+                Ok(Registered { mr, base, len, memory, is_writable, is_exposed, pd, mark })
             }
             Err(errno) => Err((memory, errno)),
         }
@@ -212,7 +221,9 @@ impl Registered {
         let is_writable = M::Protection::IS_WRITABLE;
         let (base, len) = (bytes.as_ptr().cast(), bytes.len());
         let (pd, mark) = (pd.id(), mark_of(pd));
-        Registered { mr, base, len, memory: Some(memory), is_writable, pd, mark }
+        // What becomes of the memory is a promise of the caller's.
+        let (memory, is_exposed) = (Some(memory as Box<_>), false);
+        Registered { mr, base, len, memory, is_writable, is_exposed, pd, mark }
     }
 
     /// The value that owns the memory.
@@ -382,8 +393,9 @@ impl Registered {
             self.mr.set_parents(pd.handle().clone());
             (self.pd, self.mark) = (pd.id(), mark_of(pd));
         }
-        if let Some((_, is_writable)) = access {
+        if let Some((access, is_writable)) = access {
             self.is_writable = is_writable;
+            self.is_exposed |= access.intersects(AccessFlags::EXPOSES);
         }
         Ok(memory.take().and_then(|new| {
             (self.base, self.len) = (to.addr, to.length);
@@ -399,9 +411,50 @@ impl Registered {
         unsafe { (self.mr.control().advise_mr)(pd.as_ptr(), advice, flags, list) }
     }
 
+    /// Why the memory cannot be given back, if it cannot: the provider may let a peer's request
+    /// touch it after `ibv_dereg_mr` returned 0.
+    pub(crate) fn is_kept(&self) -> Option<Error> {
+        self.may_be_touched_later().then(|| {
+            let context = &self.mr.parents().parents().context;
+            let lacks = format!(
+                "has {}, which may touch memory of peers' requests after its deregistration",
+                context.provider()
+            );
+            let asked = format!("the {} bytes of a region with remote rights", self.len);
+            let instead = "drop the region: its memory is not used again (docs/providers.md)";
+            refusal(context, "ibv_dereg_mr", asked, &lacks, instead)
+        })
+    }
+
+    /// Whether a peer's request may touch the memory after `ibv_dereg_mr` returned 0.
+    fn may_be_touched_later(&self) -> bool {
+        self.is_exposed && !self.mr.parents().parents().context.provider().ends_access_at_dereg()
+    }
+
+    /// Drops memory of a region that was deregistered, by code that may be the user's and may
+    /// panic. Where a peer's request may still touch it, the pages of [`Pages`] go to the kernel,
+    /// which does not use them again while a request holds them, and other memory leaks.
+    pub(crate) fn drop_memory(&self, memory: Box<dyn Any + Send>) {
+        if !self.may_be_touched_later() {
+            return drop(memory);
+        }
+        match memory.downcast::<Pages>() {
+            Ok(pages) => pages.leave_pages(),
+            Err(memory) => std::mem::forget(memory),
+        }
+    }
+
     /// Deregisters now. If the device refuses, the memory stays registered and leaks.
     pub(crate) fn close(&mut self) -> Result<(), i32> {
         self.mr.close()
+    }
+
+    /// The same, for `verb`, which is to give the memory back.
+    pub(crate) fn close_for(&mut self, verb: &'static str) -> Result<(), Error> {
+        match self.is_kept() {
+            Some(error) => Err(error),
+            None => self.close().map_err(|errno| Error::os(verb, errno, "")),
+        }
     }
 }
 
@@ -416,8 +469,9 @@ impl Drop for Registered {
         if self.close().or_else(|_| self.close()).is_err() {
             // The device still has it. It is not tried again: nobody would learn that it is gone.
             std::mem::forget((self.mr.take(), self.memory.take()));
+        } else if let Some(memory) = self.memory.take() {
+            self.drop_memory(memory);
         }
-        // Else the field is dropped, by code that may be the user's and may panic.
     }
 }
 

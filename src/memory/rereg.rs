@@ -103,8 +103,8 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back.
     pub fn destroy(mut self) -> Result<(M, N), Refused<Self>> {
-        if let Err(errno) = self.region.close() {
-            return Err(Refused::new(self, Error::os("ibv_dereg_mr", errno, "")));
+        if let Err(error) = self.region.close_for("ibv_dereg_mr") {
+            return Err(Refused::new(self, error));
         }
         let new = as_given(self.memory.take());
         Ok((self.region.give_back(), new))
@@ -117,6 +117,8 @@ impl<M, N> Drop for UnusableRegion<M, N> {
         if self.region.close().or_else(|_| self.region.close()).is_err() {
             // The device may have them.
             std::mem::forget((self.memory.take(), self.pd.take()));
+        } else if let Some(memory) = self.memory.take() {
+            self.region.drop_memory(memory);
         }
     }
 }
@@ -345,6 +347,9 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
                 return refused(object, *memory, error);
             }
         };
+        if let Some(error) = region.is_kept() {
+            return refused(MemoryRegion::of(region), *memory, error);
+        }
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         let access = Some((access, N::Protection::IS_WRITABLE));
         let change = Change { access, pd: None, asked };

@@ -173,11 +173,11 @@ impl<P: Profile> Kind for Sends<P> {
     unsafe fn meaning(qp: *mut ibv_qp, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
         // SAFETY: the queue pair is live, and its context with it; the work request is emitted
         // (this function's contract).
-        let is_not_there = || unsafe { is_iwarp((*qp).context) && opcode::is_not_of_iwarp(wr) };
-        match errno {
-            libc::EINVAL if is_not_there() => PostErrorKind::NotOnIwarp,
-            _ => PostErrorKind::Refused { errno },
-        }
+        let why = unsafe {
+            let may_say = errno == libc::EINVAL && is_iwarp((*qp).context);
+            may_say.then(|| opcode::why_not_on_iwarp(wr)).flatten()
+        };
+        why.unwrap_or(PostErrorKind::Refused { errno })
     }
 }
 

@@ -16,6 +16,7 @@ use crate::memory::header::{Header, Word};
 use crate::post::path::doorbell;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
+use crate::sys::control::status;
 use crate::sys::data::head;
 use crate::work::chain::{self, index_of};
 use crate::work::refusal::{Faults, PostErrorKind, fault};
@@ -92,8 +93,8 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     errno: i32,
     out: *mut PostError<Q::Entry>,
 ) {
-    // Some providers have the kernel's sign (libsiw).
-    let errno = errno.saturating_abs();
+    // Nothing was called since the verb, so errno is still the verb's.
+    let errno = status(errno);
     // SAFETY: the list is still there; those from `bad` on are not with the device. The queue's
     // object is live.
     unsafe {

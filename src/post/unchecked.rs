@@ -10,6 +10,7 @@ use crate::memory::entry::Raw;
 use crate::post::bump::bump;
 use crate::post::chain::Post;
 use crate::post::queue::Kind;
+use crate::sys::control::status;
 use crate::sys::data::{Verb, head};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::Errno;
@@ -144,6 +145,8 @@ unsafe extern "C" fn raw_error<Q: Kind>(
 ) {
     // SAFETY: the list is valid, and `out` the caller's.
     unsafe {
+        // Nothing was called since the verb, so errno is still the verb's.
+        let errno = status(errno);
         let bad_wr = index_of(first, bad).map(|index| index as usize);
         out.write(RawPostError { verb: Q::VERB, errno, bad_wr });
     }

@@ -376,11 +376,20 @@ pub(super) fn check_fabric<T: Transport, P: Profile>(
         refused(&|| format!("a {} queue pair", T::NAME), "RC alone", instead)?;
     }
     let reads = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
-    // Of a READ that completes late, a ring would give back the buffer early.
-    if reads && !<P::Signaling as SendMode>::SIG_ALL {
-        let lacks = "READs that complete behind what was posted after them";
-        let instead = "use a profile with `signaling: SignalAll`, or with `NoReads` (R24.13)";
-        refused(&|| "READs with selective signaling".to_owned(), lacks, instead)?;
+    // A ring gives buffers back with a later completion. On iWARP a READ completes after sends that
+    // were posted later, and TCP may still send from the buffer of an unsignaled send.
+    if !<P::Signaling as SendMode>::SIG_ALL {
+        let asked = || "selective signaling".to_owned();
+        let lacks = "completions that say nothing of earlier unsignaled sends";
+        refused(&asked, lacks, "use a profile with `signaling: SignalAll` (R24.13)")?;
+        let provider = context.provider();
+        if !provider.covers_unsignaled() {
+            let lacks = format!(
+                "has {provider}, whose completions may say nothing of earlier unsignaled sends"
+            );
+            let instead = "use a profile with `signaling: SignalAll` (docs/providers.md)";
+            return Err(refusal(context, verb, asked(), &lacks, instead));
+        }
     }
     // Some devices take more elements of a READ than they fill.
     if P::MaxSendSge::VALUE > 1 && reads {

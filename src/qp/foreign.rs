@@ -24,8 +24,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// completion queues of this crate ([`AsRaw`](crate::raw::AsRaw) gives their handles): see
     /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
     ///
-    /// What the device can tell is compared: domain, completion queues, transport, state,
-    /// signaling, and that depths and limits of the profile are not more than what it was created
+    /// What the device can tell is compared: domain, completion queues, transport, state, signaling
+    /// where the provider tells it, and that depths and limits of the profile are not more than what it was created
     /// with (`depth.send` and one more, for a drain).
     ///
     /// # Safety
@@ -35,6 +35,11 @@ impl<L: Threads> ProtectionDomain<L> {
     /// - If it succeeds, nobody else destroys the queue pair, moves it to another state, or posts
     ///   to it from here on. In a lane, nobody else makes or uses anything of its thread domain.
     /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
+    /// - On siw, irdma, EFA and unknown providers ([`Provider`](crate::device::Provider)), whose
+    ///   `ibv_query_qp` does not tell `sq_sig_all`: it was created with 1 for a profile with
+    ///   `signaling: SignalAll`, and with 0 if the entry is an `OpenBuf` or an `AnyBuf` (R18.18) or
+    ///   with `Selective`. Otherwise sends would be unsignaled, and their buffers given back while
+    ///   siw still sends from them.
     /// - If READs may go to memory of which this process has no bytes (the entry is an `OpenBuf` or
     ///   an `AnyBuf`), the provider does not bring their bytes with completions: it was not created
     ///   so by mlx5dv_create_qp(3). (Without `sq_sig_all`, which is compared, mlx5 does not by
@@ -101,7 +106,8 @@ impl<L: Threads> ProtectionDomain<L> {
         if S::NAME == Sqd::NAME && attr.sq_draining != 0 {
             return differs("the send queue is draining: the state is `Draining`".into());
         }
-        if (init.sq_sig_all != 0) != Signals::<T, P>::SQ_SIG_ALL {
+        let is_told = parent.parents().context.provider().tells_signaling();
+        if is_told && (init.sq_sig_all != 0) != Signals::<T, P>::SQ_SIG_ALL {
             let mut is = format!("the queue pair has sq_sig_all {}", init.sq_sig_all);
             if Signals::<T, P>::EACH != 0 {
                 is.push_str(

@@ -17,6 +17,7 @@ use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
 use super::lanes::ibv_td;
 use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
 use super::polling::{CqAttr, ibv_cq_ex};
+use super::provider::{Provider, provider};
 use super::tuning::{ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
 use super::types::*;
 use super::xrc::{ibv_srq_init_attr_ex, ibv_xrcd};
@@ -45,6 +46,8 @@ pub(crate) enum Holds {
 pub(crate) struct Control {
     pub close_device: unsafe fn(*mut ibv_context) -> c_int,
     pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    /// Which promises the device keeps follows from this.
+    pub provider: unsafe fn(*mut ibv_context) -> Provider,
     pub query_device_ex: unsafe fn(*mut ibv_context, *mut ibv_device_attr_ex) -> c_int,
     pub query_port: unsafe fn(*mut ibv_context, u8, *mut PortAttr) -> c_int,
     pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
@@ -151,9 +154,14 @@ pub(super) fn created<T>(object: *mut T) -> Created<T> {
     NonNull::new(object).ok_or_else(errno)
 }
 
-/// C verbs return 0 or an errno, and a few of them 0 or -1 with errno set. Both become an errno.
-pub(super) fn status(code: c_int) -> c_int {
-    if code < 0 { errno() } else { code }
+/// The errno of a verb's return value, which is not 0 if the verb failed. Most C verbs return an
+/// errno. Some return -1 and set errno. Some providers return a negative errno, as a kernel does
+/// (libsiw does both).
+pub(crate) fn status(code: c_int) -> c_int {
+    match code {
+        -1 => errno(),
+        code => code.saturating_abs(),
+    }
 }
 
 macro_rules! forward {
@@ -176,6 +184,11 @@ macro_rules! forward {
 unsafe fn query_device_ex(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> c_int {
     // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
     status(unsafe { super::extended::query_device_ex(context, attr) })
+}
+
+unsafe fn of_kernel(context: *mut ibv_context) -> Provider {
+    // SAFETY: the context is live, and of libibverbs by its table.
+    unsafe { provider(context) }
 }
 
 unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
@@ -353,6 +366,7 @@ unsafe fn create_cq(
 pub(crate) static LIBIBVERBS: Control = Control {
     close_device: forward!(status raw::ibv_close_device, c: *mut ibv_context),
     query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),
+    provider: of_kernel,
     query_device_ex,
     query_port,
     query_gid: forward!(status raw::ibv_query_gid, c: *mut ibv_context, p: u8, i: c_int, g: *mut ibv_gid),

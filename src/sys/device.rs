@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use super::control::LIBIBVERBS;
 use super::handle::Context;
+use super::siw;
 use super::types::*;
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -64,7 +65,12 @@ pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
         let context = NonNull::new(unsafe { raw::ibv_open_device(device) })
             .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
         // SAFETY: the context was just opened, and has no other owner.
-        Ok(Some(unsafe { Context::new(context, &LIBIBVERBS, Default::default()) }))
+        let context = unsafe { Context::new(context, &LIBIBVERBS, Default::default()) };
+        // Now, while the device is there: one that is removed has no provider.
+        let provider = context.provider();
+        // SAFETY: the context was just opened, and nothing else has it yet.
+        unsafe { siw::mend(context.as_ptr(), provider) };
+        Ok(Some(context))
     })?
 }
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::control::Control;
 use super::lanes::ibv_td;
 use super::memory::ibv_dm;
+use super::provider::Provider;
 use super::types::*;
 use super::xrc::ibv_xrcd;
 
@@ -209,6 +210,7 @@ pub(crate) struct TargetQp(ibv_qp);
 #[derive(Default)]
 pub(crate) struct Unchanging {
     pub device: OnceLock<ibv_device_attr>,
+    pub provider: OnceLock<Provider>,
     /// The port that was asked for first, and what it said: mostly no other is.
     pub port: OnceLock<(u8, Port)>,
     /// The others that were asked for.
@@ -228,6 +230,15 @@ impl Context {
     pub(crate) fn is_soft_roce(&self) -> bool {
         // SAFETY: the handle keeps its context open.
         self.is_software() && !unsafe { super::device::is_iwarp(self.as_ptr()) }
+    }
+}
+
+impl Context {
+    /// The device's provider, asked for when the device was opened.
+    pub(crate) fn provider(&self) -> Provider {
+        // SAFETY: this handle keeps the context open.
+        let ask = || unsafe { (self.control().provider)(self.as_ptr()) };
+        *self.parents().provider.get_or_init(ask)
     }
 }
 

@@ -22,7 +22,9 @@ mod layout;
 pub(crate) mod memory;
 pub(crate) mod persist;
 pub(crate) mod polling;
+pub(crate) mod provider;
 pub(crate) mod session;
+mod siw;
 pub(crate) mod srd;
 mod symbols;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use super::control::Created;
+use super::control::{Created, status};
 use super::data::{Build, Each, PostSend, Verb, arm};
 use super::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use super::symbols::symbols;
@@ -334,7 +334,7 @@ unsafe fn session_on_rxe(
     unsafe {
         let errno = plain(qp.cast(), first);
         // Only with ENOSPC nothing was posted for certain.
-        if errno.saturating_abs() == libc::ENOSPC {
+        if status(errno) == libc::ENOSPC {
             *bad = first;
         }
         errno

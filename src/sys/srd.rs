@@ -11,7 +11,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use super::control::{Created, created};
+use super::control::{Created, created, status};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
 use super::data::{Build, Each, Verb, apart, arm};
 use super::session::{Session, call, extended, ibv_data_buf, ibv_qp_ex, piece, session, whole};
@@ -105,7 +105,7 @@ pub(super) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
     // SAFETY: the address handle is live (this function's contract), and the attributes a local.
     match unsafe { query(ah, &mut attr, size_of_val(&attr) as u32) } {
         0 => Ok(attr.ahn),
-        errno => Err(errno.saturating_abs()),
+        code => Err(status(code)),
     }
 }
 

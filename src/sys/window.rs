@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use super::control::{Control, Created, created};
+use super::control::{Control, Created, created, status};
 use super::handle::{Object, Pd};
 use super::types::*;
 
@@ -73,7 +73,7 @@ pub(crate) unsafe fn bind_mw(
         let (wr_id, send_flags) = ((*wr).wr_id, (*wr).send_flags);
         let mut bind = raw::ibv_mw_bind { wr_id, send_flags, bind_info };
         let verb = (*(*mw).context).ops.bind_mw.unwrap_unchecked();
-        let errno = verb(qp, mw, &raw mut bind);
+        let errno = status(verb(qp, mw, &raw mut bind));
         let is_absent = matches!(errno, libc::EOPNOTSUPP | libc::ENOSYS);
         if !is_software || is_absent {
             *bad = wr;

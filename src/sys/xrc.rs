@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::control::{Created, created};
+use super::control::{Created, created, status};
 use super::extended::op;
 use super::types::*;
 
@@ -148,7 +148,7 @@ pub(super) unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
         let get = op::<GetSrqNum>((*srq).context, GET_SRQ_NUM).ok_or(libc::EOPNOTSUPP)?;
         match get(srq, &mut number) {
             0 => Ok(number),
-            errno => Err(errno),
+            code => Err(status(code)),
         }
     }
 }

@@ -129,6 +129,12 @@ pub enum PostErrorKind {
     /// an immediate: the device speaks iWARP, which has neither
     /// ([R24.4](crate::guide::rules#r24-4)).
     NotOnIwarp,
+    /// The device refused the work request at index `accepted` (EINVAL), which is a SEND_WITH_INV
+    /// with inline data: siw, which is iWARP, sends it from buffers only.
+    InlineInvOnSiw,
+    /// The device refused the work request at index `accepted` (EINVAL), which is a READ with a
+    /// fence: siw, which is iWARP, accepts none.
+    FencedReadOnSiw,
     /// The device refused the work request at index `accepted`.
     Refused {
         /// The errno; ENOMEM says that the device's queue is full.
@@ -220,6 +226,18 @@ impl fmt::Display for PostErrorKind {
                 f,
                 "{} (the device speaks iWARP, which has neither immediates nor atomics: send a \
                  message in their place (R24.4))",
+                Errno(libc::EINVAL)
+            ),
+            PostErrorKind::InlineInvOnSiw => write!(
+                f,
+                "{} (the device is siw, which sends no SEND_WITH_INV with inline data: send from a \
+                 buffer, or with inline data of a SEND and without the key)",
+                Errno(libc::EINVAL)
+            ),
+            PostErrorKind::FencedReadOnSiw => write!(
+                f,
+                "{} (the device is siw, which accepts no READ with a fence: post the READ once the \
+                 completions before it are there (R24.14))",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),

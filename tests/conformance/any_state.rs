@@ -43,6 +43,7 @@ impl Link {
 
 #[test]
 fn a_connection_in_a_struct_is_made_again_and_again() {
+    fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(8, 64).unwrap();
@@ -90,6 +91,7 @@ impl Drop for HangsUp<'_> {
 /// dropped by a panic.
 #[test]
 fn a_struct_hangs_up_when_it_is_dropped() {
+    fails_on!(Iwarp, "R24.6");
     for panics in [false, true] {
         let p = Pair::<Rc>::new();
         let home = Cell::new(0);
@@ -126,6 +128,7 @@ impl Drop for TakesBack<'_> {
 /// `reset` alone, in a `Drop`: from RTS with sends that no completion tells of, and from RESET.
 #[test]
 fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let home = Cell::new(0);
     for _ in 0..2 {
@@ -144,6 +147,7 @@ fn a_struct_resets_its_queue_pair_when_it_is_dropped() {
 /// A step from another state, and one that the device refuses, change nothing.
 #[test]
 fn what_is_refused_leaves_the_queue_pair_in_its_place() {
+    fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq: CompletionQueue = dev.ctx.create_cq(20).unwrap();
@@ -188,6 +192,7 @@ fn what_is_refused_leaves_the_queue_pair_in_its_place() {
 /// UD by the same steps, and SQE only where the device says so.
 #[test]
 fn datagrams_in_place() {
+    fails_on!(Iwarp, "R24.2");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq: CompletionQueue = dev.ctx.create_cq(20).unwrap();
@@ -206,6 +211,7 @@ fn datagrams_in_place() {
 
 #[test]
 fn a_send_queue_is_stopped_in_place() {
+    fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let mut qp = AnyQueuePair::from(p.a);
     qp.modify(Drain { notify: false }).unwrap();

@@ -77,6 +77,7 @@ impl End {
 
 #[test]
 fn two_tasks_play_with_each_other() {
+    fails_on!(Siw, "R24.7");
     runtime().block_on(async {
         let (a, b, _dev) = ends();
         // Tasks move between threads, so their futures are Send.
@@ -88,6 +89,7 @@ fn two_tasks_play_with_each_other() {
 
 #[test]
 fn two_threads_play_with_each_other() {
+    fails_on!(Siw, "R24.7");
     let (here, there) = (runtime(), runtime());
     let (a, b) = here.block_on(async {
         let (a, b, _dev) = ends();
@@ -169,6 +171,7 @@ fn a_dropped_wait_loses_nothing_and_frees_nothing() {
 /// Proves R13.3.
 #[test]
 fn futures_that_are_dropped_at_random_lose_no_message() {
+    fails_on!(Siw, "R24.12");
     runtime().block_on(async {
         let (mut a, mut b, _dev) = ends();
         let sender = async {
@@ -246,6 +249,7 @@ fn a_task_that_only_sleeps_is_woken_by_another_that_only_posts() {
 
 #[test]
 fn retries_run_out_while_everybody_sleeps() {
+    fails_on!(Siw, "R24.12");
     runtime().block_on(async {
         let (mut a, _b, _dev) = {
             let wish =
@@ -297,6 +301,7 @@ fn many_queues_are_awaited_at_once() {
 /// A drain that is dropped again and again passes on what it polled, and the next one goes on.
 #[test]
 fn a_drain_is_awaited() {
+    fails_on!(Siw, "R24.7");
     runtime().block_on(async {
         let (mut a, mut b, _dev) = ends();
         for i in 0..8 {
@@ -331,6 +336,7 @@ fn a_drain_is_awaited() {
 /// A drain that something is missing of waits, and lets other tasks work meanwhile.
 #[test]
 fn a_drain_that_is_not_over_waits() {
+    fails_on!(Iwarp, "R24.5");
     crate::waits::ends("a drain that is awaited", || {
         runtime().block_on(async {
             let (a, _b, dev) = ends();
@@ -388,6 +394,7 @@ fn a_drain_that_is_not_over_waits() {
 
 #[test]
 fn asynchronous_events_are_awaited() {
+    fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
         let (a, _b, dev) = ends();
         let mut events = dev.ctx.events().unwrap().into_async().unwrap();
@@ -414,6 +421,7 @@ fn asynchronous_events_are_awaited() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn a_task_that_finds_no_event_sleeps() {
+    fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
@@ -441,6 +449,7 @@ fn a_task_that_finds_no_event_sleeps() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn events_of_others_do_not_keep_the_task() {
+    fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
@@ -522,6 +531,7 @@ fn completions_at_once_do_not_keep_the_task() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri's sleepers look again and again")]
 fn events_at_once_do_not_keep_the_task() {
+    fails_on!(Iwarp, "R24.5");
     runtime().block_on(async {
         let (End { mut qp, .. }, _b, dev) = ends();
         let mut events = dev.ctx.events().unwrap().into_async().unwrap();
@@ -574,6 +584,7 @@ fn waits_end_with_their_runtime() {
 /// with its event.
 #[test]
 fn an_awaited_wait_ends_with_its_time() {
+    fails_on!(Iwarp, "R24.5");
     crate::waits::ends("a wait that is awaited", || {
         runtime().block_on(async {
             let dev = Device::open();
@@ -613,6 +624,7 @@ fn an_awaited_wait_ends_with_its_time() {
 /// then nothing is waited for.
 #[test]
 fn a_drain_beside_a_shared_receive_queue_ends() {
+    fails_on!(Iwarp, "R24.5");
     profile! { Served { receive: SharedRq } }
     crate::waits::ends("a drain of a queue pair with a shared receive queue", || {
         runtime().block_on(async {
@@ -634,6 +646,7 @@ fn a_drain_beside_a_shared_receive_queue_ends() {
 /// Each event is told, those too that came while nobody waited.
 #[test]
 fn no_asynchronous_event_is_lost() {
+    fails_on!(Iwarp, "R24.5");
     crate::waits::ends("the events of two queue pairs", || {
         runtime().block_on(async {
             let (a, b, dev) = ends();

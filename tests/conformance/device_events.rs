@@ -122,6 +122,7 @@ fn events_of_what_is_gone_are_not_told() {
 /// Proves R13.11.
 #[test]
 fn the_last_receive_of_a_dying_queue_pair_is_told() {
+    fails_on!(Siw, "R24.16");
     let mut shared = shared();
     let qp_num = shared.b.qp_num();
     let dead = shared.b.to_error().unwrap();
@@ -141,6 +142,7 @@ fn the_last_receive_of_a_dying_queue_pair_is_told() {
 /// Proves R13.11.
 #[test]
 fn the_responder_is_told_why_it_failed() {
+    fails_on!(IwarpOtherwise, "R24.5");
     // What the queue pair forbids is an invalid request, what the region forbids a violation.
     for (access, status, cause) in [
         (QpAccess::all(), WcStatus::RemAccess, QpEvent::AccessError),
@@ -171,6 +173,7 @@ fn the_responder_is_told_why_it_failed() {
 
 #[test]
 fn the_first_message_in_rtr_tells_that_the_peer_is_up() {
+    fails_on!(Iwarp, "R24.5");
     let (dev, wish) = (Device::open(), Wish::new());
     let mut events = dev.ctx.events().unwrap();
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -198,6 +201,7 @@ fn the_first_message_in_rtr_tells_that_the_peer_is_up() {
 
 #[test]
 fn a_send_queue_tells_that_it_has_drained() {
+    fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let mut events = p.dev.ctx.events().unwrap();
     let qp_num = p.a.qp_num();

@@ -38,6 +38,8 @@ macro_rules! drains {
             /// Proves R10.2, R10.14.
             #[test]
             fn rc_with_sends_that_wait_and_receives() {
+                fails_on!(NoRings, "", stringify!($name) == "ring");
+                fails_on!(Siw, "R24.12", stringify!($name) == "handles");
                 let mut p = Pair::<Rc, $profile>::new();
                 for i in 0..3 {
                     p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
@@ -54,6 +56,8 @@ macro_rules! drains {
             /// Proves R10.14.
             #[test]
             fn uc_with_receives() {
+                fails_on!(Iwarp, "R24.2");
+                fails_on!(NoRings, "", stringify!($name) == "ring");
                 let mut p = Pair::<Uc, $profile>::new();
                 let region = p.pd.register::<RemoteWrite>(8).unwrap();
                 let to = region.remote().write();
@@ -70,6 +74,8 @@ macro_rules! drains {
             /// Proves R10.14.
             #[test]
             fn ud_with_receives() {
+                fails_on!(Iwarp, "R24.2");
+                fails_on!(NoRings, "", stringify!($name) == "ring");
                 let mut p = Pair::<Ud, $profile>::new();
                 let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
                 for i in 0..3 {
@@ -85,6 +91,8 @@ macro_rules! drains {
             /// Proves R7.15.
             #[test]
             fn two_completion_queues_take_two_calls() {
+                fails_on!(NoRings, "", stringify!($name) == "ring");
+                fails_on!(Iwarp, "R24.5", stringify!($name) == "handles");
                 let p = Pair::<Rc, $profile>::new();
                 let (mut sends, mut receives) =
                     (p.dev.ctx.create_cq(30).unwrap(), p.dev.ctx.create_cq(30).unwrap());
@@ -110,6 +118,7 @@ macro_rules! drains {
             /// Proves R10.14.
             #[test]
             fn completions_of_others_are_handed_on() {
+                fails_on!(NoRings, "", stringify!($name) == "ring");
                 let p = Pair::<Rc, $profile>::new();
                 let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
                 let mut cq = dev.ctx.create_cq(60).unwrap();
@@ -154,6 +163,7 @@ fn poll_one_receive(dev: &Device, cq: &mut CompletionQueue, number: u32) -> bool
 
 #[test]
 fn foreign_completions_are_handed_on_whole() {
+    fails_on!(Iwarp, "R24.5");
     let p = Pair::<Rc>::new();
     let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());
     let mut cq = dev.ctx.create_cq(60).unwrap();
@@ -186,6 +196,7 @@ fn foreign_completions_are_handed_on_whole() {
 /// Nothing tells of unsignaled sends but what comes behind them: the drain puts something there.
 #[test]
 fn unsignaled_sends_come_home() {
+    fails_on!(NoRings);
     fn drained<T: Transport>(qp: QueuePair<T, Rts, Ring>, cq: &mut CompletionQueue) -> Vec<u8> {
         let mut qp = qp.to_error().unwrap();
         let found = drain(&mut qp, cq).0;
@@ -238,6 +249,7 @@ fn unsignaled_sends_come_home() {
 /// too.
 #[test]
 fn on_a_shared_receive_queue() {
+    fails_on!(NoRings);
     profile! { OnSrq { receive: SharedRq, signaling: Selective, initiator: NoReads } }
     let p = Pair::<Rc>::new();
     let (dev, pd, pool, wish) = (p.dev, p.pd, p.pool, Wish::new());

@@ -80,6 +80,7 @@ fn every_wait_of_many_finds_something() {
 /// Proves R13.3, R13.9.
 #[test]
 fn another_thread_wakes_the_sleeper() {
+    fails_on!(Siw, "R24.12");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     let rounds = if cfg!(miri) { 2 } else { 20 };
     for _ in 0..8 {
@@ -107,6 +108,7 @@ fn another_thread_wakes_the_sleeper() {
 
 #[test]
 fn errors_wake_too() {
+    fails_on!(Siw, "R24.12");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let nowhere = RemoteSlice::<RemoteWrite>::from_parts(4096, 8, 0xdead_0000);
@@ -120,6 +122,7 @@ fn errors_wake_too() {
 /// Proves R13.2, R13.5.
 #[test]
 fn only_what_is_solicited_wakes_but_all_is_returned() {
+    fails_on!(Siw, "R13.5");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     for _ in 0..3 {
         to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -142,6 +145,7 @@ fn only_what_is_solicited_wakes_but_all_is_returned() {
 /// Proves R13.6.
 #[test]
 fn what_was_armed_for_any_is_not_weakened() {
+    fails_on!(Siw, "R13.6");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
@@ -153,6 +157,7 @@ fn what_was_armed_for_any_is_not_weakened() {
 /// Proves R13.5.
 #[test]
 fn failures_wake_who_waits_for_what_is_solicited() {
+    fails_on!(Siw, "R13.5");
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
     to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());
@@ -179,6 +184,7 @@ fn failures_wake_who_waits_for_what_is_solicited() {
 /// Proves R13.5.
 #[test]
 fn failed_sends_wake_where_the_device_says_so() {
+    fails_on!(Siw, "R13.5");
     let Waiting { p, mut to, mut cq, mut channel } = waiting();
     let dead = p.a.to_error().unwrap();
     assert!(cq.poll_or_arm(Notify::Solicited).unwrap().is_empty());

@@ -62,6 +62,7 @@ macro_rules! tests {
 
             #[test]
             fn what_fits_is_posted_in_order() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for n in [0, 1, 4, 8] {
                     let mut p = Both::new();
                     let mut slots = SendSlots::<8>::new();
@@ -84,6 +85,7 @@ macro_rules! tests {
 
             #[test]
             fn a_bad_one_and_what_came_after_it_are_in_the_error() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for place in 0..5 {
                     let mut p = Both::new();
                     let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
@@ -106,6 +108,7 @@ macro_rules! tests {
 
             #[test]
             fn a_bad_receive_and_what_came_after_it_are_in_the_error() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for place in 0..5 {
                     let mut p = Both::new();
                     let foreign = p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
@@ -127,6 +130,7 @@ macro_rules! tests {
 
             #[test]
             fn what_is_wrong_besides_buffers_ends_it_there() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let mut p = Both::new();
                 let bytes = [9; 100];
                 let mut slots = SendSlots::<8>::new();
@@ -146,6 +150,7 @@ macro_rules! tests {
 
             #[test]
             fn an_empty_buffer_is_an_empty_message() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let mut p = Both::new();
                 let bufs = [filled(&p.pool, &[1]), filled(&p.pool, &[]), filled(&p.pool, &[2])];
                 let mut slots = SendSlots::<8>::new();
@@ -161,6 +166,7 @@ macro_rules! tests {
 
             #[test]
             fn more_than_slots_or_queue_is_refused_after_what_fits() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let mut p = Both::new();
                 let mut slots = SendSlots::<3>::new();
                 let mut list = p.a.send_list(&mut slots);
@@ -191,6 +197,7 @@ macro_rules! tests {
 
             #[test]
             fn a_lying_iterator_fills_no_more_slots_than_there_are() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 for claimed in [0, 2, 4, 100, usize::MAX] {
                     let mut p = Both::new();
                     let bufs = labelled(&p.pool, 7).into_iter();
@@ -224,6 +231,7 @@ macro_rules! tests {
 
             #[test]
             fn a_panic_of_the_iterator_posts_nothing_that_was_not_looked_at() {
+                fails_on!(NoRings, "", stringify!($profile) == "Ring");
                 let foreign = |p: &Both| p.dev.ctx.alloc_pd().unwrap().create_pool(1, 8).unwrap();
                 for hint in [Some(5), None] {
                     // What was pushed stays, or is dropped, and the list can be posted.

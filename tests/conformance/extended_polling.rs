@@ -98,6 +98,7 @@ fn has_no_clock(dev: &Device) -> bool {
 /// Proves R14.6.
 #[test]
 fn a_device_without_a_clock_says_so() {
+    fails_on!(Siw, "R18.17");
     let dev = Device::open();
     let as_rxe = Device::personality() == Personality::Rxe;
     let lacks = by_rule!(dev, "R14.6", loopback: as_rxe, rxe: true);
@@ -172,6 +173,8 @@ macro_rules! connected {
     ($test:ident, $transport:ident) => {
         #[test]
         fn $test() {
+            fails_on!(Iwarp, "R24.2", stringify!($transport) == "Uc");
+            fails_on!(Iwarp, "R24.4", stringify!($transport) == "Rc");
             let mut p = Polled::<$transport, DlidPathBits>::new();
             p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
             p.b.post_recv(wr::Recv::empty()).unwrap();
@@ -203,6 +206,7 @@ connected!(uc_says_what_it_says, Uc);
 /// The fields of a datagram: its source, its immediate, and what was asked for.
 #[test]
 fn ud_says_what_it_says() {
+    fails_on!(Iwarp, "R24.2");
     let mut p = Polled::<Ud, DlidPathBits>::new();
     let (dev, pd) = (p.dev.clone(), p.pd.clone());
     let to = p.a.way_to(&dev, &pd, p.b.qp_num());
@@ -222,6 +226,7 @@ fn ud_says_what_it_says() {
 /// A field that was not asked for is not read.
 #[test]
 fn a_datagram_without_fields() {
+    fails_on!(Iwarp, "R24.2");
     let mut p = Polled::<Ud, ()>::new();
     let (dev, pd) = (p.dev.clone(), p.pd.clone());
     let to = p.a.way_to(&dev, &pd, p.b.qp_num());
@@ -235,6 +240,7 @@ fn a_datagram_without_fields() {
 /// A drain polls as it does elsewhere: what was posted before the failure and after it comes home.
 #[test]
 fn what_is_flushed_comes_home() {
+    fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     p.a.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let mut a = p.a.to_error().unwrap();
@@ -264,6 +270,7 @@ fn what_fails_has_no_time() {
 /// The key that a message ended stands where an immediate would.
 #[test]
 fn an_ended_key_is_named() {
+    fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, (), Any>::new();
     let region: MemoryRegion<Windowed<LocalWrite>> = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();
@@ -286,6 +293,7 @@ fn an_ended_key_is_named() {
 
 #[test]
 fn selective_sends_are_released() {
+    fails_on!(NoRings);
     let mut p = Polled::<Rc, (), Ring>::new();
     for _ in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -315,6 +323,7 @@ fn arrived<F: WcFields>(p: &mut Polled<Rc, F>, n: u8) {
 /// Proves R14.1.
 #[test]
 fn a_panic_between_completions_loses_none() {
+    fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     arrived(&mut p, 4);
     let mut seen = Vec::new();
@@ -335,6 +344,7 @@ fn a_panic_between_completions_loses_none() {
 /// Proves R14.1.
 #[test]
 fn a_forgotten_iterator_leaves_nothing_locked() {
+    fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     arrived(&mut p, 3);
     let mut completions = p.cb.poll().unwrap();
@@ -351,6 +361,7 @@ fn a_forgotten_iterator_leaves_nothing_locked() {
 /// Proves R14.3.
 #[test]
 fn more_than_a_batch_comes_in_order() {
+    fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     for round in 0..3u8 {
         for i in 0..8 {
@@ -372,6 +383,7 @@ fn more_than_a_batch_comes_in_order() {
 /// What a destroyed queue pair leaves comes home with polls, as it does elsewhere.
 #[test]
 fn what_is_stranded_comes_home() {
+    fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     for _ in 0..3 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -388,6 +400,7 @@ fn what_is_stranded_comes_home() {
 /// A queue that queue pairs complete into is given back, and still polled for its fields.
 #[test]
 fn a_queue_in_use_is_not_destroyed() {
+    fails_on!(Siw, "R18.17");
     let p = Polled::<Rc, DlidPathBits>::new();
     let mut cb = p.cb.destroy().unwrap_err().into_object();
     assert!(cb.poll_one().unwrap().is_none());
@@ -397,6 +410,7 @@ fn a_queue_in_use_is_not_destroyed() {
 /// A wait finds them; the next poll has them with their fields.
 #[test]
 fn a_channel_wakes_for_them() {
+    fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());
     let mut channel = dev.ctx.create_comp_channel().unwrap();
@@ -426,6 +440,7 @@ fn a_channel_wakes_for_them() {
 /// In a lane it is single-threaded too, where the device has that.
 #[test]
 fn a_lane_has_them() {
+    fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());
     let lane = pd.alloc_lane().unwrap();

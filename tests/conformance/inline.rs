@@ -10,6 +10,7 @@ profile! { Ring { signaling: Selective, initiator: NoReads } }
 
 #[test]
 fn constants_and_slices_up_to_the_limit() {
+    fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let there = region.remote().write();
@@ -52,6 +53,7 @@ fn constants_and_slices_up_to_the_limit() {
 /// Proves R2.9.
 #[test]
 fn the_source_is_free_when_the_post_returns() {
+    fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Uc>::new();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     let mut bytes = *b"before";
@@ -89,6 +91,7 @@ profile! { Wide { max_inline: 256 } }
 /// Proves R2.7, R2.11.
 #[test]
 fn a_wider_profile_carries_more() {
+    fails_on!(Siw, "R2.7");
     let mut p = Pair::<Rc, Wide>::new();
     assert_eq!((p.a.max_inline(), Pair::<Rc>::new().a.max_inline()), (256, 64));
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -127,6 +130,7 @@ fn numbers(dev: &Device, cq: &mut CompletionQueue, n: usize) -> Vec<(u16, bool)>
 
 #[test]
 fn a_number_comes_back_with_its_completion() {
+    fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let at = region.remote().write();
@@ -159,7 +163,7 @@ fn a_number_comes_back_with_its_completion() {
 
     // So it does with one that fails, and with those that are flushed behind it.
     let beyond = region.remote().write();
-    region.destroy().map_err(|_| "in use").unwrap();
+    drop(region);
     for id in [11, 12, 13] {
         p.a.post_send(wr::RdmaWrite::inline(b"late", beyond).with_id(id)).unwrap();
     }
@@ -174,6 +178,7 @@ fn a_number_comes_back_with_its_completion() {
 
 #[test]
 fn a_buffer_has_no_number_beside_its_context() {
+    fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Uc>::new();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(wr::Send::new(filled(&p.pool, b"12"))).unwrap();
@@ -187,6 +192,7 @@ fn a_buffer_has_no_number_beside_its_context() {
 
 #[test]
 fn a_release_has_the_number_of_its_last() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let at = region.remote().write();

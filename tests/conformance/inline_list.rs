@@ -118,6 +118,8 @@ macro_rules! arrive {
 
 #[test]
 fn slices_arrive_as_one_message() {
+    fails_on!(Iwarp, "R24.4");
+    fails_on!(NoRings);
     arrive!(Rc, Framed, Ring);
 }
 
@@ -125,16 +127,22 @@ fn slices_arrive_as_one_message() {
 /// Proves R15.11.
 #[test]
 fn slices_of_a_session_arrive_as_one_message() {
+    fails_on!(Iwarp, "R15.1");
+    fails_on!(NoRings);
     arrive!(Rc, Direct, DirectRing);
 }
 
 #[test]
 fn slices_arrive_on_uc() {
+    fails_on!(Iwarp, "R24.2");
+    fails_on!(NoRings);
     arrive!(Uc, Framed, DirectRing);
 }
 
 #[test]
 fn slices_arrive_as_one_datagram() {
+    fails_on!(Iwarp, "R24.2");
+    fails_on!(NoRings);
     macro_rules! arrive {
         ($($profile:ty),*) => { $({
             let mut p = Pair::<Ud, $profile>::new();
@@ -167,6 +175,7 @@ fn slices_arrive_as_one_datagram() {
 /// Proves R3.2.
 #[test]
 fn slices_of_no_bytes_are_a_message_of_none() {
+    fails_on!(Iwarp, "R15.1");
     macro_rules! arrive {
         ($($profile:ty),*) => { $({
             let mut p = Pair::<Rc, $profile>::new();
@@ -201,6 +210,7 @@ fn slices_of_no_bytes_are_a_message_of_none() {
 /// Proves R2.7, R2.8.
 #[test]
 fn what_is_too_long_together_posts_nothing_of_the_list() {
+    fails_on!(NoRings);
     macro_rules! refuse {
         ($($profile:ty),*) => { $({
             let mut p = Pair::<Rc, $profile>::new();
@@ -313,6 +323,7 @@ profile! { Any { max_send_sge: 2, initiator: NoReads, entry: AnyBuf } }
 /// A message of slices ends the key of a window.
 #[test]
 fn slices_with_an_invalidation() {
+    fails_on!(IwarpOtherwise, "R1.6");
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<Windowed<LocalWrite>>(64).unwrap();
     let window = p.a.alloc_mw().unwrap();

@@ -50,6 +50,7 @@ where
 /// Proves R20.1.
 #[test]
 fn peers_read_memory_on_demand() {
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let Some(region) = region::<RemoteRead>(&p, OdpOps::READ) else { return };
     for advice in ALL {
@@ -107,6 +108,7 @@ fn memory_on_demand_beside_other() {
 
 #[test]
 fn peers_add_in_memory_on_demand() {
+    fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let Some(_) = region::<RemoteAtomic>(&p, OdpOps::ATOMIC) else { return };
     let can = can::<Rc, RemoteAtomic>(&p.dev).unwrap();
@@ -213,6 +215,7 @@ fn a_proof_of_another_device_is_refused() {
 /// Proves R20.1.
 #[test]
 fn the_proof_is_for_one_transport() {
+    fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Uc, DefaultProfile>::new();
     let odp = p.dev.ctx.query_device_ex().unwrap().odp;
     assert_eq!(
@@ -253,6 +256,7 @@ fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Impl
 /// Proves R20.6.
 #[test]
 fn memory_is_sent_without_a_region_of_its_own() {
+    fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc, Mixed>::new();
     let Some(can) = implicit::<wr::Send>(&p.dev, OdpOps::SEND) else { return };
     let all = p.pd.register_implicit(&can).unwrap();
@@ -293,6 +297,7 @@ fn memory_is_sent_without_a_region_of_its_own() {
 /// Proves R20.6.
 #[test]
 fn memory_is_written_without_a_region_of_its_own() {
+    fails_on!(Iwarp, "R24.4");
     let mut p = Pair::<Rc, Mixed>::new();
     type Both = (wr::Send, wr::RdmaWrite);
     let needs = OdpOps::SEND | OdpOps::WRITE;
@@ -324,6 +329,7 @@ fn memory_is_written_without_a_region_of_its_own() {
 /// Proves R20.7.
 #[test]
 fn memory_of_a_ring_without_a_region_of_its_own() {
+    fails_on!(NoRings);
     profile! {
         RingOfPages {
             entry: ImplicitBuf<Rc, wr::RdmaWrite>, signaling: Selective, initiator: NoReads

@@ -78,6 +78,7 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
 /// Proves R18.1.
 #[test]
 fn vectors_and_boxes() {
+    fails_on!(KeptRegions);
     let vector = as_region(as_pool(vec![1u8; 1000]));
     assert_eq!((&vector[64..73], vector[999]), (&b"by a peer"[..], 1));
     let words: Box<[u64]> = as_region(as_pool(vec![1; 125].into()));
@@ -87,6 +88,7 @@ fn vectors_and_boxes() {
 /// Proves R18.1.
 #[test]
 fn anonymous_mappings() {
+    fails_on!(KeptRegions);
     let mut memory = Mapping::new(10_000).unwrap();
     assert!(memory.iter().all(|byte| *byte == 0));
     memory[9_999] = 1;
@@ -125,6 +127,7 @@ fn a_mapping_stays_while_the_device_has_a_buffer() {
 #[test]
 #[cfg(not(miri))]
 fn a_mapping_that_is_populated_locked_and_not_inherited() {
+    fails_on!(KeptRegions);
     // To be populated is to have pages of its own, and not the one of zeroes.
     for locked in [false, true] {
         let options = MapOptions::new().populate().dontfork();
@@ -253,6 +256,7 @@ fn free_on(node: u32, huge: HugePage) -> usize {
 #[test]
 #[cfg(not(miri))]
 fn a_memfd() {
+    fails_on!(KeptRegions);
     let (memory, fd) = MapOptions::new().memfd("proverbs", 10_000).unwrap();
     assert!(memory.is_sealed());
     // Another process would map it by the descriptor, as this does.
@@ -274,6 +278,9 @@ fn a_memfd() {
 #[test]
 #[cfg(not(miri))]
 fn a_file_for_writing_and_for_reading() {
+    fails_on!(Siw, "R18.6");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let path = std::env::temp_dir().join(format!("proverbs-own-memory-{}", std::process::id()));
     let mut options = std::fs::File::options();
     let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();

@@ -18,6 +18,7 @@ use crate::support::*;
 /// Proves R2.11.
 #[test]
 fn the_device_tells_its_limits() {
+    fails_on!(Siw, "R18.17");
     let dev = Device::open();
     let attr = dev.ctx.query_device().unwrap();
     assert!(attr.phys_port_cnt >= 1);
@@ -37,6 +38,7 @@ fn the_device_tells_its_limits() {
 /// Proves R18.26.
 #[test]
 fn the_device_tells_what_it_may_lack() {
+    fails_on!(Siw, "R18.17");
     let (dev, other) = (Device::open(), Device::open());
     let attr = dev.ctx.query_device_ex().unwrap();
     let plain = dev.ctx.query_device().unwrap();
@@ -121,6 +123,7 @@ fn a_device_tells_whether_data_is_in_order() {
 
 #[test]
 fn the_port_tells_its_state() {
+    fails_on!(Siw, "R8.12");
     let dev = Device::open();
     let port = dev.ctx.query_port(1).unwrap();
     assert!(port.is_active);
@@ -138,6 +141,7 @@ fn the_port_tells_its_state() {
 /// Proves R8.6.
 #[test]
 fn a_queue_pair_tells_what_it_was_given() {
+    fails_on!(IwarpOtherwise, "R24.5");
     let p = Pair::<Rc>::new();
     let attr = p.a.query().unwrap();
     assert_eq!(attr.state, Some(QpState::Rts));
@@ -162,6 +166,7 @@ fn a_queue_pair_tells_what_it_was_given() {
 /// Proves R4.8.
 #[test]
 fn depths_of_reads_and_atomics() {
+    fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq(20).unwrap();

@@ -175,6 +175,7 @@ fn what_a_dropped_list_had_taken_comes_home_once() {
 
 #[test]
 fn what_a_ring_gave_back_is_the_programs() {
+    fails_on!(NoRings);
     for (way, lives) in (0..5).flat_map(|way| [(way, 1), (way, 2)]) {
         let mut p = Pair::<Rc, Ring>::new();
         let mut held = take(&p.pool, 3);
@@ -365,6 +366,7 @@ fn what_is_stranded_is_found_however_it_was_posted() {
 
 #[test]
 fn a_closure_that_panics_over_what_was_released_loses_nothing() {
+    fails_on!(NoRings);
     for at in 0..4 {
         let mut p = Pair::<Rc, Ring>::new();
         for _ in 0..4 {

@@ -22,6 +22,7 @@ fn receives(p: &mut Pair<Rc, Ring>, n: usize) {
 /// Proves R10.7.
 #[test]
 fn a_completion_releases_all_up_to_its_own_in_order() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     for _ in 0..3 {
         receives(&mut p, 6);
@@ -41,6 +42,7 @@ fn a_completion_releases_all_up_to_its_own_in_order() {
 
 #[test]
 fn what_is_not_taken_from_a_release_is_dropped() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 3);
     let send = |i| wr::Send::new(filled(&p.pool, &[i]));
@@ -61,6 +63,7 @@ fn what_is_not_taken_from_a_release_is_dropped() {
 /// Proves R17.7.
 #[test]
 fn a_completion_of_another_queue_pair_comes_back() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 1);
     p.a.post_send(wr::Send::new(filled(&p.pool, b"a"))).unwrap();
@@ -76,6 +79,7 @@ fn a_completion_of_another_queue_pair_comes_back() {
 
 #[test]
 fn a_dropped_completion_counts_and_the_next_gives_its_entries() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 2);
     p.a.post_send(wr::Send::new(filled(&p.pool, &[0]))).unwrap();
@@ -91,6 +95,7 @@ fn a_dropped_completion_counts_and_the_next_gives_its_entries() {
 /// Proves R9.8.
 #[test]
 fn the_send_that_fills_the_queue_is_signaled() {
+    fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
     for round in 0..3 {
@@ -112,6 +117,7 @@ fn the_send_that_fills_the_queue_is_signaled() {
 /// Proves R9.8.
 #[test]
 fn an_unsignaled_chain_leaves_a_debt() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     receives(&mut p, 4);
     let send = |i| wr::Send::new(filled(&p.pool, &[i]));
@@ -127,6 +133,7 @@ fn an_unsignaled_chain_leaves_a_debt() {
 
 #[test]
 fn lists_of_any_length_signal_their_last() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     for n in [1, 3, 8] {
         receives(&mut p, n);
@@ -156,6 +163,7 @@ fn lists_of_any_length_signal_their_last() {
 /// Proves R10.8, R10.9.
 #[test]
 fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let nowhere = RemoteSlice::<RemoteWrite>::from_parts(8, 8, 0xdead_0000);
     let buf = |i| filled(&p.pool, &[i]);
@@ -179,6 +187,8 @@ fn an_error_completes_an_unsignaled_send_and_flushes_those_behind() {
 /// Proves R9.7.
 #[test]
 fn a_ring_goes_round() {
+    fails_on!(Iwarp, "R24.2");
+    fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 3, recv: 3 }, buffers: 8, ..Wish::new() };
     let mut p = Pair::<Uc, Ring>::with(&wish);
     let region = p.pd.register::<RemoteWrite>(8).unwrap();
@@ -243,6 +253,7 @@ fn a_ring_releases_in_order_at_every_place() {
 
 #[test]
 fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
+    fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
     receives(&mut p, 5);
@@ -274,6 +285,7 @@ fn an_unsignaled_list_leaves_a_debt_unless_it_fills_the_queue() {
 
 #[test]
 fn what_is_settled_completes() {
+    fails_on!(NoRings);
     let wish = Wish { depth: Depth { send: 4, recv: 8 }, ..Wish::new() };
     let mut p = Pair::<Rc, Ring>::with(&wish);
     p.a.settle().unwrap();
@@ -316,6 +328,7 @@ fn what_is_settled_completes() {
 /// The marker asks the peer's queue pair, and no region of it, for the right to write.
 #[test]
 fn a_marker_needs_a_peer_that_may_be_written_to() {
+    fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::with(&Wish { access: QpAccess::empty(), ..Wish::new() });
     if p.dev.is_iwarp() {
         return println!("rdma_cm alone connects there, and grants every right");

@@ -83,6 +83,9 @@ where
 /// Proves R1.8, R19.8.
 #[test]
 fn a_window_is_bound_again_and_again() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (one, two): (Open, Open) = (p.pd.register(256).unwrap(), p.pd.register(256).unwrap());
     let mut window = p.pd.alloc_mw().unwrap();
@@ -120,6 +123,7 @@ fn a_window_is_bound_again_and_again() {
 /// Proves R19.8.
 #[test]
 fn the_key_before_opens_nothing() {
+    fails_on!(Siw, "R18.17");
     const BINDS: usize = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -143,6 +147,9 @@ fn the_key_before_opens_nothing() {
 /// Proves R19.8.
 #[test]
 fn a_window_is_its_domains() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
@@ -176,6 +183,9 @@ fn a_window_is_its_domains() {
 /// Proves R19.8.
 #[test]
 fn another_domain_is_refused() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (region, other): (Open, _) = (p.pd.register(64).unwrap(), p.dev.ctx.alloc_pd().unwrap());
     let strange: Open = other.register(64).unwrap();
@@ -204,6 +214,9 @@ fn another_domain_is_refused() {
 /// Proves R19.5.
 #[test]
 fn what_is_not_posted_has_not_happened() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
     let mut p = Pair::<Rc, Any>::with(&wish);
     let region: Open = p.pd.register(64).unwrap();
@@ -251,6 +264,9 @@ fn what_is_not_posted_has_not_happened() {
 /// Proves R19.5.
 #[test]
 fn what_is_flushed_is_not_known() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (one, two): (Open, Open) = (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
     let window = p.pd.alloc_mw().unwrap();
@@ -282,6 +298,9 @@ fn what_is_flushed_is_not_known() {
 /// A queue pair that goes with a bind outstanding lets its window go, and the region (R12.2).
 #[test]
 fn a_bind_that_is_never_polled() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
@@ -297,6 +316,9 @@ fn a_bind_that_is_never_polled() {
 /// Proves R19.8.
 #[test]
 fn nothing_but_a_bind_ends_a_key() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
@@ -332,6 +354,7 @@ fn nothing_but_a_bind_ends_a_key() {
 /// The rights are the window's; to relaxed memory it is relaxed (R18.41).
 #[test]
 fn the_rights_are_the_windows() {
+    fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let relaxed = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
@@ -346,6 +369,7 @@ fn the_rights_are_the_windows() {
 /// Queue pairs of extended posting bind by the same verb.
 #[test]
 fn a_queue_pair_of_sessions_binds() {
+    fails_on!(Iwarp, "R15.1");
     let mut p = Pair::<Rc, Sessions>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();

@@ -136,6 +136,9 @@ pub fn held(region: &Open, at: usize) -> [u8; 8] {
 /// Proves R1.8, R19.1.
 #[test]
 fn a_window_has_many_lives() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(256).unwrap();
     let mut window = p.a.alloc_mw().unwrap();
@@ -172,6 +175,7 @@ fn a_window_has_many_lives() {
 /// ended before: also when they repeat, each proof is good for its own life.
 #[test]
 fn the_keys_of_a_window_count() {
+    fails_on!(Siw, "R18.17");
     const LIVES: u32 = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -275,6 +279,8 @@ fn a_key_that_a_peer_ended_is_not_ended_again() {
 /// Proves R19.3, R19.6.
 #[test]
 fn two_binds_and_a_message_in_one_post() {
+    fails_on!(IwarpOtherwise, "R1.6");
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(256).unwrap();
     region.write_at(0, b"question").unwrap();
@@ -346,6 +352,9 @@ fn two_binds_and_a_message_in_one_post() {
 /// Proves R6.11, R19.1.
 #[test]
 fn a_bound_window_that_goes_takes_its_key_along() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     for destroys in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
@@ -367,6 +376,7 @@ fn a_bound_window_that_goes_takes_its_key_along() {
 /// go (R6.11, R11.8).
 #[test]
 fn a_dropped_region_goes_with_its_window() {
+    fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let bound = bound::<RemoteWrite>(&mut p, &region, 0..64);
@@ -385,6 +395,7 @@ fn a_dropped_region_goes_with_its_window() {
 /// Proves R19.7.
 #[test]
 fn the_rights_are_the_windows() {
+    fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let bound = bound::<RemoteRead>(&mut p, &region, 0..64);
@@ -398,6 +409,7 @@ fn the_rights_are_the_windows() {
 /// Proves R18.41.
 #[test]
 fn a_window_to_relaxed_memory() {
+    fails_on!(Siw, "R18.17");
     use proverbs::memory::Relaxed;
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
@@ -419,6 +431,7 @@ fn a_window_to_relaxed_memory() {
 /// Proves R19.7.
 #[test]
 fn the_bounds_are_the_windows() {
+    fails_on!(Siw, "R18.17");
     for at in [0, 16, 20] {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
@@ -439,6 +452,7 @@ fn the_bounds_are_the_windows() {
 /// Proves R1.7.
 #[test]
 fn a_zero_based_window() {
+    fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(256).unwrap();
     let window = p.a.alloc_mw().unwrap();
@@ -456,6 +470,9 @@ fn a_zero_based_window() {
 /// Proves R1.7.
 #[test]
 fn a_bind_is_looked_at() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let mut window = p.a.alloc_mw().unwrap();
@@ -480,6 +497,9 @@ fn a_bind_is_looked_at() {
 /// Proves R19.5.
 #[test]
 fn what_is_not_posted_has_not_happened() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
     let mut p = Pair::<Rc, Any>::with(&wish);
     let region: Open = p.pd.register(64).unwrap();
@@ -535,6 +555,9 @@ fn what_is_not_posted_has_not_happened() {
 /// Proves R19.3, R19.5.
 #[test]
 fn what_is_flushed_is_not_known() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let kept = bound::<RemoteWrite>(&mut p, &region, 0..64);
@@ -575,6 +598,8 @@ fn what_is_flushed_is_not_known() {
 /// Proves R19.4.
 #[test]
 fn a_window_is_of_one_queue_pair() {
+    fails_on!(Iwarp, "R24.6");
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.b.alloc_mw().unwrap();
@@ -617,6 +642,7 @@ fn a_window_is_of_one_queue_pair() {
 /// Proves R19.4.
 #[test]
 fn windows_end_with_their_queue_pair() {
+    fails_on!(KeptRegions);
     for resets in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
@@ -639,6 +665,8 @@ fn windows_end_with_their_queue_pair() {
 /// However many there are, and however many came and went.
 #[test]
 fn many_windows_end_with_their_queue_pair() {
+    fails_on!(Iwarp, "R24.6");
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let mut kept = Vec::new();
@@ -658,6 +686,7 @@ fn many_windows_end_with_their_queue_pair() {
 /// Proves R1.6.
 #[test]
 fn a_key_is_given_back_once() {
+    fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     // A second end of one key crashes the kernel (Linux 6.1 and 7.3).
     by_rule!(p.dev, "R1.6", loopback: (), rxe: return);

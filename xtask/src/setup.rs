@@ -48,7 +48,8 @@ impl Group {
                 "debian-archive-keyring qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
                  ibverbs-utils rdmacm-utils perftest strace"
             }
-            Self::Module => "gcc make",
+            // The tool that newer kernels make type information with.
+            Self::Module => "gcc make pahole",
             Self::Valgrind => "valgrind clang binutils",
             Self::Provider => {
                 "cmake make libnl-3-dev libnl-route-3-dev dpkg-dev debian-archive-keyring"

@@ -87,7 +87,8 @@ enum Part {
     /// and the newest, on the newest kernel.
     Perftest,
     /// By name only: on iWARP, by siw, which is built from Debian's source of the guest's kernel:
-    /// rdma_cm and conformance, and the examples of rdma_cm against C's.
+    /// rdma_cm and conformance, the examples of rdma_cm against C's, and memory that siw sends from
+    /// on a slow network.
     Siw,
     /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.
@@ -326,7 +327,9 @@ fn loopback() -> Result<()> {
         )?;
     }
     eprintln!("\n--- iWARP");
-    guest::loopback_iwarp(FEATURES)
+    guest::loopback_iwarp(FEATURES)?;
+    eprintln!("\n--- an unknown provider");
+    guest::loopback_unknown(FEATURES)
 }
 
 /// Without `cm` nothing links librdmacm; with it, a program is offered it.

@@ -13,6 +13,7 @@ use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
 use crate::sys::extended::{PortAttr, ibv_device_attr_ex};
 use crate::sys::gid::ibv_gid_entry;
+use crate::sys::provider::Provider;
 use crate::sys::types::*;
 
 /// Opens a new device on the fabric.
@@ -104,6 +105,11 @@ pub(in super::super) unsafe fn query_device(
     // SAFETY: `attr` is writable (the verb's contract).
     unsafe { attr.write(value) };
     0
+}
+
+pub(in super::super) unsafe fn provider(context: *mut ibv_context) -> Provider {
+    // SAFETY: `context` is live (the verb's contract).
+    unsafe { verb(context, |state, _| state.world.provider) }
 }
 
 pub(in super::super) unsafe fn query_device_ex(

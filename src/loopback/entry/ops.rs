@@ -114,7 +114,9 @@ unsafe extern "C" fn post_send(
                 broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
                 return Err(libc::EINVAL.into());
             }
-            if state.world.link == Link::Iwarp && !send.is_of_iwarp() {
+            // SAFETY: `post_list` passes a request of the list.
+            let is_fenced = unsafe { (*wr).send_flags } & ibv_send_flags::IBV_SEND_FENCE.0 != 0;
+            if state.world.link == Link::Iwarp && !send.is_of_iwarp(is_fenced) {
                 return Err(libc::EINVAL.into());
             }
             if may_fail {

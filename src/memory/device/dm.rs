@@ -11,6 +11,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::rights::Access;
+use crate::sys::control::status;
 use crate::sys::handle;
 use crate::sys::memory::{ZERO_BASED, ibv_alloc_dm_attr, ibv_dm};
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -175,7 +176,7 @@ fn copied(verb: &'static str, offset: usize, len: usize, errno: i32) -> Result<(
         0 => "",
         _ => "; some devices copy whole words of 4 bytes",
     };
-    Err(Error::os(verb, errno.abs(), format!("{len} bytes at offset {offset}{words}")))
+    Err(Error::os(verb, status(errno), format!("{len} bytes at offset {offset}{words}")))
 }
 
 impl fmt::Debug for Dm {

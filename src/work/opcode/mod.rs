@@ -31,6 +31,7 @@ pub use write::*;
 use crate::memory::span::READS_NOTHING;
 use crate::sys::data::{arm, behind_rkey};
 use crate::sys::types::ibv_send_wr;
+use crate::work::flags::SendFlags;
 use crate::work::refusal::PostErrorKind;
 use crate::work::request::Use;
 use crate::work::wc_opcode::WcOpcode;
@@ -115,16 +116,26 @@ pub(crate) fn is_rdma(opcode: u32) -> bool {
     [RdmaWrite::CODE, RdmaWriteWithImm::CODE, RdmaRead::CODE].contains(&opcode)
 }
 
-/// Whether iWARP has no such opcode: it has neither immediates nor atomics (R24.4).
+/// Why iWARP does not accept a work request, if that follows from its opcode and flags: it has
+/// neither immediates nor atomics (R24.4), and siw accepts no SEND_WITH_INV with inline data and no
+/// READ with a fence.
 ///
 /// # Safety
 /// `wr` is emitted.
 #[cold]
-pub(crate) unsafe fn is_not_of_iwarp(wr: *mut ibv_send_wr) -> bool {
-    // SAFETY: the work request is emitted, by this function's contract, so its opcode is written.
-    let opcode = unsafe { (*wr).opcode };
-    [SendWithImm::CODE, RdmaWriteWithImm::CODE, CmpAndSwp::CODE, FetchAndAdd::CODE]
-        .contains(&opcode)
+pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr) -> Option<PostErrorKind> {
+    // SAFETY: the work request is emitted, by this function's contract, so its opcode and its flags
+    // are written.
+    let (opcode, flags) = unsafe { ((*wr).opcode, (*wr).send_flags) };
+    let has = |flag: SendFlags| flags & flag.bits() != 0;
+    match opcode {
+        SendWithImm::CODE | RdmaWriteWithImm::CODE | CmpAndSwp::CODE | FetchAndAdd::CODE => {
+            Some(PostErrorKind::NotOnIwarp)
+        }
+        SendWithInv::CODE if has(SendFlags::INLINE) => Some(PostErrorKind::InlineInvOnSiw),
+        RdmaRead::CODE if has(SendFlags::FENCE) => Some(PostErrorKind::FencedReadOnSiw),
+        _ => None,
+    }
 }
 
 mod sealed {

@@ -4,7 +4,7 @@ use std::env;
 use std::time::Instant;
 
 use proverbs::Context;
-use proverbs::device::{AddressVector, Gid, LinkLayer, Protocol};
+use proverbs::device::{AddressVector, Gid, LinkLayer, Protocol, Provider};
 use proverbs::loopback::{Fabric, Personality, World};
 
 /// Which device a test expects the behaviour of.
@@ -26,8 +26,9 @@ fn world() -> World {
         Ok("ipv6") => World::ipv6(),
         Ok("infiniband") => World::infiniband(),
         Ok("iwarp") => World::iwarp(),
+        Ok("unknown") => World::ipv4().provider(Provider::Unknown),
         Ok(other) => {
-            panic!("PROVERBS_WORLD names ipv4, ipv6, infiniband or iwarp, and not {other}")
+            panic!("PROVERBS_WORLD names ipv4, ipv6, infiniband, iwarp or unknown, and not {other}")
         }
     }
 }

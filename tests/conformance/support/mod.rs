@@ -6,6 +6,7 @@ mod datagrams;
 mod device;
 #[cfg(feature = "cm")]
 mod iwarp;
+mod marks;
 mod pair;
 #[path = "../../patience/mod.rs"]
 mod patience;
@@ -20,6 +21,10 @@ pub use device::{Device, Kind, linux, said};
 #[cfg(feature = "cm")]
 #[allow(unused_imports)] // of other suites than this one
 pub use iwarp::{ends, let_ids_go};
+#[allow(unused_imports)]
+pub(crate) use marks::fails_on;
+#[allow(unused_imports)] // of other suites than conformance
+pub use marks::{On, is_known_to_fail};
 pub use pair::{AnyDepth, Bring, Pair, Wish};
 #[allow(unused_imports)] // of other suites than this one
 pub use patience::long;

@@ -1,0 +1,121 @@
+//! The strict form, on a device whose provider is not known to keep its promises
+//! (`docs/providers.md`): here a stub that says so, of which the device under test is no part.
+
+use proverbs::ErrorKind;
+use proverbs::device::Provider;
+use proverbs::loopback::{Fabric, World};
+use proverbs::memory::ReregError;
+use proverbs::prelude::*;
+
+use crate::support::*;
+
+profile! { Ring { signaling: Selective } }
+profile! { WritingRing { signaling: Selective, initiator: NoReads } }
+
+fn device(provider: Provider) -> Device {
+    let world = World::ipv4().provider(provider).personality(Device::personality());
+    Device::loopback(&Fabric::with(world))
+}
+
+fn is_refused(error: &proverbs::Error, words: &[&str]) {
+    assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+    let text = error.to_string();
+    for words in words {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_context_tells_its_provider() {
+    for provider in [Provider::Unknown, Provider::Mlx5, Provider::Siw] {
+        assert_eq!(device(provider).ctx.provider(), provider);
+    }
+    assert_eq!(Provider::Unknown.to_string(), "an unknown provider");
+    let dev = Device::open();
+    match dev.kind {
+        Kind::Rxe => assert_eq!(dev.ctx.provider(), Provider::Rxe),
+        Kind::Siw => assert_eq!(dev.ctx.provider(), Provider::Siw),
+        Kind::Loopback => assert_eq!(dev.ctx.provider() == Provider::Siw, dev.is_iwarp()),
+        Kind::Hardware => println!("{}", dev.ctx.provider()),
+    }
+}
+
+#[test]
+fn a_ring_is_rejected_where_completions_may_not_cover_unsignaled_sends() {
+    let depth = Depth { send: 4, recv: 4 };
+    for (provider, is_trusted) in [(Provider::Unknown, false), (Provider::Mlx5, true)] {
+        let ctx = device(provider).ctx;
+        let (pd, cq) = (ctx.alloc_pd().unwrap(), ctx.create_cq(40).unwrap());
+        let rings = [
+            pd.create_qp::<Rc, Ring>(&cq, &cq, depth).map(drop),
+            pd.create_qp::<Rc, WritingRing>(&cq, &cq, depth).map(drop),
+            pd.create_qp::<Uc, WritingRing>(&cq, &cq, depth).map(drop),
+        ];
+        for made in rings {
+            assert_eq!(made.is_ok(), is_trusted);
+            let words = ["has an unknown provider", "unsignaled sends", "`signaling: SignalAll`"];
+            made.err().iter().for_each(|error| is_refused(error, &words));
+        }
+        assert_eq!(cq.unbooked(), cq.capacity());
+        pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    }
+}
+
+/// Memory that peers could reach does not come back, whatever rights the region has by then.
+#[test]
+fn a_region_that_peers_could_reach_keeps_its_memory() {
+    let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
+    let words =
+        ["has an unknown provider", "64 bytes", "after its deregistration", "drop the region"];
+    let region = pd.register_in::<RemoteRead, _>(vec![7u8; 64]).unwrap();
+    let (region, error) = region.destroy().unwrap_err().into_parts();
+    is_refused(&error, &words);
+    // It is as it was.
+    let mut bytes = [0; 64];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 64]);
+    let ReregError::Unchanged(refused) = region.rereg_memory(vec![8u8; 64]).unwrap_err() else {
+        panic!("nothing was changed")
+    };
+    let ((region, other), error) = refused.into_parts();
+    is_refused(&error, &words);
+    assert_eq!(other, [8; 64]);
+    if let Ok(region) = region.rereg_access::<LocalWrite>() {
+        is_refused(&region.destroy().unwrap_err().error, &words);
+    }
+    // Nor the pages of this crate, or what a window could open.
+    let pages = pd.register::<RemoteWrite>(64).unwrap();
+    is_refused(&pages.destroy().unwrap_err().error, &words);
+    let windowed = pd.register::<proverbs::memory::Windowed<LocalWrite>>(64).unwrap();
+    is_refused(&windowed.destroy().unwrap_err().error, &words);
+}
+
+/// What no peer could reach comes back: work requests alone touched it.
+#[test]
+fn local_memory_comes_back_from_an_unknown_provider() {
+    let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
+    let local = pd.register_in::<LocalWrite, _>(vec![7u8; 64]).unwrap();
+    assert_eq!(local.destroy().unwrap(), [7; 64]);
+    let pool = pd.create_pool_in(vec![7u8; 64], 8).unwrap();
+    assert_eq!(pool.destroy().unwrap().len(), 64);
+}
+
+/// A region of each kind of memory works, and can be dropped.
+#[test]
+#[cfg_attr(miri, ignore = "memory is leaked on purpose")]
+fn regions_are_dropped_while_peers_may_still_reach_them() {
+    let dev = device(Provider::Unknown);
+    let mut p = Pair::<Rc>::on(dev, &Wish::new());
+    for _ in 0..3 {
+        let pages = p.pd.register::<RemoteWrite>(3 * 4096 + 8).unwrap();
+        let vector = p.pd.register_in::<RemoteWrite, _>(vec![0u8; 8]).unwrap();
+        for to in [pages.remote().slice(3 * 4096, 8).unwrap(), vector.remote()] {
+            p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", to.write())).unwrap();
+            drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
+        }
+        let mut bytes = [0; 8];
+        pages.read_at(3 * 4096, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"8 bytes!");
+        drop((pages, vector));
+    }
+}

@@ -1,0 +1,97 @@
+//! Marks at tests that some devices cannot pass. A marked test is executed on those devices all the
+//! same, in a process of its own, since a panic in the middle may abort. It must fail there, by the
+//! rule that the mark names. So a mark that is no longer true fails the suite.
+
+use std::env;
+use std::process::Command;
+
+/// Which devices cannot pass a test, and how they fail it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// iWARP: the crate refuses the operation, and its error names the rule.
+    Iwarp,
+    /// iWARP does otherwise, by the rule.
+    IwarpOtherwise,
+    /// siw does otherwise, by the rule. The loopback's iWARP passes.
+    Siw,
+    /// Devices whose completions do not cover earlier unsignaled sends: the error says so.
+    NoRings,
+    /// Devices that may touch memory after its deregistration: the error says so.
+    KeptRegions,
+}
+
+/// At the beginning of a test: on these devices it fails, by this rule, under this condition. The
+/// variants are those of [`On`].
+macro_rules! fails_on {
+    ($on:ident, $rule:literal) => {
+        $crate::support::fails_on!($on, $rule, true)
+    };
+    ($on:ident, $rule:literal, $is_so:expr) => {{
+        fn here() {}
+        let name = std::any::type_name_of_val(&here);
+        if $is_so && $crate::support::is_known_to_fail(name, $crate::support::On::$on, $rule) {
+            return;
+        }
+    }};
+    ($on:ident) => {
+        $crate::support::fails_on!($on, "")
+    };
+}
+pub(crate) use fails_on;
+
+/// Says to a child that it is one, and executes the test itself.
+const CHILD: &str = "PROVERBS_MARKED";
+
+impl On {
+    fn is_here(self) -> bool {
+        let is = |name, value: &str| env::var(name).is_ok_and(|is| is.starts_with(value));
+        let is_siw = is("PROVERBS_DEVICE", "siw");
+        let is_loopback = env::var_os("PROVERBS_DEVICE").is_none();
+        let is_iwarp = is_siw || is_loopback && is("PROVERBS_WORLD", "iwarp");
+        match self {
+            On::Iwarp | On::IwarpOtherwise => is_iwarp,
+            On::Siw => is_siw,
+            On::NoRings | On::KeptRegions => {
+                is_iwarp || is_loopback && is("PROVERBS_WORLD", "unknown")
+            }
+        }
+    }
+
+    /// What the failure says.
+    fn words(self, rule: &str) -> String {
+        match self {
+            On::Iwarp => format!("({rule})"),
+            On::IwarpOtherwise | On::Siw => String::new(),
+            On::NoRings => "earlier unsignaled sends".into(),
+            On::KeptRegions => "after its deregistration".into(),
+        }
+    }
+}
+
+/// Whether the device under test cannot pass the test that `here` is in, as another process has
+/// just confirmed.
+pub fn is_known_to_fail(here: &str, on: On, rule: &str) -> bool {
+    if !on.is_here() || env::var_os(CHILD).is_some() {
+        return false;
+    }
+    // The crate's name is in front, and this function's place behind.
+    let name = here.replace("::{{closure}}", "");
+    let name = name.split_once("::").expect("a path").1.trim_end_matches("::here");
+    let suite = env::current_exe().expect("the suite");
+    let child = Command::new("timeout")
+        .arg("120")
+        .arg(suite)
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .expect("timeout of coreutils runs the suite");
+    let said = [child.stdout, child.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    let said = said.concat();
+    assert!(said.contains("running 1 test"), "there is no test {name}:\n{said}");
+    assert!(!child.status.success(), "{name} passes on this device: remove its mark");
+    let words = on.words(rule);
+    assert!(said.contains(&words), "{name} fails here, but not by {words:?}:\n{said}");
+    println!("{name} fails on this device as it should: {on:?} {rule}");
+    true
+}

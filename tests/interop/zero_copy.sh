@@ -1,0 +1,21 @@
+#!/bin/sh
+# A device that sends from a program's pages, and a network that is slow to acknowledge. With the
+# delay, TCP still refers to the pages of siw's sends long after their completions.
+#
+#     cargo test --no-run --test conformance
+#     cargo xtask soft-roce --driver siw --kernel 6.12 -- \
+#         sh tests/interop/zero_copy.sh target/debug/deps/conformance-*
+#
+# The argument is the suite.
+set -u
+
+suite=${1:?usage: zero_copy.sh SUITE}
+echo "Linux $(uname -r): without a delay"
+failed=0
+timeout 300 "$suite" zero_copy:: || failed=1
+modprobe sch_netem || exit 1
+tc qdisc add dev lo root netem delay 50ms || exit 1
+tc qdisc show dev lo
+echo "with a delay of 50 ms"
+timeout 600 "$suite" zero_copy:: || failed=1
+exit $failed
