@@ -60,6 +60,8 @@ pub struct CompletionChannel {
 impl Context {
     /// Creates a completion channel (`ibv_create_comp_channel`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EMFILE if the process has no
     /// descriptor left.
@@ -170,6 +172,8 @@ impl CompletionChannel {
 
     /// Destroys the channel (`ibv_destroy_comp_channel`) and reports the error that dropping it
     /// ignores.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// The channel is given back, with [`Os`](crate::ErrorKind::Os): EBUSY while completion queues

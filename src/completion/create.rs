@@ -35,6 +35,8 @@ impl Context {
     /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
     /// type is `E` (`ibv_create_cq`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
@@ -86,6 +88,8 @@ impl Context {
 impl Lane {
     /// Creates a completion queue of this lane, with room for at least `cqe` completions
     /// (`ibv_create_cq_ex` with `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;

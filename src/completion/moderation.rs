@@ -59,6 +59,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// [channel](crate::CompletionChannel) wakes up, and nothing that [`poll`](Self::poll) finds. A
     /// device may make events sooner. [`Moderation`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's,
     /// [`Limit`](crate::ErrorKind::Limit) if a number exceeds the device's `max_cq_count` or

@@ -91,6 +91,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Gives the queue room for at least `cqe` completions (`ibv_resize_cq`): more, or less, but
     /// not less than its queues have booked.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
@@ -164,6 +166,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 
     /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY

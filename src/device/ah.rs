@@ -245,6 +245,8 @@ impl AddressHandle {
 
     /// Destroys the address handle (`ibv_destroy_ah`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the device's errno, and the handle is given
     /// back.

@@ -304,6 +304,8 @@ impl Context {
     /// The extended attributes of the device (`ibv_query_device_ex`). A library or provider without
     /// that verb tells [`DeviceAttr`] alone.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno.
     #[doc(alias("ibv_query_device_ex", "orig_attr", "odp_caps", "tso_caps", "rss_caps"))]

@@ -23,6 +23,8 @@ use crate::terms::gid::Gid;
 
 /// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if the kernel has none.
 ///
+/// [Blocks](crate::guide::shutdown) while the device does not answer.
+///
 /// ```
 /// # use proverbs::prelude::*;
 /// for name in devices()? {
@@ -88,6 +90,8 @@ pub(crate) fn known_port(handle: &handle::Context, port: u8) -> Option<Port> {
 
 impl Context {
     /// Opens the device called `name` (`ibv_open_device`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -186,6 +190,8 @@ impl Context {
     /// The device's abilities and limits (`ibv_query_device`). They do not change while the device
     /// is open: this crate itself asks once for each context.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_query_device")]
@@ -233,6 +239,8 @@ impl Context {
     /// and the lengths of the tables do not change while the device is open: this crate itself asks
     /// for them once. Everything else may: the state, the LIDs, the MTU and the rate.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::device::LinkLayer;
@@ -264,6 +272,8 @@ impl Context {
 
     /// An entry of a port's GID table (`ibv_query_gid`); all zeroes if the entry is not used.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
@@ -294,6 +304,8 @@ impl Context {
 
     /// An entry of a port's P_Key table (`ibv_query_pkey`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
     /// the table is shorter.
@@ -314,6 +326,8 @@ impl Context {
 
     /// Allocates a protection domain (`ibv_alloc_pd`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_alloc_pd")]
@@ -322,6 +336,8 @@ impl Context {
     }
 
     /// Closes the device (`ibv_close_device`). Objects made from it must be gone.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the context is given back: EBUSY

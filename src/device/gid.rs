@@ -166,6 +166,8 @@ impl AddressVector {
 impl Context {
     /// An entry of a port's GID table, with its kind (`ibv_query_gid_ex`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::NotFound`] if the entry is empty; otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or

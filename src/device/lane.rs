@@ -63,6 +63,8 @@ impl ProtectionDomain {
     /// `ibv_alloc_parent_domain`). If the device has no thread domains, it is one with locks
     /// ([R17.2](crate::guide::rules#r17-2)).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// On mlx5 each lane has a doorbell page of its own.
     ///
     /// # Errors

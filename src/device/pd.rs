@@ -109,6 +109,8 @@ impl ProtectionDomain {
 
     /// Creates an address handle (`ibv_create_ah`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
@@ -147,6 +149,8 @@ impl<L: Threads> ProtectionDomain<L> {
     }
 
     /// Deallocates the domain (`ibv_dealloc_pd`). Objects made from it must be gone.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects made

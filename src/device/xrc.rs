@@ -81,6 +81,8 @@ pub struct XrcDomain {
 impl Context {
     /// Opens an XRC domain (`ibv_open_xrcd`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::device::{XrcDomain, XrcdFile};
@@ -125,6 +127,8 @@ impl XrcDomain {
 
     /// Closes the domain (`ibv_close_xrcd`). Its targets and shared receive queues must be gone;
     /// those of other processes need not.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects of it exist.

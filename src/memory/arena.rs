@@ -77,6 +77,8 @@ impl ProtectionDomain {
     /// Registers `len` bytes, of which at most `buffers` buffers are taken at once, for sends and
     /// receives (`ibv_reg_mr` with LOCAL_WRITE). The length is rounded up to a multiple of 64.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
@@ -123,6 +125,8 @@ impl ProtectionDomain {
     /// Registers `memory`, of which at most `buffers` buffers are taken at once (`ibv_reg_mr` with
     /// LOCAL_WRITE). Of its ends, what is not a whole multiple of 64 is left out.
     /// [`Arena::destroy`] gives the memory back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -270,6 +274,8 @@ impl<C, M> Arena<C, M> {
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the arena and other
     /// handles to it must be gone.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the arena is given back: EBUSY if a buffer or

@@ -212,6 +212,8 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
 
     /// Ends the region (`ibv_dereg_mr`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region: EBUSY if it still
     /// has memory.

@@ -44,6 +44,8 @@ const LEN: usize = LONGEST_PIECE as usize;
 impl ProtectionDomain {
     /// Allocates a region of no memory (`ibv_alloc_null_mr`). [`Null`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] if the device or its library has no such verb, otherwise
     /// [`ErrorKind::Os`] with the errno.

@@ -131,6 +131,8 @@ impl ProtectionDomain {
     /// Registers all of `memory` on demand, with the rights `A` (`ibv_reg_mr` with
     /// `IBV_ACCESS_ON_DEMAND`). [`OnDemandRegion`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// The proof is for peers that come over `T`. Over another transport their accesses may fail,
     /// as the device's `odp_caps` say ([R20.1](crate::guide::rules#r20-1)).
     ///
@@ -216,6 +218,8 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// returns when it has (`ibv_advise_mr` with `IBV_ADVISE_MR_FLAG_FLUSH`). [`OnDemandRegion`]
     /// has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Limit`] if the bytes end beyond the region
     /// ([R20.3](crate::guide::rules#r20-3)). [`ErrorKind::Unsupported`] if the device or its
@@ -266,6 +270,8 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno, and the region is given back: its

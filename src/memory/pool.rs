@@ -50,6 +50,8 @@ impl ProtectionDomain {
     /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the
     /// result of an atomic ([R4.1](crate::guide::rules#r4-1)).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// A buffer begins at a multiple of 8. If `size` is a multiple of 16, 64 or another power of
     /// two up to the page size, all buffers begin at a multiple of that.
     ///
@@ -103,6 +105,8 @@ impl ProtectionDomain {
     /// a multiple of 8 and the first one begins at a multiple of 8, so that each can hold the
     /// result of an atomic ([R4.1](crate::guide::rules#r4-1)). [`Pool::destroy`] gives the memory
     /// back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -250,6 +254,8 @@ impl<C, M> Pool<C, M> {
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the pool and other
     /// handles to it must be gone.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os), and the pool is given back: EBUSY if a buffer or

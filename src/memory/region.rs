@@ -64,6 +64,8 @@ pub struct MemoryRegion<A: Access, M = Pages> {
 impl ProtectionDomain {
     /// Registers a region of `len` bytes with the rights `A` (`ibv_reg_mr`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
@@ -86,6 +88,8 @@ impl ProtectionDomain {
 
     /// Registers all of `memory` with the rights `A` (`ibv_reg_mr`). [`MemoryRegion::destroy`]
     /// gives it back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// Read-only memory is registered without LOCAL_WRITE, and allows
     /// [`RemoteRead`](crate::memory::RemoteRead) and [`LocalRead`](crate::memory::LocalRead) only
@@ -351,6 +355,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Handles to pieces of the region
     /// must be gone.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY

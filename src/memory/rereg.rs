@@ -100,6 +100,8 @@ pub struct UnusableRegion<M, N = ()> {
 impl<M: Memory, N: 'static> UnusableRegion<M, N> {
     /// Deregisters it (`ibv_dereg_mr`), and gives back its memory and that which it was to be in.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back.
     pub fn destroy(mut self) -> Result<(M, N), Refused<Self>> {
@@ -210,6 +212,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// Gives the region the rights `B` instead (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_ACCESS`).
     /// Pieces of it must be gone.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// This is how rights are taken back from peers: a slice that was told before is refused what
     /// `B` does not grant ([R6.7](crate::guide::rules#r6-7)). For the rest it may go on or be
     /// refused, since the keys may be others now: tell the new one.
@@ -261,6 +265,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// `IBV_REREG_MR_CHANGE_PD`). Pieces of it must be gone. Peers reach it through queue pairs of
     /// that domain only ([R6.8](crate::guide::rules#r6-8)).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
@@ -301,6 +307,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// Puts the region over other memory (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_TRANSLATION`),
     /// all of it, and gives back what it was over. Pieces of it must be gone. Its address, its
     /// length and perhaps its keys are others: tell peers the new slice.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;

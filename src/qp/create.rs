@@ -69,6 +69,8 @@ pub(super) const SENTINEL: u32 = 1;
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates a queue pair with a receive queue of its own (`ibv_create_qp`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
     /// the same queue. If the device cannot grant a limit, the error names it.
     ///
@@ -107,6 +109,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`create_qp`](Self::create_qp) does. rdma_cm brings it up as any other:
     /// [`CmId::init_qp`](crate::cm::CmId::init_qp).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::qp::QpCreateFlags;
@@ -140,6 +144,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// Creates a queue pair whose receives come from `srq` (`ibv_create_qp`). `srq` books room for
     /// all its buffers on `recv_cq`, unless it has done so for another queue pair.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// See [`create_srq`](Self::create_srq) for an example.
     ///
     /// # Errors
@@ -165,6 +171,8 @@ impl<L: Threads> ProtectionDomain<L> {
 
     /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
     /// sends alone. The profile says so: `receive: NoRq`.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// It books `depth + 1` entries of `cq`, and needs no XRC domain. Its peer is an
     /// [`XrcTarget`](crate::qp::XrcTarget), which has an example.

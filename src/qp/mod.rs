@@ -380,6 +380,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Destroys the queue pair (`ibv_destroy_qp`), and returns the entries that its ring still held
     /// (queue pairs with selective signaling).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// Buffers that are the wr_id of an outstanding work request come back with their completions,
     /// if those are in the completion queue already. Otherwise they go home by themselves while it
     /// is polled (see [`Pool::reclaim`](crate::Pool::reclaim)). To get all of them back in order,

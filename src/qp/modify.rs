@@ -382,6 +382,8 @@ fn moves_by_cm_alone(context: &handle::Context, to: QpState) -> Result<(), Error
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Moves the queue pair by `attr` (`ibv_modify_qp`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// The queue pair is given back in its old state. [`ErrorKind::Os`](crate::ErrorKind::Os) with
     /// the errno: EINVAL if the device refuses a value (an unfilled GID index,

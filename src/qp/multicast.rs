@@ -41,6 +41,8 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     /// ([`join_multicast`](crate::cm::CmId::join_multicast), [R5.12](crate::guide::rules#r5-12)).
     /// Destroying the queue pair leaves the group.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::device::Gid;
@@ -72,6 +74,8 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
     }
 
     /// Stops receiving from the group (`ibv_detach_mcast`). Returns whether it was attached.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.

@@ -136,6 +136,8 @@ pub struct QpPaths {
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The ways to the peer of an RC or UC queue pair, from RTR on (`ibv_query_qp`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     pub fn query_paths(&self) -> Result<QpPaths, Error> {

@@ -15,6 +15,8 @@ use crate::terms::transport::Transport;
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The attributes that the device reports now (`ibv_query_qp`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias("ibv_query_qp", "qp_state", "dest_qp_num", "qp_access_flags", "port_num"))]

@@ -114,6 +114,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Limits the rate at which the queue pair sends (`ibv_modify_qp_rate_limit`), or with `None`
     /// no longer. A move to another state than RTS may end it. [`RateLimit`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another context's.
     /// [`Limit`](crate::ErrorKind::Limit) if the rate exceeds the device's `qp_rate_limit_max`,

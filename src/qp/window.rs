@@ -26,6 +26,8 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     /// Allocates a memory window of type 2 (`ibv_alloc_mw`), of this queue pair:
     /// [`MemoryWindow`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
     /// has no windows, EINVAL if none of type 2, ENOMEM if too many exist.

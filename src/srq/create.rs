@@ -36,6 +36,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its
     /// own (`ibv_create_srq`). An arena has at most as many as headers.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// ```
     /// # use proverbs::prelude::*;
     /// use proverbs::qp::Max;

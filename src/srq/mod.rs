@@ -190,6 +190,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
 
     /// The attributes of the queue (`ibv_query_srq`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_query_srq")]
@@ -210,6 +212,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// comes when fewer than `limit` receives are left; 0 disarms. After it fired it must be armed
     /// again ([R7.6](crate::guide::rules#r7-6)).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the
     /// queue holds.
@@ -223,6 +227,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// Gives the queue room for at least `max_wr` receives (`ibv_modify_srq`), where the device can
     /// (`SRQ_RESIZE`): fewer than its pool has buffers, or as many again. A post beyond that is
     /// refused with its buffers. What completion queues have booked does not change.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -292,6 +298,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
 
     /// Destroys the queue (`ibv_destroy_srq`). Queue pairs attached to it must be gone. Receives
     /// still posted are then stranded: [`Pool::reclaim`](crate::Pool::reclaim) takes them back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY

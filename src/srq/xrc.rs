@@ -30,6 +30,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// and what they send completes in `cq`, with the number of the target as that of the queue
     /// pair.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// It books room for all its buffers on `cq`, once. The protection domain is also that of the
     /// memory which WRITEs, READs and atomics reach that name this queue.
     ///

@@ -37,6 +37,8 @@ impl Context {
     /// Creates a completion queue with room for at least `cqe` completions, which have the fields
     /// `F` (`ibv_create_cq_ex`). [`CompletionQueueEx`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// As for [`create_cq`](Self::create_cq). [`ErrorKind::Os`](crate::ErrorKind::Os) with
     /// EOPNOTSUPP if device or library lack one of the fields, or extended polling

@@ -127,6 +127,8 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
 
     /// Destroys the completion queue (`ibv_destroy_cq`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// As for [`CompletionQueue::destroy`].
     pub fn destroy(self) -> Result<(), Refused<Self>> {

@@ -59,6 +59,8 @@ impl Context {
     /// `log_align_req` bytes (`ibv_alloc_dm`): 3 for atomics, 0 if it does not matter. [`Dm`] has
     /// an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::ContextMismatch`] if the proof is another context's.
     /// [`ErrorKind::Limit`] if `len` exceeds `max_dm_size`, otherwise
@@ -157,6 +159,8 @@ impl Dm {
 
     /// Frees it (`ibv_free_dm`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the memory is given back.
     #[doc(alias = "ibv_free_dm")]
@@ -188,6 +192,8 @@ impl fmt::Debug for Dm {
 impl ProtectionDomain {
     /// Registers all of a device's memory with the rights `A` (`ibv_reg_dm_mr`). Its addresses at
     /// peers are offsets ([R6.14](crate::guide::rules#r6-14)). [`Dm`] has an example.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if it is of another

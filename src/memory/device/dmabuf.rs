@@ -99,6 +99,8 @@ impl ProtectionDomain {
     /// Registers a part of a dma-buf with the rights `A` (`ibv_reg_dmabuf_mr`). [`DmaBuf`] has an
     /// example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// The part comes back in the error. [`ErrorKind::Unsupported`] if the device, its driver or
     /// libibverbs (before rdma-core 34) has no such verb. [`ErrorKind::Limit`] if it is longer than

@@ -279,6 +279,8 @@ macro_rules! windows {
             /// Deallocates the window (`ibv_dealloc_mw`): its key, if it has one, is no longer
             /// valid, and its region no longer held.
             ///
+            /// [Blocks](crate::guide::shutdown) while the device does not answer.
+            ///
             /// # Errors
             /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: the device refused, and the
             /// window is given back.

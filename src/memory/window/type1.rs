@@ -67,6 +67,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// example. Windows of type 2 are a queue pair's
     /// ([`QueuePair::alloc_mw`](crate::QueuePair::alloc_mw)).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or ENOSYS if the device
     /// has no windows, EINVAL if none of type 1, ENOMEM if too many exist.

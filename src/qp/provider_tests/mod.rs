@@ -44,6 +44,15 @@ enum Answer {
     From(usize),
     /// It does not say from where.
     Silent,
+    /// All of it, with this return value and this errno.
+    Code(c_int, c_int),
+}
+
+/// A return value, with the thread's errno.
+fn coded(code: c_int, errno: c_int) -> c_int {
+    // SAFETY: the location is this thread's own errno, always writable.
+    unsafe { *libc::__errno_location() = errno };
+    code
 }
 
 type PostSend = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_send_wr, *mut *mut ibv_send_wr) -> c_int;
@@ -67,6 +76,11 @@ unsafe extern "C" fn answering_sends(
         // function.
         Answer::Device => OWN.get().0.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
+        Answer::Code(code, errno) => {
+            // SAFETY: the caller gives a place to write to.
+            unsafe { *bad = first };
+            coded(code, errno)
+        }
         Answer::From(index) => {
             // SAFETY: the list has so many.
             let refused = (0..index).fold(first, |wr, _| unsafe { (*wr).next });
@@ -87,6 +101,11 @@ unsafe extern "C" fn answering_receives(
         // function.
         Answer::Device => OWN.get().1.map_or(0, |post| unsafe { post(qp, first, bad) }),
         Answer::Silent => libc::EINVAL,
+        Answer::Code(code, errno) => {
+            // SAFETY: the caller gives a place to write to.
+            unsafe { *bad = first };
+            coded(code, errno)
+        }
         Answer::From(index) => {
             // SAFETY: the list has so many.
             let refused = (0..index).fold(first, |wr, _| unsafe { (*wr).next });

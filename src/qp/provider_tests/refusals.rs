@@ -22,6 +22,25 @@ fn a_buffer_that_was_sent_and_became_empty_is_no_element() {
     }
 }
 
+/// C's manual pages say an errno. Some providers return -1 and set errno, or have a kernel's sign.
+#[test]
+fn a_refusal_is_an_errno_however_the_provider_returns_it() {
+    let refused = PostErrorKind::Refused { errno: libc::EINVAL };
+    for (code, errno) in [(libc::EINVAL, libc::EPERM), (-libc::EINVAL, 0), (-1, libc::EINVAL)] {
+        let mut it = Alone::<DefaultProfile>::new();
+        ANSWER.set(Answer::Code(code, errno));
+        let error = it.qp.post_send(wr::Send::inline(&[1])).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (refused, 0), "{code}");
+        let error = it.qp.post_recv(wr::Recv::new(it.pool.take().unwrap())).unwrap_err();
+        assert_eq!((error.kind(), error.accepted()), (refused, 0), "{code}");
+        let mut it = Alone::<Loose>::new();
+        ANSWER.set(Answer::Code(code, errno));
+        // SAFETY: a message of no bytes names no memory.
+        let error = unsafe { it.qp.post_send_unchecked(wr::Send::new(wr::Empty)) }.unwrap_err();
+        assert_eq!((error.errno, error.bad_wr), (libc::EINVAL, Some(0)), "{code}");
+    }
+}
+
 /// A refusal at each index of lists of sends, where the books have been around once.
 fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
     mut finish: impl FnMut(&mut Alone<P>),

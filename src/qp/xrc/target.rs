@@ -99,6 +99,8 @@ impl XrcDomain {
     /// Creates a target in this domain (`ibv_create_qp_ex`), which keeps it open.
     /// [`XrcTarget`] has an example.
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP if the library lacks the verb.
     pub fn create_target(&self) -> Result<XrcTarget<Reset>, Error> {
@@ -139,6 +141,8 @@ impl<S: State> XrcTarget<S> {
 
     /// The attributes that the device reports now (`ibv_query_qp`).
     ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<QpAttr, Error> {
@@ -148,6 +152,8 @@ impl<S: State> XrcTarget<S> {
     }
 
     /// Moves the target by `attr` (`ibv_modify_qp`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// The target is given back in its old state: [`Os`](crate::ErrorKind::Os) with the errno,
@@ -228,6 +234,8 @@ impl<S: State> XrcTarget<S> {
     }
 
     /// Destroys the target (`ibv_destroy_qp`). Receives of shared receive queues stay posted.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back.
