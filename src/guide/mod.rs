@@ -12,6 +12,7 @@
 //! | [`memory`] | registered memory: who may access it, and when |
 //! | [`posting`] | work requests, chains and lists, and full queues |
 //! | [`completions`] | how buffers come back, successes and failures |
+//! | [`shutdown`] | calls that block, and ending in bounded time beside a device that has stopped |
 //! | [`one_sided`] | READ, WRITE and atomics: a key-value store whose server sleeps |
 //! | [`layout`] | where a program keeps its objects: structs, threads, several kinds of buffers |
 //! | [`tokio`] | awaiting completions, connections and drains; other executors |
@@ -33,6 +34,9 @@ pub mod posting {}
 
 #[doc = include_str!("completions.md")]
 pub mod completions {}
+
+#[doc = include_str!("shutdown.md")]
+pub mod shutdown {}
 
 #[doc = include_str!("one_sided.md")]
 pub mod one_sided {}
