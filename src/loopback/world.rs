@@ -172,10 +172,10 @@ impl World {
         World::of(Link::InfiniBand)
     }
 
-    /// iWARP as siw provides it, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm on ids
-    /// [of the fabric](crate::cm::CmId::on), which moves them to RTS itself; no address vectors, no
-    /// immediates, no atomics, and a READ into one element. GIDs are as on [`ipv4`](World::ipv4),
-    /// and of no use.
+    /// iWARP as siw provides it, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm
+    /// on ids [of the fabric](crate::cm::CmId::on), which moves them to RTS itself; no address
+    /// vectors, no immediates, no atomics, and a READ into one element. GIDs are as on
+    /// [`ipv4`](World::ipv4), and of no use.
     pub const fn iwarp() -> World {
         World { provider: Provider::Siw, ..World::of(Link::Iwarp) }
     }

@@ -25,8 +25,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
     ///
     /// What the device can tell is compared: domain, completion queues, transport, state, signaling
-    /// where the provider tells it, and that depths and limits of the profile are not more than what it was created
-    /// with (`depth.send` and one more, for a drain).
+    /// where the provider tells it, and that depths and limits of the profile are not more than what
+    /// it was created with (`depth.send` and one more, for a drain).
     ///
     /// # Safety
     /// - `qp` is a live queue pair of the same provider as the domain.

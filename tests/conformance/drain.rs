@@ -39,7 +39,6 @@ macro_rules! drains {
             #[test]
             fn rc_with_sends_that_wait_and_receives() {
                 fails_on!(NoRings, "", stringify!($name) == "ring");
-                fails_on!(Siw, "R24.12", stringify!($name) == "handles");
                 let mut p = Pair::<Rc, $profile>::new();
                 for i in 0..3 {
                     p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();

@@ -50,7 +50,7 @@ where
 /// Proves R20.1.
 #[test]
 fn peers_read_memory_on_demand() {
-    fails_on!(KeptRegions);
+    fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let Some(region) = region::<RemoteRead>(&p, OdpOps::READ) else { return };
     for advice in ALL {
@@ -108,7 +108,7 @@ fn memory_on_demand_beside_other() {
 
 #[test]
 fn peers_add_in_memory_on_demand() {
-    fails_on!(Iwarp, "R24.4");
+    fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let Some(_) = region::<RemoteAtomic>(&p, OdpOps::ATOMIC) else { return };
     let can = can::<Rc, RemoteAtomic>(&p.dev).unwrap();
@@ -256,7 +256,7 @@ fn implicit<O: memory::PagedOps>(dev: &Device, needs: OdpOps) -> Option<Can<Impl
 /// Proves R20.6.
 #[test]
 fn memory_is_sent_without_a_region_of_its_own() {
-    fails_on!(Iwarp, "R24.4");
+    fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Mixed>::new();
     let Some(can) = implicit::<wr::Send>(&p.dev, OdpOps::SEND) else { return };
     let all = p.pd.register_implicit(&can).unwrap();
@@ -297,7 +297,7 @@ fn memory_is_sent_without_a_region_of_its_own() {
 /// Proves R20.6.
 #[test]
 fn memory_is_written_without_a_region_of_its_own() {
-    fails_on!(Iwarp, "R24.4");
+    fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Mixed>::new();
     type Both = (wr::Send, wr::RdmaWrite);
     let needs = OdpOps::SEND | OdpOps::WRITE;
