@@ -89,7 +89,6 @@ fn two_tasks_play_with_each_other() {
 
 #[test]
 fn two_threads_play_with_each_other() {
-    fails_on!(Siw, "R24.7");
     let (here, there) = (runtime(), runtime());
     let (a, b) = here.block_on(async {
         let (a, b, _dev) = ends();

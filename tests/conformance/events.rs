@@ -80,7 +80,6 @@ fn every_wait_of_many_finds_something() {
 /// Proves R13.3, R13.9.
 #[test]
 fn another_thread_wakes_the_sleeper() {
-    fails_on!(Siw, "R24.12");
     let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
     let rounds = if cfg!(miri) { 2 } else { 20 };
     for _ in 0..8 {
