@@ -53,7 +53,7 @@ pub use port::{LinkLayer, PortAttr, PortState};
 pub use protocol::Protocol;
 pub use xrc::{XrcDomain, XrcdFile};
 
-pub use crate::terms::absence::Absence;
 pub use crate::sys::provider::Provider;
+pub use crate::terms::absence::Absence;
 pub use crate::terms::gid::{Gid, GidKind};
 pub use crate::terms::rate::StaticRate;

@@ -35,8 +35,10 @@ fn a_refusal_is_an_errno_however_the_provider_returns_it() {
         assert_eq!((error.kind(), error.accepted()), (refused, 0), "{code}");
         let mut it = Alone::<Loose>::new();
         ANSWER.set(Answer::Code(code, errno));
-        // SAFETY: a message of no bytes names no memory.
-        let error = unsafe { it.qp.post_send_unchecked(wr::Send::new(wr::Empty)) }.unwrap_err();
+        let region = it.pd.register::<LocalWrite>(8).unwrap();
+        let sge = wr::Sge::new(1, [wr::Piece::new(&region, 0..4).unwrap()]);
+        // SAFETY: nothing is posted, as the provider refuses.
+        let error = unsafe { it.qp.post_send_unchecked(wr::Send::new(sge)) }.unwrap_err();
         assert_eq!((error.errno, error.bad_wr), (libc::EINVAL, Some(0)), "{code}");
     }
 }
