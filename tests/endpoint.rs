@@ -514,3 +514,71 @@ mod serde {
         assert!(error.to_string().contains(&most.to_string()), "{error}");
     }
 }
+
+/// A handshake in two steps makes the connector again, in place or not: it connects with what it
+/// offered, whatever was set.
+#[test]
+fn a_connector_that_is_made_again_offers_the_same() {
+    use proverbs::endpoint::RcConnector;
+    use proverbs::loopback::Fabric;
+    use proverbs::qp::AnyQueuePair;
+    use proverbs::state::Init;
+    use proverbs::transport::Rc;
+
+    let context = Fabric::new().open_device();
+    let (pd, mut cq) = (context.alloc_pd().unwrap(), context.create_cq(64).unwrap());
+    let region = pd.register::<RemoteReadWrite>(64).unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+    let depth = Depth { send: 4, recv: 4 };
+    let new = || -> QueuePair<Rc, Init> {
+        let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+        qp.modify(init).unwrap()
+    };
+    let (mut a, mut b) = (AnyQueuePair::from(new()), AnyQueuePair::from(new()));
+    let typed = new();
+    let mut offers = Vec::new();
+    for round in 0..2 {
+        let mut first = RcConnector::in_place(&mut a, Some(1)).unwrap();
+        first.set_responder_depth(ResponderDepth::new(4).unwrap());
+        first.set_mtu(Mtu::Bytes512);
+        if round == 1 {
+            first.set_psn(Psn::new(7).unwrap());
+        }
+        let offer = first.endpoint().clone();
+        let conn = RcConnector::in_place(&mut b, Some(1)).unwrap();
+        let answer = conn.endpoint().clone();
+        conn.connect_in_place_to(&offer).unwrap();
+        // Later, with nothing kept but the queue pair.
+        let again = RcConnector::in_place(&mut a, Some(1)).unwrap();
+        assert_eq!(*again.endpoint(), offer);
+        again.connect_in_place_to(&answer).unwrap();
+        let qp = a.as_state::<proverbs::state::Rts>().unwrap();
+        assert_eq!(qp.query().unwrap().max_dest_rd_atomic, 4);
+        let to = region.remote();
+        qp.post_send(wr::RdmaWrite::inline(b"in order", to.slice(0, 8).unwrap().write())).unwrap();
+        let into = pool.take().unwrap();
+        let qp = b.as_state::<proverbs::state::Rts>().unwrap();
+        qp.post_send(wr::RdmaRead::new(into, to.slice(0, 8).unwrap().read())).unwrap();
+        let mut done = 0;
+        while done < 2 {
+            for completion in cq.poll().unwrap() {
+                completion.status().unwrap();
+                done += 1;
+            }
+        }
+        offers.push(offer.psn());
+        a.reset().unwrap();
+        b.reset().unwrap();
+        a.modify(init).unwrap();
+        b.modify(init).unwrap();
+        // A new connection has new numbers.
+        assert_ne!(RcConnector::in_place(&mut a, Some(1)).unwrap().endpoint().psn(), offer.psn());
+        a.reset().unwrap();
+        a.modify(init).unwrap();
+    }
+    let typed = RcConnector::new(typed, Some(1)).unwrap();
+    let offer = typed.endpoint().clone();
+    let again = RcConnector::new(typed.into_qp(), Some(1)).unwrap();
+    assert_eq!(*again.endpoint(), offer);
+}

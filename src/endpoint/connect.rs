@@ -13,8 +13,8 @@ use crate::device::context::Context;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 use crate::profile::{DefaultProfile, Initiator, InitiatorDepth, Profile};
-use crate::qp::QueuePair;
 use crate::qp::attr::{RcRtr, RcRts};
+use crate::qp::{Offered, QueuePair};
 use crate::rules::IssuedBy;
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, ReadDepth, ResponderDepth, RetryCount, RnrRetry, ServiceLevel, Timeout,
@@ -61,6 +61,10 @@ use crate::work::opcode::RdmaRead;
 ///
 /// A queue pair in a field of a struct stays there while it is connected:
 /// [`in_place`](Self::in_place).
+///
+/// The queue pair remembers what its connector offered (PSN, MTU and depths) until it is reset. A
+/// connector that is made again for it, in a later step of a handshake, offers and connects with
+/// the same. Exported regions are not remembered.
 #[doc(alias = "handshake")]
 pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> {
     pub(super) qp: Q,
@@ -68,13 +72,15 @@ pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> 
     gid_index: Option<u8>,
     context: Context,
     port: u8,
+    /// Makes the queue pair remember the offer, for a connector that is made later.
+    keep: fn(&mut Q, Offered),
     /// How long to wait for an acknowledgement; 67 ms by default.
     pub timeout: Timeout,
     /// Transport retries; six by default ([R8.10](crate::guide::rules#r8-10)).
     pub retry_cnt: RetryCount,
-    /// RNR retries; infinite by default ([R8.11](crate::guide::rules#r8-11)).
+    /// RNR retries; six by default (R8.11).
     pub rnr_retry: RnrRetry,
-    /// How long the peer waits when there is no receive; 0.64 ms by default.
+    /// How long the peer waits when there is no receive; 82 ms by default.
     pub min_rnr_timer: MinRnrTimer,
     /// The service level; 0 by default.
     pub sl: ServiceLevel,
@@ -98,7 +104,8 @@ impl<P: Profile> RcConnector<P> {
             Err(error) => return Err(Refused::new(qp, error)),
         };
         let (context, port) = (qp.context(), qp.core.port);
-        Ok(Self::around(qp, mine, gid_index, context, port))
+        let keep = |qp: &mut QueuePair<Rc, Init, P>, offer| qp.core.offered = Some(offer);
+        Ok(Self::around(qp, mine, gid_index, context, port, keep))
     }
 
     /// The queue pair, for posting receives.
@@ -208,7 +215,7 @@ impl<P: Profile> RcConnector<P> {
     }
 }
 
-/// What the peer must know of `qp`, before anything is set.
+/// What the peer must know of `qp`: what it was offered before, or the defaults.
 pub(super) fn offer<P: Profile>(
     qp: &QueuePair<Rc, Init, P>,
     gid_index: Option<u8>,
@@ -216,6 +223,11 @@ pub(super) fn offer<P: Profile>(
     let mut mine = Endpoint::of_rc(qp, gid_index)?;
     let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
     mine.service = Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
+    // A connector before this one may have told the peer already.
+    if let Some(Offered { psn, mtu, initiator, responder }) = qp.core.offered {
+        (mine.psn, mine.mtu) = (psn, mtu);
+        mine.service = Service::ReliableConnection { initiator, responder };
+    }
     Ok(mine)
 }
 
@@ -227,20 +239,33 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         gid_index: Option<u8>,
         context: Context,
         port: u8,
+        keep: fn(&mut Q, Offered),
     ) -> Self {
-        RcConnector {
+        let mut connector = RcConnector {
             qp,
             mine,
             gid_index,
             context,
             port,
+            keep,
             timeout: Timeout::MS_67,
             retry_cnt: RetryCount::SIX,
-            rnr_retry: RnrRetry::Infinite,
-            min_rnr_timer: MinRnrTimer::MS_0_64,
+            rnr_retry: RnrRetry::SIX,
+            min_rnr_timer: MinRnrTimer::MS_82,
             sl: ServiceLevel::default(),
             hop_limit: 64,
             of: PhantomData,
+        };
+        connector.remember();
+        connector
+    }
+
+    /// The queue pair keeps what the peer may have been told, so that a connector that is made
+    /// again offers the same.
+    fn remember(&mut self) {
+        if let Service::ReliableConnection { initiator, responder } = self.mine.service {
+            let (psn, mtu) = (self.mine.psn, self.mine.mtu);
+            (self.keep)(&mut self.qp, Offered { psn, mtu, initiator, responder });
         }
     }
 
@@ -263,6 +288,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
             *responder = depth;
         }
+        self.remember();
     }
 
     /// Sets the reads and atomics that this side wants outstanding; one by default. It gets no more
@@ -274,17 +300,20 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         if let Service::ReliableConnection { initiator, .. } = &mut self.mine.service {
             *initiator = Some(depth);
         }
+        self.remember();
     }
 
     /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used
     /// ([R8.6](crate::guide::rules#r8-6)).
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.mine.mtu = mtu;
+        self.remember();
     }
 
-    /// Sets the number of the first packet; random by default.
+    /// Sets the number of the first packet; random by default, anew after each reset.
     pub fn set_psn(&mut self, psn: Psn) {
         self.mine.psn = psn;
+        self.remember();
     }
 
     /// The attributes of both transitions, made before anything is changed.
@@ -378,8 +407,8 @@ mod tests {
         let (rtr, rts) = mine.plan(peer.endpoint()).unwrap();
         let global = rtr.address.global.unwrap();
         assert_eq!((global.hop_limit, global.sgid_index, rtr.address.sl.get()), (64, 1, 0));
-        assert_eq!((rtr.min_rnr_timer, rts.timeout), (MinRnrTimer::MS_0_64, Timeout::MS_67));
-        assert_eq!((rts.retry_cnt, rts.rnr_retry), (RetryCount::SIX, RnrRetry::Infinite));
+        assert_eq!((rtr.min_rnr_timer, rts.timeout), (MinRnrTimer::MS_82, Timeout::MS_67));
+        assert_eq!((rts.retry_cnt, rts.rnr_retry), (RetryCount::SIX, RnrRetry::SIX));
         mine.hop_limit = 9;
         mine.sl = ServiceLevel::new(3).unwrap();
         mine.timeout = Timeout::Infinite;

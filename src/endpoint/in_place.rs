@@ -73,7 +73,12 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
         };
         let mine = offer(init, gid_index)?;
         let (context, port) = (init.context(), init.core.port);
-        Ok(Self::around(qp, mine, gid_index, context, port))
+        let keep = |qp: &mut &mut AnyQueuePair<Rc, P>, offer| {
+            if let Some(init) = qp.as_state::<Init>() {
+                init.core.offered = Some(offer);
+            }
+        };
+        Ok(Self::around(qp, mine, gid_index, context, port, keep))
     }
 
     /// As [`connect`](RcConnector::connect); the queue pair is in RTS, and where it was. Returns

@@ -429,8 +429,8 @@ impl UdInit {
 }
 
 impl RcRtr {
-    /// The values of rdma-core's examples: MTU 1024, one read or atomic of the peer's at a time,
-    /// RNR timer code 12 (0.64 ms).
+    /// The MTU of rdma-core's examples, 1024, one read or atomic of the peer's at a time,
+    /// and an RNR timer of 82 ms (code 26).
     pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
         RcRtr {
             address,
@@ -438,7 +438,7 @@ impl RcRtr {
             dest_qpn,
             rq_psn,
             max_dest_rd_atomic: ResponderDepth::ONE,
-            min_rnr_timer: MinRnrTimer::MS_0_64,
+            min_rnr_timer: MinRnrTimer::MS_82,
             optional: RtrOptional::default(),
         }
     }
@@ -474,7 +474,11 @@ impl SrdRts {
 }
 
 impl<P: Profile> RcRts<P> {
-    /// With a timeout of 67 ms (exponent 14), six retries and infinite RNR retries.
+    /// With a timeout of 67 ms (exponent 14), six retries and six RNR retries.
+    ///
+    /// A peer that has no receive posted ends the connection with
+    /// [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) after six times its
+    /// `min_rnr_timer`. [`RnrRetry::Infinite`] waits for it for ever.
     ///
     /// Six, not C's usual seven: Soft-RoCE treats seven as "for ever", and would never report a
     /// dead peer ([R8.10](crate::guide::rules#r8-10)).
@@ -482,7 +486,7 @@ impl<P: Profile> RcRts<P> {
         RcRts {
             timeout: Timeout::MS_67,
             retry_cnt: RetryCount::SIX,
-            rnr_retry: RnrRetry::Infinite,
+            rnr_retry: RnrRetry::SIX,
             sq_psn,
             max_rd_atomic,
             optional: RcRtsOptional::default(),

@@ -527,6 +527,7 @@ impl<P: Profile> Core<P> {
             recv_cq: recv_cq.shared().clone(),
             srq: srq.cloned(),
             is_drained: false,
+            offered: None,
             ah: AhTable::default(),
             groups: Vec::new(),
             windows: Vec::new(),

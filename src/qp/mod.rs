@@ -80,6 +80,7 @@ use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
+use crate::terms::bounded::{Mtu, Psn, ReadDepth, ResponderDepth};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
@@ -174,6 +175,8 @@ pub(crate) struct Aside {
     pub ah: AhTable,
     /// Whether its receives were drained, so that none of them is in the completion queue.
     pub is_drained: bool,
+    /// The numbers that the peer was offered, until it is reset.
+    pub offered: Option<Offered>,
     /// The multicast groups that it is attached to.
     pub groups: Vec<multicast::Attachment>,
     /// Its memory windows.
@@ -184,6 +187,15 @@ pub(crate) struct Aside {
     /// the queue pair is whole, or gone.
     pub ended: Few<handle::Mw>,
     pub handle: handle::Qp,
+}
+
+/// What a peer knows of a queue pair before it is connected.
+#[derive(Clone, Copy)]
+pub(crate) struct Offered {
+    pub psn: Psn,
+    pub mtu: Mtu,
+    pub initiator: Option<ReadDepth>,
+    pub responder: ResponderDepth,
 }
 
 impl<P: Profile> Deref for Core<P> {

@@ -361,6 +361,7 @@ impl<P: Profile> Core<P> {
         let mut quiet = Quiet::default();
         at_end.tell(&old, &self.send_cq, &self.recv_cq, &mut quiet);
         self.is_drained = false;
+        self.offered = None;
         (entries, quiet)
     }
 }

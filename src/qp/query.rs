@@ -60,7 +60,7 @@ pub(super) unsafe fn ask(
 /// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
 /// let attr = a.query()?;
 /// assert_eq!((attr.timeout, attr.retry_cnt), (Some(Timeout::MS_67), Some(RetryCount::SIX)));
-/// assert_eq!(attr.rnr_retry, Some(RnrRetry::Infinite));
+/// assert_eq!(attr.rnr_retry, Some(RnrRetry::SIX));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "ibv_qp_attr")]

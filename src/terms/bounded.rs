@@ -148,6 +148,10 @@ impl MinRnrTimer {
     /// 0.64 ms (code 12), the value of rdma-core's examples.
     pub const MS_0_64: MinRnrTimer = MinRnrTimer(12);
 
+    /// 81.92 ms (code 26), the default: six retries of the peer take half a second, about as long
+    /// as six transport retries.
+    pub const MS_82: MinRnrTimer = MinRnrTimer(26);
+
     /// The time that the code stands for: 10 µs to 655.36 ms (ibv_modify_qp(3)).
     ///
     /// ```
@@ -189,14 +193,14 @@ impl ReadDepth {
 ///     rnr_retry: twice,
 ///     ..RcRts::new(Psn::try_from(0)?, ReadDepth::ONE)
 /// };
-/// assert_ne!(attr.rnr_retry, RnrRetry::Infinite); // which is what `new` takes
+/// assert_ne!(attr.rnr_retry, RnrRetry::SIX); // which is what `new` takes
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RnrRetry {
     /// Give up after this many retries, 0 to 6.
     Times(RnrRetries),
-    /// Wait for a receive for ever ([R8.11](crate::guide::rules#r8-11)).
+    /// Waits **for ever** for a receive of the peer (R8.11). No default is infinite.
     Infinite,
 }
 
@@ -215,6 +219,9 @@ bounded! {
 }
 
 impl RnrRetry {
+    /// Six retries, the most that are finite, and the default.
+    pub const SIX: RnrRetry = RnrRetry::Times(RnrRetries(6));
+
     pub(crate) fn to_c(self) -> u8 {
         match self {
             RnrRetry::Times(n) => n.get(),

@@ -64,7 +64,7 @@ fn what_a_connection_is_told_to_send() {
     }
     let rts: RcRts<DefaultProfile> = RcRts::new(psn, ReadDepth::ONE);
     let a = filled::<Rc, Rtr, _>(rts);
-    assert_eq!((a.c.timeout, a.c.retry_cnt, a.c.rnr_retry, a.c.max_rd_atomic), (14, 6, 7, 1));
+    assert_eq!((a.c.timeout, a.c.retry_cnt, a.c.rnr_retry, a.c.max_rd_atomic), (14, 6, 6, 1));
 }
 
 #[test]

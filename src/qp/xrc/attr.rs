@@ -58,7 +58,7 @@ impl<P: Profile> XrcRts<P> {
         XrcRts {
             timeout: Timeout::MS_67,
             retry_cnt: RetryCount::SIX,
-            rnr_retry: RnrRetry::Infinite,
+            rnr_retry: RnrRetry::SIX,
             sq_psn,
             max_rd_atomic,
             optional: XrcRtsOptional::default(),
@@ -164,7 +164,7 @@ impl XrcTargetRtr {
             dest_qpn,
             rq_psn,
             max_dest_rd_atomic: ResponderDepth::ONE,
-            min_rnr_timer: MinRnrTimer::MS_0_64,
+            min_rnr_timer: MinRnrTimer::MS_82,
             access: None,
             pkey_index: None,
         }

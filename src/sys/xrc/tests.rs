@@ -302,7 +302,7 @@ fn a_target_has_its_domain_alone() {
         // STATE, ACCESS_FLAGS, PKEY_INDEX, PORT.
         "modify 7 to 1 0x39 [1, 2, 0, 0, 0] [0, 0, 0] 1",
         // STATE, AV, PATH_MTU, RQ_PSN, MIN_RNR_TIMER, MAX_DEST_RD_ATOMIC, DEST_QPN.
-        "modify 7 to 2 0x129181 [0, 0, 9, 5, 0] [1, 12, 0] 1",
+        "modify 7 to 2 0x129181 [0, 0, 9, 5, 0] [1, 26, 0] 1",
         // STATE, TIMEOUT, SQ_PSN.
         "modify 7 to 3 0x10201 [0, 0, 0, 0, 6] [0, 0, 14] 1",
         "modify 7 to 6 0x1 [0, 0, 0, 0, 0] [0, 0, 0] 0",
