@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::ece;
-use super::event::{Event, EventKind, PeerParam};
+use super::event::{Event, PeerParam};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::listen::Request;
 use super::param::{AcceptParam, Tuning, check_depth};
 use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{Accepting, Mode, OnChannel, Spent, Synchronous};
+use super::table::{Meaning, Waiting, meaning};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::sys::cm::Id;
@@ -98,7 +99,11 @@ impl<M: Mode> Request<Tcp, M> {
         // A program that removed the parameters asks for nothing.
         let peer = self.peer.unwrap_or_default();
         let is_its = self.id.check_qp(VERB, &qp);
-        if let Err(error) = is_its.and_then(|()| check_depth::<P>(VERB, peer.initiator_depth)) {
+        let serves = || match self.id.core.id.is_iwarp() {
+            true => check_depth::<P>(VERB, peer.initiator_depth),
+            false => Ok(()),
+        };
+        if let Err(error) = is_its.and_then(|()| serves()) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
         }
         if param.ece {
@@ -115,7 +120,7 @@ impl<M: Mode> Request<Tcp, M> {
         }
         let Request { mut id, private_data, .. } = self;
         // Before the answer, since the peer may send as soon as it receives that.
-        let qp = match bring_up(VERB, &id.core.id, qp, tuning) {
+        let qp = match bring_up(&id.core.id, qp, tuning) {
             Ok(qp) => qp,
             Err(refused) => {
                 return Err(refused.map(|qp| NotAccepted::Failed { id: id.to(), qp }));
@@ -165,13 +170,10 @@ impl Request<Tcp> {
     /// (`rdma_accept`).
     ///
     /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// ([R7.12](crate::guide::rules#r7-12)). A queue pair with reads needs a peer that serves some
-    /// ([R4.6](crate::guide::rules#r4-6)).
+    /// (R7.12). A peer may serve no READs: see [the module](super#peers-that-serve-no-reads).
     ///
     /// # Errors
-    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
-    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none:
-    /// nothing was answered. [`TimedOut`](crate::ErrorKind::TimedOut),
+    /// Request or id, and the queue pair, are given back ([`NotAccepted`]). [`TimedOut`](crate::ErrorKind::TimedOut),
     /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) if the peer did not
     /// confirm; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr`
     /// or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the request's device.
@@ -192,13 +194,10 @@ impl Request<Tcp, OnChannel> {
     /// Accepts the connection with `qp` (`rdma_accept`).
     ///
     /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// ([R7.12](crate::guide::rules#r7-12)). A queue pair with reads needs a peer that serves some
-    /// ([R4.6](crate::guide::rules#r4-6)).
+    /// (R7.12). A peer may serve no READs: see [the module](super#peers-that-serve-no-reads).
     ///
     /// # Errors
-    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
-    /// [`Limit`](crate::ErrorKind::Limit) if the profile has reads and the peer serves none:
-    /// nothing was answered. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
+    /// Request or id, and the queue pair, are given back ([`NotAccepted`]). [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
     /// `rdma_init_qp_attr` or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the
     /// request's device. With `ece` as for an id that waits.
     #[doc(alias = "rdma_accept")]
@@ -231,21 +230,20 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
         if event.id() != self.id.key() {
             return Step::Waiting(self);
         }
-        match (event.kind(), event.status()) {
-            (EventKind::Established, 0) => {
+        match meaning(Waiting::Accept, event) {
+            Meaning::Done => {
                 let Accepted { id, qp, peer, private_data } = self;
                 Step::Done(Connection { qp, id: id.to(), peer, private_data })
             }
-            (
-                EventKind::Established
-                | EventKind::Rejected
-                | EventKind::Unreachable
-                | EventKind::ConnectError
-                | EventKind::Disconnected
-                | EventKind::DeviceRemoval,
-                _,
-            ) => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
-            _ => Step::Waiting(self),
+            Meaning::Fails => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
+            Meaning::Nothing => Step::Waiting(self),
+        }
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        match self.id.core.end(VERB, Waiting::Accept) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
         }
     }
 

@@ -14,6 +14,7 @@ use super::id::{CmId, Step, Waits};
 use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{Listening, OnChannel};
+use super::table::Waiting;
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, registration};
 
@@ -84,9 +85,14 @@ use crate::wait::{Turns, registration};
 /// as long as their id is there; [`next`](Self::next) takes all. They stay here if their id moves
 /// to another channel.
 ///
-/// So is a request that comes while something else is awaited. It makes room in the backlog of its
-/// [`listen`](CmId::listen), and nothing bounds how many are kept: a listener has a channel of its
-/// own, on which only its [requests](Self::request) are awaited.
+/// What is kept for an id is bounded:
+///
+/// - One event of each kind, and of each group that it joins. A second one changes nothing, so an event that ends a connection is
+///   always kept, and always found ([the table](super#events)).
+/// - 1,024 requests of a listening id, librdmacm's default backlog. Each makes room in the backlog
+///   of its [`listen`](CmId::listen). More are rejected. A listener has a channel of its own, on
+///   which only its [requests](Self::request) are awaited.
+/// - 64 events that the program [wrote](CmId::write_cm_event). More are dropped.
 #[derive(Debug)]
 pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,
@@ -94,6 +100,12 @@ pub struct AsyncEventChannel {
     kept: VecDeque<Event>,
     turns: Turns,
 }
+
+/// Requests that are kept for a listening id.
+const KEPT_REQUESTS: usize = 1024;
+
+/// Events of the program's own that are kept for an id.
+const KEPT_USER: usize = 64;
 
 impl EventChannel {
     /// Registers the channel with the current tokio runtime.
@@ -166,6 +178,7 @@ impl AsyncEventChannel {
                     Ok(event) => at = self.keep(event),
                     Err(error) => return Err(Refused::new(waiting.give_up(), error)),
                 }
+                continue;
             }
             let ended = match waiting.step(&self.kept[at]) {
                 Step::Done(done) => Ok(done),
@@ -199,6 +212,7 @@ impl AsyncEventChannel {
                 listening.core.removal("rdma_get_cm_event")?;
                 let event = self.take().await?;
                 at = self.keep(event);
+                continue;
             }
             let event = &self.kept[at];
             let is_request = event.kind() == EventKind::ConnectRequest;
@@ -220,27 +234,42 @@ impl AsyncEventChannel {
     /// Safe to cancel at any point.
     ///
     /// # Errors
-    /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the device is going away; and as
-    /// for [`next`](Self::next).
+    /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the connection broke or the device
+    /// is going away: the error names the event, such as UNREACHABLE; and as for
+    /// [`next`](Self::next).
     pub async fn disconnected<S: Ends>(
         &mut self,
         id: &CmId<Tcp, S, OnChannel>,
     ) -> Result<(), Error> {
         // Events are noted where they are taken.
         while !id.core.id.seen().is_disconnected() {
-            id.core.removal("rdma_get_cm_event")?;
+            if let Some(error) = id.core.end("rdma_get_cm_event", Waiting::End) {
+                return Err(error);
+            }
             let event = self.take().await?;
             self.keep(event);
         }
         Ok(())
     }
 
-    /// Keeps an event for who looks for it later, and returns its place. Nobody looks for those of
-    /// ids that are gone, so these make room before there is more.
+    /// Keeps an event for the call that looks for it later, and returns the place of the first event
+    /// that such a call has not seen. Events of ids that are gone make room before there is more.
     fn keep(&mut self, event: Event) -> usize {
         if self.kept.len() == self.kept.capacity() {
             self.kept.retain(|event| !event.is_of_none());
             self.kept.reserve(self.kept.len() + 1);
+        }
+        let (id, kind, group) = (event.id(), event.kind(), event.group());
+        let is_same = |kept: &Event| (kept.id(), kept.kind(), kept.group()) == (id, kind, group);
+        if kind == EventKind::ConnectRequest || kind == EventKind::User {
+            let most = if kind == EventKind::User { KEPT_USER } else { KEPT_REQUESTS };
+            if self.kept.iter().filter(|kept| is_same(kept)).count() >= most {
+                // Dropped, a request is rejected.
+                return self.kept.len();
+            }
+        } else if self.kept.iter().any(is_same) {
+            // It says nothing new. The first one of a connection's end is its reason.
+            return self.kept.len();
         }
         self.kept.push_back(event);
         self.kept.len() - 1
@@ -271,6 +300,33 @@ impl AsyncEventChannel {
 mod tests {
     use super::*;
     use crate::loopback::Fabric;
+
+    /// However many events come for an id, those that are kept are few, and the end is among them.
+    #[test]
+    #[cfg_attr(miri, ignore = "epoll(7)")]
+    fn what_is_kept_for_an_id_is_bounded() {
+        let runtime = ::tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let crate::cm::ConnectedPair { fabric, a, b: _b, .. } =
+                crate::cm::loopback_pair().unwrap();
+            let mut channel = EventChannel::on(&fabric).unwrap().into_async().unwrap();
+            let a = a.migrate_to(channel.get_ref()).unwrap();
+            for _ in 0..500 {
+                for kind in [EventKind::AddrChange, EventKind::RouteError] {
+                    assert!(fabric.raise_cm(&a.id, kind, -1));
+                }
+                a.id.write_cm_event(0, 7).unwrap();
+            }
+            assert!(fabric.raise_cm(&a.id, EventKind::Unreachable, -110));
+            assert!(fabric.raise_cm(&a.id, EventKind::Rejected, 28));
+            let ended = channel.disconnected(&a.id).await.unwrap_err();
+            let kind = crate::ErrorKind::Cm { event: "RDMA_CM_EVENT_UNREACHABLE", status: -110 };
+            assert_eq!(*ended.kind(), kind);
+            assert_eq!(channel.kept.len(), 2 + KEPT_USER + 1, "with the event of the end");
+            let kept = |kind| channel.kept.iter().any(|event| event.kind() == kind);
+            assert!(kept(EventKind::Unreachable));
+        });
+    }
 
     /// A channel on which ids come and go keeps the events of those that are there.
     ///

@@ -15,6 +15,7 @@ use super::space::Tcp;
 use super::state::{
     CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Spent, Synchronous,
 };
+use super::table::{Meaning, Waiting, meaning};
 use crate::endpoint::Receiving;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
@@ -145,13 +146,13 @@ impl<S: CmState> CmId<Tcp, S> {
     /// # Errors
     /// Id and queue pair are given back, in the state that they reached ([`NotConnected`]).
     /// [`Rejected`](crate::ErrorKind::Rejected) by the peer, or because no program listens
-    /// ([R16.22](crate::guide::rules#r16-22)); [`Cm`](crate::ErrorKind::Cm) if the peer is not
-    /// there; [`TimedOut`](crate::ErrorKind::TimedOut); [`Limit`](crate::ErrorKind::Limit) if the
-    /// profile has reads and the peer serves none ([R4.6](crate::guide::rules#r4-6));
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect` (a depth exceeds the device's,
-    /// [R16.16](crate::guide::rules#r16-16); EINVAL also if `qp` is not on this id's device),
-    /// `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`, and with `ece` of the calls of
-    /// [`Ece`](crate::qp::Ece).
+    /// (R16.22); [`Cm`](crate::ErrorKind::Cm) if the peer is not there;
+    /// [`TimedOut`](crate::ErrorKind::TimedOut); [`Os`](crate::ErrorKind::Os) with the errno of
+    /// `rdma_connect` (a depth exceeds the device's, R16.16; EINVAL also if `qp` is not on this
+    /// id's device), `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`, and with `ece` of
+    /// the calls of [`Ece`](crate::qp::Ece).
+    #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
+    #[doc(alias = "private_data_len")]
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,
@@ -230,7 +231,7 @@ impl<P: Profile, M: Mode> Pending<P, M> {
         }
         let brought = match is_up {
             true => brought_up(VERB, qp, tuning.initiator_depth.min(peer.initiator_depth)),
-            false => bring_up(VERB, &id.core.id, qp, tuning),
+            false => bring_up(&id.core.id, qp, tuning),
         };
         let qp = match brought {
             Ok(qp) => qp,
@@ -257,19 +258,19 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
         if event.id() != self.id.key() {
             return Step::Waiting(self);
         }
-        match (event.kind(), event.status()) {
-            (EventKind::ConnectResponse, 0) => self.establish(event),
-            (EventKind::Established, 0) if self.id.core.id.is_iwarp() => self.establish(event),
-            (
-                EventKind::ConnectResponse
-                | EventKind::Rejected
-                | EventKind::Unreachable
-                | EventKind::ConnectError
-                | EventKind::Disconnected
-                | EventKind::DeviceRemoval,
-                _,
-            ) => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
-            _ => Step::Waiting(self),
+        let waiting = Waiting::Connect { is_iwarp: self.id.core.id.is_iwarp() };
+        match meaning(waiting, event) {
+            Meaning::Done => self.establish(event),
+            Meaning::Fails => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
+            Meaning::Nothing => Step::Waiting(self),
+        }
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        let waiting = Waiting::Connect { is_iwarp: self.id.core.id.is_iwarp() };
+        match self.id.core.end(VERB, waiting) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
         }
     }
 

@@ -6,13 +6,14 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::channel::{EventChannel, Events};
-use super::event::{Event, EventKind, PeerParam};
+use super::event::{Event, PeerParam};
 use super::id::{CmId, Step, Waits, failure};
 use super::space::{PortSpace, Tcp};
 use super::state::{
     Accepting, CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Spent, Synchronous,
     WaitsInCalls,
 };
+use super::table::{Meaning, Waiting, meaning};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -118,10 +119,11 @@ impl<P: Profile, M: Mode> Connection<P, M> {
 
 impl<P: Profile> Connection<P, OnChannel> {
     /// Processes an event of this id: when the peer disconnected, this side confirms, as
-    /// [`disconnect`](Self::disconnect) does. Any other event changes nothing.
+    /// [`disconnect`](Self::disconnect) does. The [table](super#events) says what other events do.
     ///
-    /// [`Step::Failed`] has the connection as it was: [`Cm`](ErrorKind::Cm) if the device is going
-    /// away, or the error of [`disconnect`](Self::disconnect).
+    /// [`Step::Failed`] has the connection as it was: [`Cm`](ErrorKind::Cm) if the connection broke
+    /// or the device is going away (then [`disconnect`](Self::disconnect) ends it without the
+    /// peer), or the error of [`disconnect`](Self::disconnect).
     ///
     /// ```
     /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -148,6 +150,15 @@ impl<P: Profile> Connection<P, OnChannel> {
     }
 }
 
+impl<P: Profile, M: Mode> Connection<P, M> {
+    fn confirm(self) -> Step<Ended<P, M>, Self, Self> {
+        match self.disconnect() {
+            Ok(ended) => Step::Done(ended),
+            Err(refused) => Step::Failed(refused),
+        }
+    }
+}
+
 impl<P: Profile, M: Mode> Waits for Connection<P, M> {
     type Done = Ended<P, M>;
     type Failed = Self;
@@ -156,23 +167,21 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
         if event.id() != self.id.key() {
             return Step::Waiting(self);
         }
-        if event.kind() == EventKind::DeviceRemoval {
-            return Step::Failed(Refused::new(self, failure(WAIT, event)));
+        match meaning(Waiting::End, event) {
+            Meaning::Done => self.confirm(),
+            Meaning::Fails => Step::Failed(Refused::new(self, failure(WAIT, event))),
+            Meaning::Nothing => self.look(),
         }
-        self.look()
     }
 
     fn look(self) -> Step<Self::Done, Self, Self::Failed> {
         // Events are noted where they are taken, perhaps from another channel before.
-        if !self.id.core.id.seen().is_disconnected() {
-            return match self.id.core.removal(WAIT) {
-                Ok(()) => Step::Waiting(self),
-                Err(error) => Step::Failed(Refused::new(self, error)),
-            };
+        if self.id.core.id.seen().is_disconnected() {
+            return self.confirm();
         }
-        match self.disconnect() {
-            Ok(ended) => Step::Done(ended),
-            Err(refused) => Step::Failed(refused),
+        match self.id.core.end(WAIT, Waiting::End) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self, error)),
         }
     }
 
@@ -186,7 +195,8 @@ impl CmId<Tcp, Disconnected, OnChannel> {
     /// id is left. After an end that the peer began ([`Connection::advance`]) there is nothing to
     /// wait for.
     ///
-    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the device is going away.
+    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the device is going
+    /// away.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -220,19 +230,20 @@ impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
         if event.id() != self.key() {
             return Step::Waiting(self);
         }
-        if event.kind() == EventKind::DeviceRemoval {
-            return Step::Failed(Refused::new(self.to(), failure(WAIT, event)));
+        match meaning(Waiting::Confirmation, event) {
+            Meaning::Done => Step::Done(self.to()),
+            Meaning::Fails => Step::Failed(Refused::new(self.to(), failure(WAIT, event))),
+            Meaning::Nothing => self.look(),
         }
-        self.look()
     }
 
     fn look(self) -> Step<Self::Done, Self, Self::Failed> {
         if self.core.id.seen().is_disconnected() {
             return Step::Done(self.to());
         }
-        match self.core.removal(WAIT) {
-            Ok(()) => Step::Waiting(self),
-            Err(error) => Step::Failed(Refused::new(self.to(), error)),
+        match self.core.end(WAIT, Waiting::Confirmation) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.to(), error)),
         }
     }
 
@@ -326,8 +337,9 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     ///
     /// # Errors
     /// [`TimedOut`](ErrorKind::TimedOut) if the connection has not ended; [`Cm`](ErrorKind::Cm), at
-    /// once and from then on, if the device is going away; [`Os`](ErrorKind::Os) with the errno of
-    /// `rdma_get_cm_event` or poll(2).
+    /// once and from then on, if the connection broke or the device is going away: the error names
+    /// the event, such as UNREACHABLE. [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event`
+    /// or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
         S: Ends,
@@ -337,7 +349,9 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
         let mut events = Events::until(self.core.id.channel(), deadline);
         // Events are noted where they are taken, perhaps from another channel before.
         while !self.core.id.seen().is_disconnected() {
-            self.core.removal(WAIT)?;
+            if let Some(error) = self.core.end(WAIT, Waiting::End) {
+                return Err(error);
+            }
             if events.next()?.is_none() {
                 return Err(Error::new(WAIT, ErrorKind::TimedOut { after: timeout }));
             }

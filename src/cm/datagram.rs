@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::event::{Event, EventKind};
+use super::event::Event;
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::listen::Request;
 use super::private_data::{LookupData, ReplyData};
@@ -13,6 +13,7 @@ use super::space::Udp;
 use super::state::{
     CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Spent, Synchronous,
 };
+use super::table::{Meaning, Waiting, meaning};
 use crate::device::ah::AddressVector;
 use crate::device::ah_table::AhIndex;
 use crate::profile::Profile;
@@ -221,20 +222,20 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
         if event.id() != self.key() {
             return Step::Waiting(self);
         }
-        match (event.kind(), event.status(), event.ud_peer()) {
-            (EventKind::Established, 0, Some(peer)) => {
+        match (meaning(Waiting::LookUp, event), event.ud_peer()) {
+            (Meaning::Nothing, _) => Step::Waiting(self),
+            (Meaning::Done, Some(peer)) => {
                 let private_data = event.private_data().to_vec();
                 Step::Done(Found { id: self.to(), peer, private_data })
             }
-            (
-                EventKind::Established
-                | EventKind::Rejected
-                | EventKind::Unreachable
-                | EventKind::ConnectError
-                | EventKind::DeviceRemoval,
-                ..,
-            ) => Step::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
-            _ => Step::Waiting(self),
+            _ => Step::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
+        }
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        match self.core.end(CONNECT, Waiting::LookUp) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
         }
     }
 

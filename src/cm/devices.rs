@@ -14,8 +14,8 @@ use crate::device::pd::ProtectionDomain;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::sync::{Mutex, lock};
-use crate::sys::control::LIBIBVERBS;
-use crate::sys::handle;
+use crate::sys::device::Identity;
+use crate::sys::{device, handle};
 use crate::terms::error::Error;
 use crate::terms::state::State;
 use crate::terms::threads::Threads;
@@ -23,7 +23,7 @@ use crate::terms::transport::Transport;
 
 struct Open {
     /// `None` if the context is the provider's own.
-    name: Option<String>,
+    identity: Option<Identity>,
     context: Weak<handle::Context>,
     pd: Option<(Weak<handle::Pd>, u32)>,
 }
@@ -44,20 +44,32 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         open: &mut Vec<Open>,
     ) -> Result<(Context, usize), Error> {
         open.retain(|device| device.context.strong_count() != 0);
-        let name = self.device().unwrap_or_default();
+        let identity = self.core.identity.filter(|_| shared.is_none());
         let known = open.iter().position(|device| match &shared {
             Some(context) => device.context.as_ptr() == Arc::as_ptr(context),
-            None => device.name.as_deref() == Some(name),
+            None => identity.is_some() && device.identity == identity,
         });
         if let Some((i, handle)) = known.and_then(|i| Some((i, open[i].context.upgrade()?))) {
             return Ok((Context { handle }, i));
         }
-        let (name, context) = match shared {
-            Some(handle) => (None, Context { handle }),
-            None => (Some(name.into()), Context::open(name)?),
+        let context = match shared {
+            Some(handle) => Context { handle },
+            None => self.open_again()?,
         };
-        open.push(Open { name, context: Arc::downgrade(&context.handle), pd: None });
+        open.push(Open { identity, context: Arc::downgrade(&context.handle), pd: None });
         Ok((context, open.len() - 1))
+    }
+
+    /// The device of the id, opened once more: not another one of the same name.
+    fn open_again(&self) -> Result<Context, Error> {
+        let name = self.device().unwrap_or_default();
+        let gone = || {
+            let what = format!("{name}: the device of this id was removed; resolve a new id");
+            Error::os("ibv_open_device", libc::ENODEV, what)
+        };
+        let found = device::open_again(self.core.identity.ok_or_else(gone)?);
+        let found = found.map_err(|errno| Error::os("ibv_open_device", errno, name))?;
+        found.map(Context::from_handle).ok_or_else(gone)
     }
 
     /// The context of the id's device. Ids on one device share it, and it closes when nothing uses
@@ -66,7 +78,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// A [`Context`] that the program opened itself serves as well.
     ///
     /// # Errors
-    /// As for [`Context::open`]: the device was removed, or may not be opened.
+    /// [`Os`](crate::ErrorKind::Os): ENODEV if the device was removed, even if another one has its
+    /// name now; the errno of `ibv_open_device` if it may not be opened.
     #[doc(alias("rdma_cm_id", "verbs"))]
     pub fn context(&self) -> Result<Context, Error>
     where
@@ -115,8 +128,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         let is_mine = match self.shared()? {
             Some(shared) => Arc::ptr_eq(&shared, &context.handle),
             None => {
-                let is_real = std::ptr::eq(context.handle.control(), &LIBIBVERBS);
-                is_real && context.name() == mine
+                let theirs = device::identity_of(&context.handle);
+                theirs.is_some() && theirs == self.core.identity
             }
         };
         if is_mine {
@@ -151,6 +164,17 @@ mod tests {
         let pd = device.alloc_pd().unwrap();
         let error = id(&device.name()).check_device(&pd).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EINVAL));
+    }
+
+    /// The same name and the same place in memory do not make two devices one: the kernel's index
+    /// tells them apart. Where there is none, libibverbs' objects do.
+    #[test]
+    fn a_device_is_known_by_what_is_not_used_again() {
+        let [old, new] = [Identity::for_tests(3, 0x1000), Identity::for_tests(4, 0x1000)];
+        assert!(old == Identity::for_tests(3, 0x2000) && old != new);
+        let [old, new] = [Identity::for_tests(-1, 0x1000), Identity::for_tests(-1, 0x2000)];
+        assert!(old == Identity::for_tests(-1, 0x1000) && old != new);
+        assert!(old == Identity::for_tests(3, 0x1000), "if one side does not know it");
     }
 
     /// What is open is known until it is closed.

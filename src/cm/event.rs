@@ -87,6 +87,15 @@ macro_rules! kinds {
                 }
             }
 
+            /// C's number.
+            #[cfg(feature = "loopback")]
+            pub(super) fn to_c(self) -> u32 {
+                match self {
+                    $(EventKind::$name => Type::$c,)*
+                    EventKind::Unknown(other) => other,
+                }
+            }
+
             /// The name in the manual pages.
             #[doc(alias = "rdma_event_str")]
             pub fn name(self) -> &'static str {

@@ -9,11 +9,15 @@ use std::time::Duration;
 use super::channel;
 use super::channel::{EventChannel, Events};
 use super::event::{Event, EventKind, IdKey};
-use super::space::PortSpace;
-use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
+use super::space::{PortSpace, Tcp};
+use super::state::{
+    Binds, CmState, Created, HasDevice, Mode, OnChannel, Synchronous, TakesOptions,
+};
+use super::table::Waiting;
 use super::turn::Turn;
 use crate::device::absence::{self, Wanted};
 use crate::sys::cm::{Channel, Id, Seen};
+use crate::sys::device::Identity;
 use crate::terms::bounded::Timeout;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::wait::end_of;
@@ -81,19 +85,33 @@ pub(super) struct Core {
     pub peer: Option<SocketAddr>,
     /// Name and port; `Some` in every state that `HasDevice`.
     pub device: Option<(String, u8)>,
+    /// What tells the device from others, if the provider shares no contexts.
+    pub identity: Option<Identity>,
     /// Who of several threads waits for its requests.
     pub turn: Turn,
 }
 
 impl Core {
     pub fn new(id: Id) -> Self {
-        Core { id, local: None, peer: None, device: None, turn: Turn::new() }
+        Core { id, local: None, peer: None, device: None, identity: None, turn: Turn::new() }
     }
 
     /// Copies the device's name from librdmacm, which may write it during the next event.
     pub fn look(&mut self) {
         (self.local, self.peer) = self.id.addresses();
         self.device = self.id.device();
+        self.identity = self.id.identity();
+    }
+
+    /// The error of an event that ended what waits, whichever call took the event.
+    pub fn end(&self, verb: &'static str, waiting: Waiting) -> Option<Error> {
+        let seen = self.id.seen();
+        let broken = seen.broken().map(|(event, status)| (EventKind::from_c(event), status));
+        let gone = seen.removal().map(|status| (EventKind::DeviceRemoval, status));
+        let over = seen.is_disconnected().then_some((EventKind::Disconnected, 0));
+        let mut events = [broken, gone, over].into_iter().flatten();
+        let (event, status) = events.find(|(event, status)| waiting.fails_by(*event, *status))?;
+        Some(ended_by(verb, event, status))
     }
 
     /// An error if the device is going away, after which no event comes.
@@ -187,10 +205,11 @@ pub(super) trait Sleeps: Waits {
 }
 
 fn removal(seen: &Seen, verb: &'static str) -> Result<(), Error> {
-    seen.removal().map_or(Ok(()), |status| {
-        let event = EventKind::DeviceRemoval.name();
-        Err(Error::new(verb, ErrorKind::Cm { event, status }))
-    })
+    seen.removal().map_or(Ok(()), |status| Err(ended_by(verb, EventKind::DeviceRemoval, status)))
+}
+
+fn ended_by(verb: &'static str, event: EventKind, status: i32) -> Error {
+    Error::new(verb, ErrorKind::Cm { event: event.name(), status })
 }
 
 /// The error that an event reports.
@@ -260,41 +279,41 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Sets the type of service of the connection's packets (`rdma_set_option` with
-    /// RDMA_OPTION_ID_TOS).
+    /// RDMA_OPTION_ID_TOS). The kernel reads it when it resolves the route or joins a group: later it
+    /// would have no effect.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_TOS", "RDMA_OPTION_ID"))]
-    pub fn set_tos(&mut self, tos: u8) -> Result<(), Error> {
+    pub fn set_tos(&mut self, tos: u8) -> Result<(), Error>
+    where
+        S: TakesOptions,
+    {
         self.set_option(0, &[tos], "RDMA_OPTION_ID_TOS")
     }
 
     /// Lets several ids bind to one address (`rdma_set_option` with RDMA_OPTION_ID_REUSEADDR).
     ///
     /// # Errors
-    /// As for [`set_tos`](Self::set_tos): set it before the id is bound.
+    /// As for [`set_tos`](Self::set_tos).
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_REUSEADDR"))]
-    pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error> {
+    pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error>
+    where
+        S: Binds,
+    {
         self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
     }
 
     /// Lets an IPv6 id listen for IPv6 only (`rdma_set_option` with RDMA_OPTION_ID_AFONLY).
     ///
     /// # Errors
-    /// As for [`set_tos`](Self::set_tos): set it before the id is bound.
+    /// As for [`set_tos`](Self::set_tos).
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_AFONLY"))]
-    pub fn set_af_only(&mut self, on: bool) -> Result<(), Error> {
+    pub fn set_af_only(&mut self, on: bool) -> Result<(), Error>
+    where
+        S: Binds,
+    {
         self.set_option(2, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_AFONLY")
-    }
-
-    /// Sets the ACK timeout of queue pairs that connect by this id (`rdma_set_option` with
-    /// RDMA_OPTION_ID_ACK_TIMEOUT); RC only.
-    ///
-    /// # Errors
-    /// As for [`set_tos`](Self::set_tos): EINVAL on [`Udp`](super::Udp).
-    #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT"))]
-    pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
-        self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
     }
 
     fn set_option(&mut self, option: i32, value: &[u8], name: &str) -> Result<(), Error> {
@@ -346,10 +365,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
     #[doc(alias = "rdma_destroy_id")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        let Core { id, local, peer, device, turn } = self.core;
+        let Core { id, local, peer, device, identity, turn } = self.core;
         id.destroy().map_err(|(id, errno)| {
             let error = Error::os("rdma_destroy_id", errno, "");
-            Refused::new(CmId::from_core(Core { id, local, peer, device, turn }), error)
+            Refused::new(CmId::from_core(Core { id, local, peer, device, identity, turn }), error)
         })
     }
 
@@ -393,6 +412,19 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 }
 
+impl<S: TakesOptions, M: Mode> CmId<Tcp, S, M> {
+    /// Sets the ACK timeout of queue pairs that connect by this id (`rdma_set_option` with
+    /// RDMA_OPTION_ID_ACK_TIMEOUT). [`ConnParam::ack_timeout`](super::ConnParam::ack_timeout) does
+    /// so for one connection, of either side. On iWARP, TCP has time-outs of its own.
+    ///
+    /// # Errors
+    /// As for [`set_tos`](Self::set_tos).
+    #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT"))]
+    pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
+        self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
+    }
+}
+
 impl<PS: PortSpace, M: Mode> CmId<PS, Created, M> {
     pub(super) fn create(channel: Arc<Channel>) -> Result<Self, Error> {
         match Id::create(channel, PS::C) {
@@ -415,11 +447,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cm::space::Tcp;
-    use crate::cm::state::Bound;
     use crate::sys::cm::stub::{answer, noting, seen};
 
-    fn id() -> CmId<Tcp, Bound> {
+    fn id() -> CmId<Tcp, Created> {
         CmId::from_core(Core::new(noting(7)))
     }
 
@@ -439,7 +469,7 @@ mod tests {
         answer(libc::EINVAL);
         let error = id.set_tos(8).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EINVAL));
-        assert!(error.to_string().contains("RDMA_OPTION_ID_TOS in Bound"), "{error}");
+        assert!(error.to_string().contains("RDMA_OPTION_ID_TOS in Created"), "{error}");
         answer(0);
     }
 

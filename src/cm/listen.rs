@@ -32,6 +32,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// until its event is taken: what a program, or an `AsyncEventChannel`, takes and keeps without
     /// an answer is not counted any more.
     ///
+    /// A request that finds the backlog full is dropped, and its client asks again: on Linux after
+    /// some seconds, so a short time-out may be over before. On iWARP, and on UDP, it is refused.
+    ///
     /// # Errors
     /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the
     /// address. EADDRINUSE: another id listens there.

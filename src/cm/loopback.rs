@@ -9,12 +9,12 @@ use std::time::Duration;
 use super::addrinfo::{AddrInfo, PassiveInfo};
 use super::channel::EventChannel;
 use super::connection::Connection;
-use super::event::Event;
+use super::event::{Event, EventKind};
 use super::id::{CmId, Step};
 use super::param::{AcceptParam, ConnParam};
 use super::provider::Provider;
 use super::space::{PortSpace, Tcp};
-use super::state::Created;
+use super::state::{CmState, Created, Mode};
 use crate::completion::queue::CompletionQueue;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
@@ -72,6 +72,35 @@ impl<PS: PortSpace> CmId<PS, Created> {
     /// As for [`EventChannel::on`] and [`EventChannel::create_id`].
     pub fn on(fabric: &Fabric) -> Result<Self, Error> {
         CmId::create(open(fabric)?)
+    }
+}
+
+impl Fabric {
+    /// Raises an event on an id of this fabric, as a kernel may at any time: a neighbour whose
+    /// address changes is UNREACHABLE, with status -ETIMEDOUT. What the fabric knows of the
+    /// connection stays as it is, but DEVICE_REMOVAL is the id's last event.
+    ///
+    /// Returns false if the id is not of this fabric or its device was removed, and for the events
+    /// that do not come alone: CONNECT_REQUEST (connect an id), those of multicast groups (join
+    /// one), and USER ([`CmId::write_cm_event`]).
+    ///
+    /// ```
+    /// use proverbs::{cm::*, prelude::*};
+    /// use std::time::Duration;
+    ///
+    /// let ConnectedPair { fabric, mut a, b: _b, .. } = loopback_pair()?;
+    /// assert!(fabric.raise_cm(&a.id, EventKind::Unreachable, -libc::ETIMEDOUT));
+    /// let error = a.id.wait_disconnected(Duration::from_secs(60)).unwrap_err(); // at once
+    /// assert!(error.to_string().contains("RDMA_CM_EVENT_UNREACHABLE"));
+    /// # Ok::<(), proverbs::Error>(())
+    /// ```
+    pub fn raise_cm<PS: PortSpace, S: CmState, M: Mode>(
+        &self,
+        id: &CmId<PS, S, M>,
+        event: EventKind,
+        status: i32,
+    ) -> bool {
+        loopback::cm::raise(self, &id.core.id, event.to_c(), status)
     }
 }
 

@@ -149,6 +149,67 @@
 //! Both sides in one thread, by events: [`EventChannel`]; on tokio: `AsyncEventChannel`. Datagrams:
 //! [`UdPeer`]; multicast: [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
+//! # Peers that serve no READs
+//!
+//! Some peers serve no READs or atomics: Linux's NVMe-oF and iSER targets accept with depths of 0,
+//! and so do C programs that leave `rdma_conn_param` zeroed. Such a connection works on every
+//! profile for SENDs and WRITEs. [`Connection::peer`] has an
+//! [`initiator_depth`](PeerParam::initiator_depth) of 0, and so has a request's. A READ or atomic
+//! that is posted all the same is refused by the peer and completes with
+//! [`RemInvReq`](crate::completion::WcStatus::RemInvReq), which ends the connection. On iWARP, where
+//! such a READ would never complete, the connection itself is refused with
+//! [`Limit`](crate::ErrorKind::Limit) unless the profile has no reads. A program that needs
+//! no READs says so with a profile of [`NoReads`](crate::profile::NoReads), on which they do not compile:
+//!
+//! ```no_run
+//! use proverbs::{cm::*, prelude::*};
+//! use proverbs::profile::NoReads;
+//! use std::time::Duration;
+//!
+//! profile! { Storage { initiator: NoReads } }
+//!
+//! fn connect(
+//!     id: CmId<Tcp, RouteResolved>,
+//!     qp: QueuePair<Rc, Init, Storage>,
+//! ) -> Result<Connection<Storage>, proverbs::Error> {
+//!     // Asks for none, and serves 16 of the peer's.
+//!     let param = ConnParam {
+//!         responder_resources: proverbs::bounded::ResponderDepth::new(16).expect("at most 128"),
+//!         ..Default::default()
+//!     };
+//!     Ok(id.connect(qp, &param, Duration::from_secs(1))?)
+//! }
+//! ```
+//!
+//! # Events
+//!
+//! What each event does to a call or a future that waits for its id:
+//!
+//! | event (`RDMA_CM_EVENT_`) | `resolve_addr` | `resolve_route` | `connect` | `accept` | end of a connection |
+//! |---|---|---|---|---|---|
+//! | `ADDR_RESOLVED` | done | | | | |
+//! | `ADDR_ERROR` | fails | | UDP: fails | | |
+//! | `ROUTE_RESOLVED` | | done | | | |
+//! | `ROUTE_ERROR` | | fails | | | |
+//! | `CONNECT_RESPONSE` | | | TCP: done | | |
+//! | `ESTABLISHED` | | | UDP, iWARP: done | done | |
+//! | `CONNECT_ERROR`, `REJECTED` | | | fails | fails | fails |
+//! | `UNREACHABLE` | | fails | fails | fails | fails |
+//! | `DISCONNECTED`, `TIMEWAIT_EXIT` | | | TCP: fails | fails | done |
+//! | `DEVICE_REMOVAL` | fails | fails | fails | fails | fails |
+//! | `ADDR_CHANGE`, `USER`, unknown ones | | | | | |
+//!
+//! A step that is done by its event fails if the event's status is not 0. An empty cell changes
+//! nothing: the step still waits. A listening id takes `CONNECT_REQUEST`, and fails by
+//! `DEVICE_REMOVAL`; `MULTICAST_JOIN` and `MULTICAST_ERROR` end the join of their group.
+//!
+//! The end of a connection is what [`CmId::wait_disconnected`], [`Connection::advance`] and
+//! `AsyncEventChannel::disconnected` wait for. It fails with [`Cm`](crate::ErrorKind::Cm) and the
+//! event if the connection broke. Linux 6.0 and later sends `UNREACHABLE` for an established
+//! connection when the MAC address of its neighbour changes: nothing that is sent arrives any more.
+//! [`Connection::disconnect`] ends such a connection without the peer. Once the end was reported,
+//! every later call reports it at once.
+//!
 //! # Without a device
 //!
 //! With the feature `loopback` all of this runs on a [`Fabric`](crate::loopback::Fabric), whose
@@ -201,7 +262,8 @@
 //!
 //! - Calls that crash C because they come too early do not compile: see the methods' states.
 //! - `connect` and `accept` take time-outs; librdmacm's may take more than a minute.
-//! - Transport retries are six by default, not seven: Soft-RoCE takes seven as "for ever".
+//! - Transport retries are six by default, not seven: Soft-RoCE takes seven as "for ever". RNR
+//!   retries are six too, since seven are infinite, and the RNR timer is 82 ms.
 //! - The default context and protection domain are this crate's own, not librdmacm's.
 
 mod accept;
@@ -229,6 +291,7 @@ mod queue_pair;
 mod resolve;
 mod space;
 mod state;
+mod table;
 mod turn;
 pub mod verbs;
 

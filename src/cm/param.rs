@@ -11,8 +11,8 @@ use crate::terms::error::Error;
 /// profile `P`.
 ///
 /// With the defaults a dead peer is noticed: six transport retries, not C's seven, which Soft-RoCE
-/// takes as "for ever" ([R8.10](crate::guide::rules#r8-10), [R16.19](crate::guide::rules#r16-19)).
-/// They hold whatever the peer requests.
+/// takes as "for ever" (R8.10, R16.19). A peer that posts no receives is noticed too: six RNR
+/// retries, not C's seven, which are infinite (R8.11). Both hold whatever the peer requests.
 ///
 /// ```
 /// use proverbs::cm::{ConnParam, PrivateData};
@@ -33,11 +33,11 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     pub responder_resources: ResponderDepth,
     /// The most transport retries of this side, whatever the peer requests.
     pub retry_count: RetryCount,
-    /// RNR retries of the peer, when this side has no receive posted
-    /// ([R8.11](crate::guide::rules#r8-11)).
+    /// RNR retries of the peer, when this side has no receive posted (R8.11); and the most RNR
+    /// retries of this side, whatever the peer requests.
     pub rnr_retry_count: RnrRetry,
-    /// How long the peer waits before each RNR retry. (C has no such parameter: rdma_cm uses 655
-    /// ms.)
+    /// How long the peer waits before each RNR retry; 82 ms by default. (C has no such parameter:
+    /// rdma_cm uses 655 ms.)
     pub min_rnr_timer: MinRnrTimer,
     /// How long to wait for an acknowledgement; `None` for rdma_cm's value, which depends on the
     /// path.
@@ -61,8 +61,8 @@ impl<P: Profile, const DATA: usize> Default for ConnParam<P, DATA> {
             initiator_depth: <P::Initiator as Initiator>::Depth::LEAST,
             responder_resources: ResponderDepth::ONE,
             retry_count: RetryCount::SIX,
-            rnr_retry_count: RnrRetry::Infinite,
-            min_rnr_timer: MinRnrTimer::MS_0_64,
+            rnr_retry_count: RnrRetry::SIX,
+            min_rnr_timer: MinRnrTimer::MS_82,
             ack_timeout: None,
             ece: false,
         }
@@ -81,6 +81,7 @@ pub(super) struct Tuning {
     pub initiator_depth: u8,
     pub responder_resources: u8,
     pub retry_count: RetryCount,
+    pub rnr_retry_count: RnrRetry,
     pub min_rnr_timer: MinRnrTimer,
     pub ack_timeout: Option<Timeout>,
     pub ece: bool,
@@ -107,6 +108,7 @@ impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
             initiator_depth: self.initiator_depth.to_c(),
             responder_resources: self.responder_resources.get(),
             retry_count: self.retry_count,
+            rnr_retry_count: self.rnr_retry_count,
             min_rnr_timer: self.min_rnr_timer,
             ack_timeout: self.ack_timeout,
             ece: self.ece,
@@ -123,7 +125,7 @@ impl Tuning {
     }
 }
 
-/// A queue pair whose profile has reads needs a peer that serves some (R4.6).
+/// On iWARP the kernel sets the depths, and a READ with a depth of 0 would never complete (R4.6).
 pub(super) fn check_depth<P: Profile>(verb: &'static str, offered: u8) -> Result<(), Error> {
     let least = <P::Initiator as Initiator>::Depth::LEAST.to_c();
     if offered >= least {
@@ -132,6 +134,12 @@ pub(super) fn check_depth<P: Profile>(verb: &'static str, offered: u8) -> Result
     let what =
         "initiator_depth (the peer serves no reads or atomics: use a profile with `NoReads`)";
     Err(Error::limit(verb, what, least.into(), offered.into()))
+}
+
+/// The depth of a queue pair: at least 1 if its profile has reads, even if the peer serves none. With
+/// 0 a READ would never complete (R4.6); with 1 such a peer refuses it.
+pub(super) fn depth_of<P: Profile>(offered: u8) -> u8 {
+    offered.max(<P::Initiator as Initiator>::Depth::LEAST.to_c())
 }
 
 #[cfg(test)]
@@ -145,7 +153,7 @@ mod tests {
     #[test]
     fn the_defaults_notice_a_dead_peer() {
         let c = ConnParam::<DefaultProfile>::default().to_c(7, false);
-        assert_eq!((c.retry_count, c.rnr_retry_count), (6, 7));
+        assert_eq!((c.retry_count, c.rnr_retry_count), (6, 6));
         assert_eq!((c.initiator_depth, c.responder_resources, c.qp_num), (1, 1, 7));
         let c = AcceptParam::<Silent>::default().to_c(7, true);
         assert_eq!((c.initiator_depth, c.srq), (0, 1));
@@ -153,7 +161,9 @@ mod tests {
 
     /// Proves R16.16.
     #[test]
-    fn a_peer_that_serves_no_reads_is_for_profiles_without_them() {
+    fn a_queue_pair_with_reads_has_room_for_one() {
+        assert_eq!([0, 1, 4].map(depth_of::<Silent>), [0, 1, 4]);
+        assert_eq!([0, 1, 4].map(depth_of::<DefaultProfile>), [1, 1, 4]);
         assert!(check_depth::<Silent>("v", 0).is_ok());
         assert!(check_depth::<DefaultProfile>("v", 1).is_ok());
         let error = check_depth::<DefaultProfile>("rdma_accept", 0).unwrap_err();

@@ -1,7 +1,7 @@
 //! Queue pairs of ids: made on the id's device, and moved with the attributes of the connection.
 
 use super::id::CmId;
-use super::param::{Tuning, check_depth};
+use super::param::{Tuning, check_depth, depth_of};
 use super::space::{PortSpace, Tcp, Udp};
 use super::state::{CmState, HasDevice, Mode};
 use crate::completion::queue::CompletionQueue;
@@ -169,8 +169,8 @@ impl Brings for Udp {
 }
 
 /// The queue pair, where the kernel has brought it to RTS as it connected the id: on iWARP, whose
-/// queue pairs nobody else brings there (R24.5). If the profile asks for what the connection has
-/// not, it is in the error state.
+/// queue pairs nobody else brings there (R24.5). The kernel sets its depths. If the
+/// peer serves no READs and the profile has some, it is in the error state.
 #[allow(clippy::type_complexity)]
 pub(super) fn brought_up<P: Profile>(
     verb: &'static str,
@@ -187,7 +187,6 @@ pub(super) fn brought_up<P: Profile>(
 /// `id` negotiated, within `tuning`. If that is refused, the queue pair is in the error state.
 #[allow(clippy::type_complexity)]
 pub(super) fn bring_up<P: Profile>(
-    verb: &'static str,
     id: &Id,
     qp: QueuePair<Rc, Init, P>,
     tuning: Tuning,
@@ -215,10 +214,10 @@ pub(super) fn bring_up<P: Profile>(
     let qp = qp.modify_by_cm::<Rtr>(&mut attr, mask).map_err(give_up)?;
     let (mut attr, mask) = attributes_or_give_up!(Rts, qp);
     attr.max_rd_atomic = attr.max_rd_atomic.min(tuning.initiator_depth);
-    if let Err(error) = check_depth::<P>(verb, attr.max_rd_atomic) {
-        return Err(Refused::new(qp.give_up(), error));
-    }
+    attr.max_rd_atomic = depth_of::<P>(attr.max_rd_atomic);
     attr.retry_cnt = attr.retry_cnt.min(tuning.retry_count.get());
+    // 7, infinite, is the largest.
+    attr.rnr_retry = attr.rnr_retry.min(tuning.rnr_retry_count.to_c());
     attr.timeout = tuning.ack_timeout.map_or(attr.timeout, crate::terms::bounded::Timeout::to_c);
     qp.modify_by_cm::<Rts>(&mut attr, mask).map_err(give_up)
 }

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use libc::sockaddr_storage;
 
-use super::event::{Event, EventKind, IdKey};
+use super::event::{Event, IdKey};
 use super::id::{CmId, Sleeps, Step, Waits, failure};
 use super::space::PortSpace;
 use super::state::{
     AddrResolved, Binds, Bound, BoundToDevice, CmState, Mode, OnChannel, Resolves, ResolvesRoute,
     ResolvingAddr, ResolvingRoute, RouteResolved, Synchronous,
 };
+use super::table::{Meaning, Waiting, meaning};
 use crate::sys::cm::{Id, to_c};
 use crate::terms::error::{Error, Refused};
 
@@ -174,8 +175,8 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
         if event.id() != self.key() {
             return Step::Waiting(self);
         }
-        match (event.kind(), event.status()) {
-            (EventKind::AddrResolved, 0) => {
+        match meaning(Waiting::Addr, event) {
+            Meaning::Done => {
                 self.core.look();
                 if self.core.device.is_some() {
                     return Step::Done(self.to());
@@ -183,10 +184,15 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
                 let error = Error::os(ADDR, libc::ENODEV, "the id has no device");
                 Step::Failed(Refused::new(self.to(), error))
             }
-            (EventKind::AddrResolved | EventKind::AddrError | EventKind::DeviceRemoval, _) => {
-                Step::Failed(Refused::new(self.to(), failure(ADDR, event)))
-            }
-            _ => Step::Waiting(self),
+            Meaning::Fails => Step::Failed(Refused::new(self.to(), failure(ADDR, event))),
+            Meaning::Nothing => Step::Waiting(self),
+        }
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        match self.core.end(ADDR, Waiting::Addr) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.to(), error)),
         }
     }
 
@@ -291,12 +297,17 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
         if event.id() != IdKey(self.core.id.key()) {
             return Step::Waiting(self);
         }
-        match (event.kind(), event.status()) {
-            (EventKind::RouteResolved, 0) => Step::Done(self.to()),
-            (EventKind::RouteResolved | EventKind::RouteError | EventKind::DeviceRemoval, _) => {
-                Step::Failed(Refused::new(self.to(), failure(ROUTE, event)))
-            }
-            _ => Step::Waiting(self),
+        match meaning(Waiting::Route, event) {
+            Meaning::Done => Step::Done(self.to()),
+            Meaning::Fails => Step::Failed(Refused::new(self.to(), failure(ROUTE, event))),
+            Meaning::Nothing => Step::Waiting(self),
+        }
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        match self.core.end(ROUTE, Waiting::Route) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.to(), error)),
         }
     }
 

@@ -100,6 +100,10 @@ pub enum Spent {}
 ///     id.get_request()
 /// }
 ///
+/// fn low_delay<S: TakesOptions>(id: &mut CmId<Tcp, S>) -> Result<(), proverbs::Error> {
+///     id.set_tos(0x10)
+/// }
+///
 /// fn join<S: JoinsGroups>(
 ///     id: &mut CmId<Udp, S>,
 ///     at: SocketAddr,
@@ -190,8 +194,20 @@ impl Resolves for Created {}
 impl Resolves for Bound {}
 impl Resolves for BoundToDevice {}
 
-/// States in which an id joins multicast groups: it has a device, and is on no other way
-/// ([R23.4](crate::guide::rules#r23-4)).
+/// States in which the options of a connection can be set: before the route is resolved, which is
+/// when the kernel reads them.
+#[diagnostic::on_unimplemented(
+    message = "an id in state `{Self}` takes no options any more",
+    label = "this id is in state `{Self}`",
+    note = "the kernel reads options when it resolves the route: set them before `resolve_route`; `ConnParam` has an `ack_timeout` for one connection"
+)]
+pub trait TakesOptions: CmState {}
+impl TakesOptions for Created {}
+impl TakesOptions for Bound {}
+impl TakesOptions for BoundToDevice {}
+impl TakesOptions for AddrResolved {}
+
+/// States in which an id joins multicast groups: it has a device, and is on no other way (R23.4).
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot join a multicast group",
     label = "this id is in state `{Self}`",

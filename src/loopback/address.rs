@@ -88,7 +88,9 @@ impl State {
     pub(super) fn lid(&self, device: u32) -> u16 {
         let ports = u32::from(FIRST_LID) >> self.world.lmc;
         match self.world.link {
-            Link::InfiniBand => ((device % (ports - 1)) as u16 + 1) << self.world.lmc,
+            Link::InfiniBand => {
+                ((self.place_of(device) % (ports - 1)) as u16 + 1) << self.world.lmc
+            }
             Link::Ipv4 | Link::Ipv6 | Link::Iwarp => 0,
         }
     }
@@ -139,7 +141,7 @@ impl State {
         }
     }
 
-    /// The device that has the address.
+    /// The device that has the address: the newest, if one took the place of another.
     pub(super) fn device_at(&self, address: &Address) -> Option<u32> {
         let answers = |device: u32, gids: &Gids| {
             (!address.is_global || gids.0.contains(&address.dgid))
@@ -149,6 +151,7 @@ impl State {
         };
         self.devices
             .iter()
+            .rev()
             .find(|(device, gids)| answers(**device, gids))
             .map(|(&device, _)| device)
     }

@@ -89,11 +89,11 @@ impl Fabric {
         Fabric(Arc::new(Shared { state: Mutex::new(state), ..Shared::default() }))
     }
 
-    /// Opens a new device on the fabric: "loop0", "loop1" and so on.
+    /// Opens a new device on the fabric: "loop0", "loop1" and so on, or one in the place of another.
     ///
     /// The context lives until `LOOPBACK.close_device`.
-    pub(crate) fn open(&self) -> NonNull<ibv_context> {
-        super::entry::open(&self.0)
+    pub(crate) fn open(&self, place: Option<u32>) -> NonNull<ibv_context> {
+        super::entry::open(&self.0, place)
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -309,9 +309,15 @@ impl Shared {
     }
 }
 
-/// All objects of the fabric, by number. Numbers are never reused, so a stale one finds nothing.
+/// QP numbers 0 and 1 are reserved, and 2^24 - 1 stands for all members of a group.
+const FIRST_NUMBER: u32 = 0x11;
+const LAST_NUMBER: u32 = super::limits::BITS_24;
+
+/// All objects of the fabric, by number. A number is used again as late as possible, as kernels do
+/// it: a stale one finds nothing until 2^24 others were taken.
 #[derive(Default)]
 pub(super) struct State {
+    /// The one that was taken last.
     numbers: u32,
     pub(super) devices: BTreeMap<u32, Gids>,
     pub(super) pds: BTreeMap<u32, Pd>,
@@ -346,6 +352,8 @@ pub(super) struct State {
     /// Datagrams with a wrong Q_Key, by the device that dropped them (R5.5).
     pub(super) qkey_violations: BTreeMap<u32, u16>,
     devices_opened: u32,
+    /// Where devices are that took the place of another.
+    places: BTreeMap<u32, u32>,
     /// The number of completions so far.
     pub(super) completions: u64,
     /// The time by the clock, once a test has stopped it.
@@ -357,20 +365,56 @@ pub(super) struct State {
 impl State {
     /// A number for a new object. It has 24 bits, since it serves as QP number and in memory keys.
     pub(super) fn number(&mut self) -> Verb<u32> {
-        // QP numbers 0 and 1 are reserved.
-        let number = self.numbers.max(0x10) + 1;
-        if number > super::limits::BITS_24 {
-            return Err(libc::ENOMEM);
+        for _ in FIRST_NUMBER..LAST_NUMBER {
+            let next = self.numbers + 1;
+            self.numbers =
+                if (FIRST_NUMBER..LAST_NUMBER).contains(&next) { next } else { FIRST_NUMBER };
+            if !self.is_taken(self.numbers) {
+                return Ok(self.numbers);
+            }
         }
-        self.numbers = number;
-        Ok(number)
+        Err(libc::ENOMEM)
     }
 
-    pub(super) fn open_device(&mut self) -> u32 {
-        let number = self.devices_opened;
+    /// Whether an object has the number.
+    fn is_taken(&self, number: u32) -> bool {
+        #[cfg(feature = "cm")]
+        if self.cm.has(number) {
+            return true;
+        }
+        self.pds.contains_key(&number)
+            || self.tds.contains_key(&number)
+            || self.joints.contains_key(&number)
+            || self.members.contains_key(&number)
+            || self.mrs.contains_key(&number)
+            || self.dms.contains_key(&number)
+            || self.windows.contains_key(&number)
+            || self.ahs.contains_key(&number)
+            || self.channels.contains_key(&number)
+            || self.cqs.contains_key(&number)
+            || self.srqs.contains_key(&number)
+            || self.xrcds.contains_key(&number)
+            || self.qps.contains_key(&number)
+    }
+
+    /// A new device, with the name and the addresses of another one or of its own.
+    pub(super) fn open_device_at(&mut self, place: Option<u32>) -> u32 {
+        let mut number = self.devices_opened;
+        while self.devices.contains_key(&number) {
+            number = number.wrapping_add(1);
+        }
         self.devices_opened = number.wrapping_add(1);
-        self.devices.insert(number, Gids::of_device(number, self.world.link));
+        if let Some(place) = place {
+            self.places.insert(number, place);
+        }
+        let place = self.place_of(number);
+        self.devices.insert(number, Gids::of_device(place, self.world.link));
         number
+    }
+
+    /// The number by which a device is named and addressed: a replaced device leaves it behind.
+    pub(super) fn place_of(&self, device: u32) -> u32 {
+        self.places.get(&device).copied().unwrap_or(device)
     }
 
     /// Unlike libibverbs, which closes a context with objects and leaves them dangling, this
@@ -386,7 +430,50 @@ impl State {
         if used {
             return Err(libc::EBUSY);
         }
+        self.places.remove(&device);
         self.asyncs.remove(&device);
         self.devices.remove(&device).map(drop).ok_or(libc::EINVAL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers begin anew behind the last one, and pass over those that objects have.
+    #[test]
+    fn numbers_are_used_again() {
+        let mut state = State::default();
+        let first: Vec<u32> = (0..3).map(|_| state.number().unwrap()).collect();
+        assert_eq!(first, [0x11, 0x12, 0x13]);
+        state.pds.insert(0x12, Pd { device: 0 });
+        state.pds.insert(LAST_NUMBER - 2, Pd { device: 0 });
+        assert_eq!(state.number(), Ok(0x14), "not at once");
+        state.numbers = LAST_NUMBER - 4;
+        let next: Vec<u32> = (0..4).map(|_| state.number().unwrap()).collect();
+        assert_eq!(next, [LAST_NUMBER - 3, LAST_NUMBER - 1, 0x11, 0x13]);
+        state.pds.remove(&0x12);
+        state.numbers = LAST_NUMBER - 1;
+        assert_eq!([state.number(), state.number()], [Ok(0x11), Ok(0x12)]);
+    }
+
+    /// What has long been there keeps its number, and others work when all were taken once.
+    #[test]
+    #[cfg_attr(miri, ignore = "slow")]
+    fn a_fabric_is_never_used_up() {
+        use crate::loopback::{Pair, pair, poll};
+        use crate::prelude::*;
+        let Pair { fabric, mut a, mut b, mut cq, pool, pd, .. } = pair().unwrap();
+        fabric.0.post(|state| state.numbers = LAST_NUMBER - 8);
+        for _ in 0..200 {
+            let depth = crate::Depth { send: 1, recv: 1 };
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            assert!(![a.qp_num(), b.qp_num()].contains(&qp.qp_num()));
+            drop((qp, pd.create_pool(1, 8).unwrap()));
+        }
+        b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        a.post_send(wr::Send::inline(b"still there")).unwrap();
+        let got = poll(&mut cq, 2).unwrap().into_iter().flatten().next().unwrap();
+        assert_eq!(&got[..11], b"still there");
     }
 }

@@ -156,18 +156,60 @@ type Verb<T = ()> = Result<T, std::ffi::c_int>;
 impl Fabric {
     /// Opens a new device on the fabric ("loop0", "loop1" and so on).
     pub fn open_device(&self) -> crate::Context {
-        let context = self.open_alone();
+        self.open_known(None)
+    }
+
+    /// Opens a device that ids of rdma_cm find, perhaps in the place of another.
+    fn open_known(&self, place: Option<u32>) -> crate::Context {
+        let context = self.open_at(place);
         #[cfg(feature = "cm")]
         self.shared().remember(&context.handle);
         context
     }
 
     /// Opens a device that ids of rdma_cm do not know.
-    #[allow(unsafe_code)] // takes ownership of the C object
+    #[cfg(test)]
     pub(crate) fn open_alone(&self) -> crate::Context {
+        self.open_at(None)
+    }
+
+    #[allow(unsafe_code)] // takes ownership of the C object
+    fn open_at(&self, place: Option<u32>) -> crate::Context {
+        let context = self.open(place);
         // SAFETY: the context was just opened, and has no other owner.
         let handle =
-            unsafe { crate::sys::handle::Context::new(self.open(), &LOOPBACK, Default::default()) };
+            unsafe { crate::sys::handle::Context::new(context, &LOOPBACK, Default::default()) };
         crate::Context::from_handle(handle)
+    }
+
+    /// Removes a device, as [`remove_device`](Self::remove_device) does, and brings another one with
+    /// the same name and addresses, as when a driver is reset or loaded again. What the program
+    /// holds of the old device stays, and nothing reaches it any more. `None` if the device is not of this
+    /// fabric, or was removed before.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # use std::time::Duration;
+    /// let fabric = Fabric::new();
+    /// let old = fabric.open_device();
+    /// let buf = old.alloc_pd()?.create_pool(1, 64)?.take(); // keeps it open
+    /// let new = fabric.replace_device(&old).ok_or("it was there")?;
+    /// assert_eq!((new.name(), fabric.ip_of(&new)), (old.name(), fabric.ip_of(&old)));
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let id = CmId::<Tcp, _>::on(&fabric)?.resolve_addr("10.0.0.1:7471".parse()?, second)?;
+    /// let (pd, cq) = (id.pd()?, new.create_cq(16)?); // of the new one
+    /// let qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// # drop((qp, buf));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "cm")]
+    pub fn replace_device(&self, device: &crate::Context) -> Option<crate::Context> {
+        let number = self.number_of(device)?;
+        let place = self.shared().post(|state| {
+            let place = state.place_of(number);
+            state.remove_device(number).then_some(place)
+        })?;
+        Some(self.open_known(Some(place)))
     }
 }

@@ -50,9 +50,18 @@ symbols! {
 /// # Safety
 /// `context` is live and of libibverbs.
 pub(super) unsafe fn device_index(context: *mut ibv_context) -> c_int {
+    // SAFETY: a device is live as long as a context of it.
+    unsafe { index_of_device((*context).device) }
+}
+
+/// The same, of a device.
+///
+/// # Safety
+/// `device` is a live device of libibverbs.
+pub(super) unsafe fn index_of_device(device: *mut ibv_device) -> c_int {
     match symbols().device_index {
-        // SAFETY: a device is live as long as a context of it.
-        Some(index) => unsafe { index((*context).device) },
+        // SAFETY: the device is live (this function's contract).
+        Some(index) => unsafe { index(device) },
         None => -1,
     }
 }

@@ -3,6 +3,8 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
+#[cfg(feature = "cm")]
+use super::asking::index_of_device;
 use super::control::LIBIBVERBS;
 use super::handle::Context;
 use super::siw;
@@ -54,10 +56,14 @@ pub(crate) fn names() -> Result<Vec<String>, c_int> {
 
 /// Opens the device called `wanted`; `None` if no device has that name.
 pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
+    // SAFETY: the devices are in a list that has not been freed yet.
+    open_if(|device| unsafe { name(device) } == wanted)
+}
+
+/// Opens the first device of the list that is wanted.
+fn open_if(is_wanted: impl Fn(*mut ibv_device) -> bool) -> Result<Option<Context>, c_int> {
     with_list(|devices, opened| {
-        // SAFETY: the devices are in a list that has not been freed yet.
-        let is_wanted = |device: &&*mut ibv_device| unsafe { name(**device) } == wanted;
-        let Some(&device) = devices.iter().find(is_wanted) else {
+        let Some(&device) = devices.iter().find(|&&device| is_wanted(device)) else {
             return Ok(None);
         };
         *opened = true;
@@ -72,6 +78,65 @@ pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
         unsafe { siw::mend(context.as_ptr(), provider) };
         Ok(Some(context))
     })?
+}
+
+/// What tells a device from all others while a context of it is open: the kernel's index, which it
+/// does not give again, or where kernel or library have none, libibverbs' object of the device. A
+/// name is no identity: a device may be renamed or reset, and another one take its name.
+#[cfg(feature = "cm")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// Negative if it is not known.
+    index: c_int,
+    /// The address of libibverbs' object, which lives as long as a context of it.
+    device: usize,
+}
+
+#[cfg(feature = "cm")]
+impl PartialEq for Identity {
+    fn eq(&self, other: &Identity) -> bool {
+        match (self.index >= 0, other.index >= 0) {
+            (true, true) => self.index == other.index,
+            _ => self.device == other.device,
+        }
+    }
+}
+
+#[cfg(feature = "cm")]
+impl Identity {
+    /// # Safety
+    /// `device` is a live device of libibverbs.
+    unsafe fn of(device: *mut ibv_device) -> Identity {
+        // SAFETY: the device is live (this function's contract).
+        Identity { index: unsafe { index_of_device(device) }, device: device.addr() }
+    }
+
+    /// # Safety
+    /// `context` is live and of libibverbs.
+    pub(super) unsafe fn of_context(context: *mut ibv_context) -> Identity {
+        // SAFETY: the context is live (this function's contract), and its device as long as it is.
+        unsafe { Identity::of((*context).device) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests(index: c_int, device: usize) -> Identity {
+        Identity { index, device }
+    }
+}
+
+/// The identity of the device behind an open context; `None` if it is not one of libibverbs.
+#[cfg(feature = "cm")]
+pub(crate) fn identity_of(context: &Context) -> Option<Identity> {
+    let is_real = std::ptr::eq(context.control(), &LIBIBVERBS);
+    // SAFETY: its owner keeps the context open, and its table says that it is of libibverbs.
+    is_real.then(|| unsafe { Identity::of_context(context.as_ptr()) })
+}
+
+/// Opens a device once more; `None` if it is not there any more.
+#[cfg(feature = "cm")]
+pub(crate) fn open_again(wanted: Identity) -> Result<Option<Context>, c_int> {
+    // SAFETY: the devices are in a list that has not been freed yet.
+    open_if(|device| unsafe { Identity::of(device) } == wanted)
 }
 
 /// `ibv_is_fork_initialized`, as an integer.

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use proverbs::bounded::ResponderDepth;
 use proverbs::cm::*;
+use proverbs::prelude::{RemoteRead, WcStatus};
 use proverbs::state::Reset;
 use proverbs::transport::Rc;
-use proverbs::{Buf, Context, ErrorKind, Refused};
+use proverbs::{Buf, Context, ErrorKind, Outcome, Refused, RemoteSlice, post_send, wr};
 
 use crate::support::{End, address, end, is_iwarp, is_siw, listener, long, new_id, routed};
 
@@ -205,48 +206,61 @@ fn what_is_refused_at_once_may_be_tried_again() {
     server.join().unwrap();
 }
 
-/// A profile with reads needs a peer that serves some. Who is asked finds out before it answers,
-/// and may refuse; who asked finds out by the answer.
+/// Kernel targets serve no READs. Whichever side asks, the connection works; a READ is refused by the
+/// peer, and completes.
 #[test]
-fn a_peer_that_serves_no_reads_is_not_for_every_profile() {
-    if is_siw() {
-        return; // R24.6: it tells what it has room for
+fn a_peer_that_serves_no_reads_takes_messages() {
+    if is_iwarp() {
+        return; // R24.6: siw tells what it has room for, and a fabric refuses the connection
     }
     let none = ResponderDepth::new(0).unwrap();
-    let (listening, at) = listener::<Tcp>();
-    let server = thread::spawn(move || {
-        let request = listening.get_request_timeout(long()).unwrap();
-        assert_eq!(request.peer.unwrap().initiator_depth, 0);
-        let (qp, end) = end(&request.id, 1);
-        let refused = request.accept(qp, &AcceptParam::default(), long()).unwrap_err();
-        assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }), "{refused}");
-        let NotAccepted::Unanswered { request, qp } = refused.into_object() else {
-            panic!("nothing was answered")
-        };
-        request.reject(&RejectData::of(b"serve reads")).unwrap();
-        drop((qp, end));
-
-        let request = listening.get_request_timeout(long()).unwrap();
-        let (qp, end) = crate::support::end(&request.id, 1);
-        let param = AcceptParam { responder_resources: none, ..Default::default() };
-        // It is told that the other side goes, perhaps after it is connected.
-        drop(request.accept(qp, &param, long()));
-        drop(end);
-    });
-    let id = routed::<Tcp>(at);
-    let (qp, active) = end(&id, 1);
-    let param = ConnParam { responder_resources: none, ..Default::default() };
-    let refused = id.connect(qp, &param, long()).unwrap_err();
-    match accounted(refused, active) {
-        ErrorKind::Rejected { private_data, .. } => assert_eq!(&private_data[..5], b"serve"),
-        other => panic!("{other:?}"),
+    let serving = |serves| {
+        let (listening, at) = listener::<Tcp>();
+        let server = thread::spawn(move || {
+            let request = listening.get_request_timeout(long()).unwrap();
+            let asked = request.peer.unwrap();
+            let (qp, mut end) = end(&request.id, 2);
+            let param = AcceptParam { responder_resources: serves, ..Default::default() };
+            let mut connection = request.accept(qp, &param, long()).unwrap();
+            assert_eq!(end.receive().data(), b"hello");
+            if asked.initiator_depth == 0 {
+                read_in_vain(&mut connection, &mut end);
+            } else {
+                connection.id.wait_disconnected(long()).unwrap();
+            }
+            end.drain(connection.disconnect().unwrap().qp);
+        });
+        (at, server)
+    };
+    for (asks, serves) in [(ResponderDepth::ONE, none), (none, ResponderDepth::ONE)] {
+        let (at, server) = serving(serves);
+        let id = routed::<Tcp>(at);
+        let (qp, mut active) = end(&id, 2);
+        let param = ConnParam { responder_resources: asks, ..Default::default() };
+        let mut connection = id.connect(qp, &param, long()).unwrap();
+        assert_eq!(connection.peer.initiator_depth, serves.get().min(1));
+        post_send!(connection.qp, [wr::Send::inline(b"hello")]).unwrap();
+        active.sent();
+        if serves == none {
+            read_in_vain(&mut connection, &mut active);
+        } else {
+            connection.id.wait_disconnected(long()).unwrap();
+        }
+        active.drain(connection.disconnect().unwrap().qp);
+        server.join().unwrap();
     }
-    let id = routed::<Tcp>(at);
-    let (qp, active) = end(&id, 1);
-    let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
-    let kind = accounted(refused, active);
-    assert!(matches!(kind, ErrorKind::Limit { .. }), "{kind:?}");
-    server.join().unwrap();
+}
+
+/// A READ of any address, which the peer refuses before it looks.
+fn read_in_vain(connection: &mut Connection, end: &mut End) {
+    let far = RemoteSlice::<RemoteRead>::from_parts(0x1000, 8, 0x1234);
+    let into = end.pool.take().unwrap();
+    connection.qp.post_send(wr::RdmaRead::new(into, far.read())).unwrap();
+    let status = end.until(|outcome| match outcome {
+        Outcome::Failed(failed) => Some(failed.error.status),
+        _ => None,
+    });
+    assert_eq!(status, WcStatus::RemInvReq);
 }
 
 /// A request of a time-out that passed.
@@ -256,4 +270,33 @@ fn no_request_within_the_time_asked_for() {
     let timeout = Duration::from_millis(50);
     let error = listening.get_request_timeout(timeout).unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::TimedOut { after: timeout });
+}
+
+/// A full backlog drops requests, and their clients ask again: on Linux after seconds.
+#[test]
+fn a_full_backlog_refuses_nobody() {
+    if is_iwarp() {
+        return; // it refuses
+    }
+    const CLIENTS: usize = 3;
+    let listening = new_id::<Tcp>().bind_addr(address(0)).unwrap().listen(1).unwrap();
+    let at = listening.local_addr().unwrap();
+    let clients = [(); CLIENTS].map(|()| {
+        thread::spawn(move || {
+            let id = routed::<Tcp>(at);
+            let (qp, end) = end(&id, 1);
+            let connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
+            drop((connection, end));
+        })
+    });
+    for _ in 0..CLIENTS {
+        let request = listening.get_request_timeout(long()).unwrap();
+        let (qp, end) = end(&request.id, 1);
+        // The client may leave at once.
+        drop(request.accept(qp, &AcceptParam::default(), long()));
+        drop(end);
+    }
+    for client in clients {
+        client.join().unwrap();
+    }
 }

@@ -26,6 +26,7 @@ mod removal;
 mod removed;
 mod steps;
 mod support;
+mod table;
 mod waits;
 
 use patience::long;

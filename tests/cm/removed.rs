@@ -12,6 +12,7 @@ use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::{Context, DefaultProfile, Depth, Error, ErrorKind};
 
 use crate::fabric::next;
+use crate::steps::done;
 use crate::support::{end, long};
 use crate::waits::ends;
 
@@ -341,4 +342,51 @@ fn every_wait_for_completions_of_an_endpoint_ends() {
         peer.disconnect().unwrap().drain_within(long(), drop).unwrap();
         assert_eq!(pool.available(), 1);
     });
+}
+
+/// A device that is reset is another one, whatever its name: a server serves again on it, while a
+/// buffer of the old one lives.
+#[test]
+fn a_server_serves_again_on_a_device_of_the_same_name() {
+    for world in [World::ipv4(), World::infiniband()] {
+        let fabric = Fabric::with(world);
+        let mut device = fabric.open_device();
+        let name = device.name();
+        let at = SocketAddr::new(fabric.ip_of(&device).unwrap(), 7471);
+        let mut kept = Vec::new();
+        for _ in 0..3 {
+            let channel = EventChannel::on(&fabric).unwrap();
+            let listening = channel.create_id::<Tcp>().unwrap().bind_addr(at).unwrap();
+            let listening = listening.listen(8).unwrap();
+            let id = CmId::<Tcp, _>::on(&fabric).unwrap();
+            let id = id.resolve_addr(at, long()).unwrap().resolve_route(long()).unwrap();
+            assert_eq!(id.device(), Some(&*name));
+            let (qp, mut active) = end(&id, 2);
+            kept.push((active.pool.take().unwrap(), id.pd().unwrap()));
+            let id = id.migrate_to(&channel).unwrap();
+            let pending = id.connect(qp, &ConnParam::default()).unwrap();
+            let request = listening.request(next(&channel, EventKind::ConnectRequest)).unwrap();
+            let (qp, mut passive) = end(&request.id, 2);
+            let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
+            let event = next(&channel, EventKind::ConnectResponse);
+            let mut a = done(pending.advance(&event));
+            let event = next(&channel, EventKind::Established);
+            let b = done(accepted.advance(&event));
+            proverbs::post_send!(a.qp, [proverbs::wr::Send::inline(b"again")]).unwrap();
+            active.sent();
+            assert_eq!(passive.receive().data(), b"again");
+
+            // The old domain is of the old device, of which the new one makes no queue pair.
+            let new = fabric.replace_device(&device).unwrap();
+            assert_eq!((new.name(), fabric.ip_of(&new)), (name.clone(), Some(at.ip())));
+            let id = CmId::<Tcp, _>::on(&fabric).unwrap().resolve_addr(at, long()).unwrap();
+            let (_, old) = kept.last().unwrap();
+            let cq = device.create_cq(4).unwrap();
+            let error = id.create_qp::<DefaultProfile>(old, &cq, &cq, DEPTH).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EINVAL), "{error}");
+            assert!(fabric.replace_device(&device).is_none(), "it is gone");
+            drop((a, b, listening));
+            device = new;
+        }
+    }
 }

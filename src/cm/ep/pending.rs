@@ -229,6 +229,17 @@ macro_rules! waits {
                 }
             }
 
+            fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+                let EpPending { begun, rest } = self;
+                match begun.look() {
+                    Step::Done(done) => Step::Done($done(done, rest)),
+                    Step::Waiting(begun) => Step::Waiting(EpPending { begun, rest }),
+                    Step::Failed(refused) => {
+                        Step::Failed(refused.map(|object| $failed(object, rest)))
+                    }
+                }
+            }
+
             fn give_up(self) -> Self::Failed {
                 $failed(self.begun.give_up(), self.rest)
             }
@@ -244,8 +255,28 @@ impl<P: Profile> Waits for EpPending<LookingUp<P>, P> {
     type Failed = <LookingUp<P> as PendingStep<P>>::Failed;
 
     fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        self.by(|id| id.step(event))
+    }
+
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        self.by(Waits::look)
+    }
+
+    fn give_up(self) -> Self::Failed {
+        let EpPending { begun: (id, qp), rest } = self;
+        not_found(id.give_up(), qp, rest)
+    }
+}
+
+type Looked = Step<Found<OnChannel>, CmId<Udp, Connecting, OnChannel>, NotFound<OnChannel>>;
+
+impl<P: Profile> EpPending<LookingUp<P>, P> {
+    fn by(
+        self,
+        step: impl FnOnce(CmId<Udp, Connecting, OnChannel>) -> Looked,
+    ) -> Step<<Self as Waits>::Done, Self, <Self as Waits>::Failed> {
         let EpPending { begun: (id, qp), mut rest } = self;
-        match id.step(event) {
+        match step(id) {
             Step::Done(Found { id, peer, private_data }) => {
                 rest.private_data = private_data;
                 Step::Done((Ep::<Udp, Spent, P, OnChannel>::turn(rest, qp, id), peer))
@@ -253,11 +284,6 @@ impl<P: Profile> Waits for EpPending<LookingUp<P>, P> {
             Step::Waiting(id) => Step::Waiting(EpPending { begun: (id, qp), rest }),
             Step::Failed(refused) => Step::Failed(refused.map(|id| not_found(id, qp, rest))),
         }
-    }
-
-    fn give_up(self) -> Self::Failed {
-        let EpPending { begun: (id, qp), rest } = self;
-        not_found(id.give_up(), qp, rest)
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn to_storage(at: SocketAddr, space: Space) -> sockaddr_storage {
 impl State {
     /// The IP address of a device.
     pub(super) fn ip_of(&self, device: u32) -> IpAddr {
-        let number = device.wrapping_add(1).to_be_bytes();
+        let number = self.place_of(device).wrapping_add(1).to_be_bytes();
         match self.world.link {
             Link::Ipv4 | Link::InfiniBand | Link::Iwarp => {
                 let [_, b, c, d] = number;

@@ -79,8 +79,13 @@ impl State {
         match (option, value) {
             // The type of service, of which the fabric makes nothing.
             (0, [_]) => {}
-            (1, _) if id.phase != Phase::Listening => {
-                id.options.reuse_addr = on().map_err(|_| libc::EINVAL)?;
+            // Once it is bound, it may be shared and no longer not be.
+            (1, _) => {
+                let on = on().map_err(|_| libc::EINVAL)?;
+                if !(on && id.phase != Phase::Listening || id.phase == Phase::Idle) {
+                    return Err(libc::EINVAL);
+                }
+                id.options.reuse_addr = on;
             }
             (2, _) if matches!(id.phase, Phase::Idle | Phase::Bound) => {
                 id.options.af_only = on().map_err(|_| libc::EINVAL)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, padded};
+use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, Unheard, padded};
 use crate::loopback::attributes::Changes;
 use crate::loopback::fabric::State;
 use crate::loopback::world::Link;
@@ -32,22 +32,46 @@ impl State {
     pub(super) fn connect_id(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
         let id = self.id_in(number, &[Phase::RouteResolved])?;
         let space = id.space;
-        let (Some(device), Some(local), Some(to)) = (id.device, id.local, id.remote) else {
+        if id.device.is_none() || id.local.is_none() || id.remote.is_none() {
             return Err(libc::EINVAL);
-        };
+        }
         let depths = param.initiator_depth.max(param.responder_resources);
         if space == Space::Tcp && depths > limits::RD_ATOMIC {
             return Err(libc::EINVAL);
         }
         let data = padded(data, if space == Space::Tcp { REQUEST } else { LOOKUP })?;
         id.phase = Phase::Asking;
-        let remote_ece = id.local_ece;
         id.qp_num = param.qp_num;
         id.agreed = Agreed {
             initiator_depth: param.initiator_depth,
             responder_resources: param.responder_resources,
             retry_count: param.retry_count,
             rnr_retry_count: param.rnr_retry_count,
+        };
+        self.ask(Unheard { id: number, param, data })
+    }
+
+    /// Requests that were dropped are sent again. (Linux does so after seconds, by the timer of the
+    /// request; here as soon as there may be room.)
+    pub(super) fn ask_again(&mut self) {
+        for unheard in std::mem::take(&mut self.cm.unheard) {
+            if self.id_in(unheard.id, &[Phase::Asking]).is_err() {
+                continue;
+            }
+            let id = unheard.id;
+            if self.ask(unheard).is_err() {
+                self.unreachable(id);
+            }
+        }
+    }
+
+    /// Brings a request to the id that listens. A full backlog drops it, as Linux's does (`ucma.c`),
+    /// but those of iWARP and of lookups are refused.
+    fn ask(&mut self, request: Unheard) -> Verb {
+        let number = request.id;
+        let Id { space, device, local, remote, local_ece: remote_ece, .. } = *self.id(number)?;
+        let (Some(device), Some(local), Some(to)) = (device, local, remote) else {
+            return Err(libc::EINVAL);
         };
         let there = self.device_with(to.ip());
         let Some(there) = there.filter(|&there| self.hear_each_other(device, there)) else {
@@ -61,9 +85,15 @@ impl State {
         let listening = self.id(listener)?;
         let (channel, backlog) = (listening.channel, listening.backlog);
         if self.waiting_requests(listener).len() >= backlog {
-            self.refuse(number, BY_THE_CONSUMER, REFUSED, &[]);
+            match (space, self.world.link) {
+                (Space::Udp, _) | (_, Link::Iwarp) => {
+                    self.refuse(number, BY_THE_CONSUMER, REFUSED, &[]);
+                }
+                (Space::Tcp, _) => self.cm.unheard.push(request),
+            }
             return Ok(());
         }
+        let Unheard { param, data, .. } = request;
         let request = self.number()?;
         // Each side has its own view of the depths.
         let agreed = Agreed {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::connect::{BY_THE_CONSUMER, TIMEOUT};
-use super::{Arm, Event, Id, Kind, Phase, Space};
+use super::{Arm, Event, Id, Kind, Param, Phase, Space};
 use crate::loopback::Verb;
 use crate::loopback::fabric::State;
 use crate::sys::cm::RDMA_CM_EVENT_USER;
@@ -101,6 +101,8 @@ impl State {
             self.end_id(waiting);
         }
         self.end_id(number);
+        // A dropped request may find nothing that listens any more, or room.
+        self.ask_again();
         Ok(())
     }
 
@@ -109,6 +111,31 @@ impl State {
         self.id(number)?;
         self.tell(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
         Ok(())
+    }
+
+    /// An event that a test raises. A request and a group's events name other objects besides.
+    pub(super) fn raise(&mut self, number: u32, kind: Kind::Type, status: c_int) -> bool {
+        let Ok(id) = self.id(number) else { return false };
+        if matches!(
+            kind,
+            Kind::RDMA_CM_EVENT_CONNECT_REQUEST
+                | Kind::RDMA_CM_EVENT_MULTICAST_JOIN
+                | Kind::RDMA_CM_EVENT_MULTICAST_ERROR
+                | RDMA_CM_EVENT_USER
+        ) {
+            return false;
+        }
+        let arm = match id.space {
+            Space::Tcp => Arm::Conn(Param::default()),
+            Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0x11 },
+        };
+        self.tell(Event::of(number, kind).status(status).arm(arm));
+        if kind == Kind::RDMA_CM_EVENT_DEVICE_REMOVAL {
+            if let Some(id) = self.cm.ids.get_mut(&number) {
+                id.phase = Phase::Removed;
+            }
+        }
+        true
     }
 
     fn end_id(&mut self, number: u32) {

@@ -48,6 +48,7 @@ struct Id {
 
 /// rdma_cm on a fabric.
 static LOOPBACK: Calls = Calls {
+    is_system: false,
     create_event_channel,
     destroy_event_channel,
     get_cm_event,
@@ -86,6 +87,19 @@ pub(crate) fn open_channel(fabric: &Fabric) -> Result<Owned, c_int> {
     let ptr = new_channel(fabric.shared())?;
     // SAFETY: the channel was just made by this provider, and has no other owner.
     Ok(unsafe { Owned::of(ptr, &LOOPBACK) })
+}
+
+/// Raises an event on an id of this fabric. False if it is another provider's or fabric's, or if the
+/// event does not come alone.
+pub(crate) fn raise(fabric: &Fabric, id: &crate::sys::cm::Id, kind: u32, status: c_int) -> bool {
+    let raised = id.of_provider(&LOOPBACK, |id| {
+        let id = id.cast::<Id>();
+        // SAFETY: the id is live and of this provider.
+        let (shared, number) = unsafe { (Arc::clone(&(*id).shared), (*id).number) };
+        Arc::ptr_eq(&shared, fabric.shared())
+            && shared.verb(|state| state.raise(number, kind, status))
+    });
+    raised.unwrap_or(false)
 }
 
 fn new_channel(shared: &Arc<Shared>) -> Created<rdma_event_channel> {

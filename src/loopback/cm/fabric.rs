@@ -25,8 +25,11 @@ impl Fabric {
 
     /// The IP address of the open device called `name`.
     pub(crate) fn ip_of_name(&self, name: &str) -> Option<IpAddr> {
-        let number = name.strip_prefix("loop")?.parse().ok()?;
-        self.shared().post(|state| state.devices.contains_key(&number).then(|| state.ip_of(number)))
+        let place: u32 = name.strip_prefix("loop")?.parse().ok()?;
+        self.shared().post(|state| {
+            let device = state.devices.keys().find(|&&device| state.place_of(device) == place);
+            device.map(|&device| state.ip_of(device))
+        })
     }
 
     /// The address that stands for any of its devices'.

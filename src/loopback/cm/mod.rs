@@ -3,7 +3,8 @@
 //! An id is a state machine behind the fabric's lock. What it sends reaches its peer at once, and
 //! each event is in its channel when the call that caused it returns. Whoever waits for an answer
 //! that cannot come is told at once that the time is over. So no clock is needed, and a program
-//! that makes the same calls sees the same events.
+//! that makes the same calls sees the same events. A request that a full backlog drops is sent again
+//! when there may be room, where Linux's is after some seconds.
 //!
 //! | file | what |
 //! |---|---|
@@ -30,7 +31,7 @@ use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
 
-pub(crate) use entry::open_channel;
+pub(crate) use entry::{open_channel, raise};
 
 use super::Verb;
 use super::address::Address;
@@ -45,6 +46,8 @@ use crate::sys::types::raw::{rdma_cm_id, rdma_port_space};
 pub(super) struct Cm {
     channels: BTreeMap<u32, Channel>,
     ids: BTreeMap<u32, Id>,
+    /// Requests that found a full backlog, in their order.
+    unheard: Vec<Unheard>,
     /// The port that was given last to an id that asked for any.
     last_port: u16,
     /// Devices that were removed.
@@ -176,6 +179,13 @@ struct Param {
     qp_num: u32,
 }
 
+/// A request that a full backlog dropped: its id asks again.
+struct Unheard {
+    id: u32,
+    param: Param,
+    data: Vec<u8>,
+}
+
 /// The arm of C's union.
 #[derive(Clone, Copy)]
 enum Arm {
@@ -251,6 +261,13 @@ struct Seen {
     remote: Option<SocketAddr>,
 }
 
+impl Cm {
+    /// Whether a channel or an id has the number.
+    pub(super) fn has(&self, number: u32) -> bool {
+        self.channels.contains_key(&number) || self.ids.contains_key(&number)
+    }
+}
+
 impl State {
     /// Returns the channel's number and its descriptor.
     fn create_event_channel(&mut self) -> Verb<(u32, c_int)> {
@@ -317,6 +334,8 @@ impl State {
         if let Some(id) = self.cm.ids.get_mut(&number) {
             (id.object, id.listener) = (Some(object), None);
         }
+        // The backlog may have room now.
+        self.ask_again();
     }
 
     /// Drops the events of an id that nobody took.

@@ -17,13 +17,16 @@ use crate::sys::provider::Provider;
 use crate::sys::types::*;
 
 /// Opens a new device on the fabric.
-pub(in super::super) fn open(shared: &Arc<Shared>) -> NonNull<ibv_context> {
-    let (number, link) = shared.post(|state| (state.open_device(), state.world.link));
+pub(in super::super) fn open(shared: &Arc<Shared>, place: Option<u32>) -> NonNull<ibv_context> {
+    let (number, place, link) = shared.post(|state| {
+        let number = state.open_device_at(place);
+        (number, state.place_of(number), state.world.link)
+    });
     let (node_type, transport_type) = match link {
         Link::Iwarp => (ibv_node_type::IBV_NODE_RNIC, ibv_transport_type::IBV_TRANSPORT_IWARP),
         _ => (ibv_node_type::IBV_NODE_CA, ibv_transport_type::IBV_TRANSPORT_IB),
     };
-    let name = text(&format!("loop{number}"));
+    let name = text(&format!("loop{place}"));
     let context = ibv_context {
         ops: ops::table(),
         cmd_fd: -1,
@@ -67,7 +70,9 @@ pub(in super::super) unsafe fn query_device(
     attr: *mut ibv_device_attr,
 ) -> c_int {
     let ask = |state: &mut State, device| {
-        state.check_alive(device).map(|()| (device, state.world.region, optional_caps(state)))
+        state
+            .check_alive(device)
+            .map(|()| (state.place_of(device), state.world.region, optional_caps(state)))
     };
     // SAFETY: `context` is live (the verb's contract).
     let (number, max_mr_size, optional) = match unsafe { verb(context, ask) } {

@@ -86,7 +86,7 @@ const QKEY: u32 = 0x1111;
 
 impl End {
     fn new(fabric: &Fabric, wish: &Wish) -> End {
-        let context = fabric.open().as_ptr();
+        let context = fabric.open(None).as_ptr();
         let pd = unsafe { (LOOPBACK.alloc_pd)(context) }.unwrap().as_ptr();
         let cq = unsafe { (LOOPBACK.create_cq)(context, wish.cqe, ptr::null_mut(), 0) };
         let cq = cq.unwrap().as_ptr();

@@ -25,6 +25,8 @@ use raw::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub(crate) struct Calls {
+    /// Whether the contexts of its ids are libibverbs'.
+    pub is_system: bool,
     /// A new channel of the provider of this one, which needs no lock. Its descriptor does not
     /// block.
     pub create_event_channel: unsafe fn(*mut rdma_event_channel) -> Created<rdma_event_channel>,
@@ -120,6 +122,7 @@ unsafe fn notify_comm_est(id: *mut rdma_cm_id) -> c_int {
 
 /// The system's librdmacm. Its contexts are its own (see `cm/devices.rs`).
 pub(crate) static LIBRDMACM: Calls = Calls {
+    is_system: true,
     create_event_channel,
     // SAFETY: the channel is live, and not used again (the call's contract).
     destroy_event_channel: |channel| unsafe { raw::rdma_destroy_event_channel(channel) },

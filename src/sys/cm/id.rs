@@ -13,6 +13,7 @@ use super::groups::Groups;
 use super::{Calls, Channel, Failed, IbSocket, Seen, from_c, ib_from_c, status, to_c};
 use crate::counters::ids;
 use crate::sync::AtomicU64;
+use crate::sys::device::Identity;
 use crate::sys::handle;
 use crate::sys::tuning::ibv_ece;
 use crate::sys::types::*;
@@ -396,6 +397,32 @@ impl Id {
             Some((unsafe { crate::sys::device::name((*verbs.as_ptr()).device) }, port))
         });
         known.flatten()
+    }
+
+    /// What tells the id's device from others, if its provider is librdmacm.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let known = self.with(|cm, id| {
+            // SAFETY: the id is live, and its lock is held.
+            let verbs = NonNull::new(unsafe { (*id).verbs })?;
+            // SAFETY: librdmacm keeps the context open while an id refers to it, and it is one of
+            // libibverbs.
+            cm.is_system.then(|| unsafe { Identity::of_context(verbs.as_ptr()) })
+        });
+        known.flatten()
+    }
+
+    /// Something with the id of a provider, under its channel's lock; `None` if it is another's, or
+    /// gone.
+    #[cfg(feature = "loopback")]
+    pub(crate) fn of_provider<R>(
+        &self,
+        calls: &'static Calls,
+        f: impl FnOnce(*mut raw::rdma_cm_id) -> R,
+    ) -> Option<R> {
+        if !ptr::eq(self.channel.calls, calls) {
+            return None;
+        }
+        self.with(|_, id| f(id))
     }
 
     /// Whether the id's device speaks iWARP; `false` before it has one.

@@ -13,6 +13,8 @@ pub(crate) struct Seen {
     /// The number that no other id has.
     pub key: u64,
     disconnected: AtomicBool,
+    /// The first event that broke the connection or the attempt, and its status.
+    broken: OnceLock<(u32, c_int)>,
     /// The status of DEVICE_REMOVAL, the last event.
     removed: OnceLock<c_int>,
     /// Goes with the id.
@@ -32,7 +34,8 @@ impl Life {
 impl Seen {
     pub(super) fn of(key: u64) -> Self {
         let disconnected = AtomicBool::new(false);
-        Seen { key, disconnected, removed: OnceLock::new(), life: Arc::default() }
+        let (broken, removed) = (OnceLock::new(), OnceLock::new());
+        Seen { key, disconnected, broken, removed, life: Arc::default() }
     }
 
     /// Notes the event (`RDMA_CM_EVENT_*`).
@@ -41,6 +44,9 @@ impl Seen {
             Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_TIMEWAIT_EXIT => {
                 self.disconnected.store(true, Ordering::Relaxed);
             }
+            Type::RDMA_CM_EVENT_UNREACHABLE
+            | Type::RDMA_CM_EVENT_REJECTED
+            | Type::RDMA_CM_EVENT_CONNECT_ERROR => drop(self.broken.set((event, status))),
             Type::RDMA_CM_EVENT_DEVICE_REMOVAL => drop(self.removed.set(status)),
             _ => {}
         }
@@ -52,6 +58,11 @@ impl Seen {
 
     pub(crate) fn is_disconnected(&self) -> bool {
         self.disconnected.load(Ordering::Relaxed)
+    }
+
+    /// The event that broke the connection or the attempt, and its status.
+    pub(crate) fn broken(&self) -> Option<(u32, c_int)> {
+        self.broken.get().copied()
     }
 
     /// The status of DEVICE_REMOVAL, after which no event comes.
@@ -80,6 +91,11 @@ mod tests {
         let seen = Seen::of(2);
         seen.see(Type::RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
         assert!(seen.is_disconnected());
+        let seen = Seen::of(4);
+        seen.see(Type::RDMA_CM_EVENT_UNREACHABLE, -110);
+        seen.see(Type::RDMA_CM_EVENT_REJECTED, 28);
+        assert_eq!(seen.broken(), Some((Type::RDMA_CM_EVENT_UNREACHABLE, -110)));
+        assert!(!seen.is_disconnected() && seen.removal().is_none());
         let seen = Seen::of(3);
         seen.see(Type::RDMA_CM_EVENT_DEVICE_REMOVAL, -19);
         assert_eq!([seen.removal(), seen.removal()], [Some(-19); 2]);

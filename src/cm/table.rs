@@ -1,0 +1,84 @@
+//! rdma_cm's events by the state of the id: what each does to a call or a future that waits.
+//!
+//! The rows are what Linux sends (`cma.c`, `ucma.c`, `iwcm.c`, and librdmacm on top), not what the
+//! state machine of the manual suggests. Notable rows:
+//!
+//! - UNREACHABLE comes for an established connection since Linux 6.0, when the address of its
+//!   neighbour changes. Before a connection it is the end of the retries of a request or a reply.
+//! - REJECTED comes for an established connection whose peer gives up late.
+//! - DISCONNECTED has status -ETIMEDOUT if the peer did not confirm.
+//! - ADDR_ERROR answers a lookup of a datagram service whose Q_Key conflicts.
+//! - TIMEWAIT_EXIT follows DISCONNECTED, never on iWARP.
+//! - ADDR_CHANGE is a hint: the connection stands.
+//! - DEVICE_REMOVAL is the last event of its id.
+//!
+//! [`Fabric::raise_cm`](crate::loopback::Fabric::raise_cm) raises each cell, and
+//! `tests/cm/table.rs` does. The page of `cm` has the table for programs.
+
+use super::event::{Event, EventKind};
+
+/// What waits for events of an id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// `resolve_addr`.
+    Addr,
+    /// `resolve_route`.
+    Route,
+    /// `connect` on TCP; the flag says whether the device speaks iWARP.
+    Connect { is_iwarp: bool },
+    /// `connect` on UDP.
+    LookUp,
+    /// `accept`.
+    Accept,
+    /// The end of an established connection.
+    End,
+    /// The end after this side disconnected.
+    Confirmation,
+}
+
+/// What an event does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The step is done. On an established connection: it has ended in order.
+    Done,
+    /// The step failed, or the connection broke.
+    Fails,
+    /// The event changes nothing.
+    Nothing,
+}
+
+impl Waiting {
+    /// Whether the event ends it in vain.
+    pub fn fails_by(self, kind: EventKind, status: i32) -> bool {
+        cell(self, kind, status) == Meaning::Fails
+    }
+}
+
+/// What `event` does to what waits for its id.
+pub(super) fn meaning(waiting: Waiting, event: &Event) -> Meaning {
+    cell(waiting, event.kind(), event.status())
+}
+
+fn cell(waiting: Waiting, kind: EventKind, status: i32) -> Meaning {
+    use Meaning::{Done, Fails, Nothing};
+    use Waiting::{Accept, Addr, Confirmation, Connect, End, LookUp, Route};
+    let done = if status == 0 { Done } else { Fails };
+    match (kind, waiting) {
+        (EventKind::AddrResolved, Addr) => done,
+        (EventKind::AddrError, Addr | LookUp) => Fails,
+        (EventKind::RouteResolved, Route) => done,
+        (EventKind::RouteError, Route) => Fails,
+        (EventKind::ConnectResponse, Connect { .. }) => done,
+        (EventKind::Established, Connect { is_iwarp: true } | Accept | LookUp) => done,
+        // The neighbour's address changed: the route that was found is no longer right.
+        (EventKind::Unreachable, Route) => Fails,
+        (
+            EventKind::ConnectError | EventKind::Unreachable | EventKind::Rejected,
+            Connect { .. } | LookUp | Accept | End | Confirmation,
+        ) => Fails,
+        (EventKind::Disconnected | EventKind::TimewaitExit, End | Confirmation) => Done,
+        (EventKind::Disconnected | EventKind::TimewaitExit, Connect { .. } | Accept) => Fails,
+        (EventKind::DeviceRemoval, _) => Fails,
+        _ => Nothing,
+    }
+}
