@@ -95,8 +95,7 @@ impl fmt::Display for OutOfRange {
 impl std::error::Error for OutOfRange {}
 
 bounded! {
-    /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3);
-    /// [R8.7](crate::guide::rules#r8-7)).
+    /// A packet sequence number, 24 bits (`sq_psn`, `rq_psn` of ibv_modify_qp(3); R8.7).
     Psn(u32) in 0..=0xff_ffff, "PSN"
 }
 bounded! {
@@ -125,8 +124,7 @@ bounded! {
 }
 bounded! {
     /// Reads and atomics that this side may have outstanding (`max_rd_atomic` of ibv_modify_qp(3)),
-    /// at least 1 ([R4.6](crate::guide::rules#r4-6)): a queue pair without reads has `NoReads` in
-    /// its profile.
+    /// at least 1 (R4.6): a queue pair without reads has `NoReads` in its profile.
     ReadDepth(u8) in 1..=128, "max_rd_atomic"
 }
 bounded! {
