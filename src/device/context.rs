@@ -148,7 +148,7 @@ impl Context {
         Context { handle: Arc::new(handle) }
     }
 
-    #[cfg(feature = "loopback")]
+    #[cfg(any(feature = "loopback", feature = "cm"))]
     pub(crate) fn from_handle(handle: handle::Context) -> Self {
         Context { handle: Arc::new(handle) }
     }

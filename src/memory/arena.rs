@@ -194,8 +194,8 @@ impl ProtectionDomain {
         };
         let access = AccessFlags::LOCAL_WRITE;
         let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let headers = headers.expect("`choose` was called").with(context);
-        Ok(Arena { shared: Slots::new(region, 0, headers), _memory: PhantomData })
+        let headers = Headers::with(headers, context);
+        Ok(Arena { shared: Slots::create(region, 0, headers), _memory: PhantomData })
     }
 }
 

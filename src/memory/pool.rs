@@ -193,8 +193,8 @@ impl ProtectionDomain {
             Ok((lead, len))
         };
         let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let headers = headers.expect("`choose` was called").with(context);
-        Ok(Pool { shared: Slots::new(region, size as u32, headers), _memory: PhantomData })
+        let headers = Headers::with(headers, context);
+        Ok(Pool { shared: Slots::create(region, size as u32, headers), _memory: PhantomData })
     }
 }
 

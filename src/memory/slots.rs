@@ -157,18 +157,20 @@ impl<C> Headers<C> {
         Ok(Headers { cuts: Some(Cuts::new(len, count)?), ..slots })
     }
 
-    /// Makes all contexts. If one panics, nothing else is half made.
-    pub fn with(mut self, context: impl FnMut(usize) -> C) -> Self {
-        let count = self.slots.len();
-        self.contexts.extend((0..count).map(context));
-        self
+    /// Makes all contexts of headers that were reserved while a region was registered. If one
+    /// panics, nothing else is half made.
+    pub fn with(reserved: Option<Self>, context: impl FnMut(usize) -> C) -> Self {
+        let mut headers = reserved.expect("a region is registered after its range was chosen");
+        let count = headers.slots.len();
+        headers.contexts.extend((0..count).map(context));
+        headers
     }
 }
 
 impl<C: 'static> Slots<C> {
     /// Puts the slots into `headers`, one for each of its contexts. A pool's buffers have `size`
     /// bytes each; an arena has no buffer yet, and its `size` is 0.
-    pub fn new(region: Registered, size: u32, headers: Headers<C>) -> Keeper<C> {
+    pub fn create(region: Registered, size: u32, headers: Headers<C>) -> Keeper<C> {
         let Headers { slots, contexts, cuts } = headers;
         let count = slots.len();
         assert_eq!(contexts.len(), count, "a context for each slot");
@@ -478,7 +480,7 @@ impl<C> Drop for Slots<C> {
 
         let layout = Layout::array::<Slot<C>>(self.count).ok();
         let _free = Free(self.slots.as_ptr().cast(), layout);
-        // SAFETY: each slot was initialised in `new` and is dropped once. No handle is left, since
+        // SAFETY: each slot was initialised in `create` and is dropped once. No handle is left, since
         // each would be counted.
         drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
     }

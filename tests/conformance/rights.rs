@@ -14,8 +14,8 @@ use proverbs::completion::WcStatus;
 #[cfg(not(miri))]
 use proverbs::memory::MapOptions;
 use proverbs::memory::{
-    Access, Allows, BindsTo, BindsWindows, BoundWindow, LocalRead, Mapping, Memory, ReadOnly,
-    ReadOnlyBuf, Relaxed, Remote, ReregError, Windowed,
+    Access, Allows, BindsTo, BindsWindows, LocalRead, Mapping, Memory, ReadOnly, ReadOnlyBuf,
+    Relaxed, Remote, ReregError, Windowed,
 };
 use proverbs::prelude::*;
 
@@ -224,7 +224,7 @@ fn windows_on_regions() {
     fn bound<R: BindsWindows, A: BindsTo<R>>(
         p: &mut Pair<Rc, Any>,
         cell: &str,
-    ) -> Option<(RemoteSlice<RemoteAll>, (BoundWindow<A>, MemoryRegion<R>))> {
+    ) -> Option<(RemoteSlice<RemoteAll>, impl Sized + use<R, A>)> {
         let region = p.pd.register::<R>(8192).unwrap();
         let window = p.a.alloc_mw().unwrap();
         p.a.post_send(wr::BindMw::<A>::new(window, &region, 64..4096).unwrap()).unwrap();

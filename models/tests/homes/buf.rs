@@ -20,8 +20,8 @@ impl<C> Pool<C> {
     pub fn new(contexts: Vec<C>) -> Self {
         let mut contexts = contexts.into_iter();
         let headers = Headers::of_pool(contexts.len()).unwrap();
-        let headers = headers.with(|_| contexts.next().unwrap());
-        Pool(Slots::new(Registered::new(), 8, headers))
+        let headers = Headers::with(Some(headers), |_| contexts.next().unwrap());
+        Pool(Slots::create(Registered::new(), 8, headers))
     }
 
     pub fn take(&self) -> Option<Buf<C>> {
@@ -45,7 +45,7 @@ impl<C> Clone for Arena<C> {
 impl Arena<()> {
     pub fn new(region: Registered, headers: usize) -> Self {
         let headers = Headers::of_arena(region.len(), headers).unwrap();
-        Arena(Slots::new(region, 0, headers.with(|_| ())))
+        Arena(Slots::create(region, 0, Headers::with(Some(headers), |_| ())))
     }
 
     pub fn take(&self, len: usize) -> Option<Buf<()>> {

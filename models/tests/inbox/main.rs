@@ -32,7 +32,7 @@ const CAPACITY: u32 = 4;
 const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
 
 fn inbox() -> Arc<Inbox> {
-    Arc::new(Inbox::new(poll::device(), CAPACITY, None))
+    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false))
 }
 
 /// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has

@@ -208,11 +208,9 @@ fn row(
             gives.extend(option.args.pop());
         }
     }
-    let among = |of: fn(&(Vec<String>, Vec<String>)) -> &Vec<String>| -> Vec<usize> {
-        let is_lent = |at: &usize| of(&lives[*at]).iter().any(|it| it != "_" && lent.contains(it));
-        (0..lives.len()).filter(is_lent).collect()
-    };
-    let (borrows, inherits) = (among(|it| &it.0), among(|it| &it.1));
+    let is_lent = |names: &Vec<String>| names.iter().any(|it| it != "_" && lent.contains(it));
+    let borrows = (0..lives.len()).filter(|at| is_lent(&lives[*at].0)).collect();
+    let inherits = (0..lives.len()).filter(|at| is_lent(&lives[*at].1)).collect();
     for ty in takes.iter().map(|arg| &arg.ty).chain(&gives) {
         let is_known = ty.is_variable || values.contains_key(&ty.name);
         ensure!(is_known, "`{}` is not among the values", ty.name);
