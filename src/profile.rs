@@ -261,8 +261,8 @@ impl ReceiveSource for NoRq {}
 #[derive(Debug)]
 pub enum SignalAll {}
 /// A send completes when it, or the list that it ends, asks for it (`signaling` of a [`Profile`];
-/// R2.4). iWARP and unknown providers do not have it (R24.13;
-/// [`Provider`](crate::device::Provider)).
+/// [R2.4](crate::guide::rules#r2-4)). iWARP and unknown providers do not have it
+/// ([R24.13](crate::guide::rules#r24-13); [`Provider`](crate::device::Provider)).
 #[derive(Debug)]
 pub enum Selective {}
 

@@ -170,15 +170,16 @@ impl Request<Tcp> {
     /// (`rdma_accept`).
     ///
     /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// (R7.12). A peer may serve no READs: see [the module](super#peers-that-serve-no-reads).
+    /// ([R7.12](crate::guide::rules#r7-12)). A peer may serve no READs: see
+    /// [the module](super#peers-that-serve-no-reads).
     ///
     /// # Errors
-    /// Request or id, and the queue pair, are given back ([`NotAccepted`]). [`TimedOut`](crate::ErrorKind::TimedOut),
-    /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) if the peer did not
-    /// confirm; [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr`
-    /// or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the request's device.
-    /// With `ece`, nothing was answered if the queue pair does not take what the peer offers:
-    /// EINVAL for the options of another vendor's device.
+    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
+    /// [`TimedOut`](crate::ErrorKind::TimedOut), [`Rejected`](crate::ErrorKind::Rejected) or
+    /// [`Cm`](crate::ErrorKind::Cm) if the peer did not confirm; [`Os`](crate::ErrorKind::Os) with
+    /// the errno of `rdma_accept`, `rdma_init_qp_attr` or `ibv_modify_qp`. EINVAL, and nothing was
+    /// answered: `qp` is not on the request's device. With `ece`, nothing was answered if the queue
+    /// pair does not take what the peer offers: EINVAL for the options of another vendor's device.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
@@ -194,12 +195,14 @@ impl Request<Tcp, OnChannel> {
     /// Accepts the connection with `qp` (`rdma_accept`).
     ///
     /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// (R7.12). A peer may serve no READs: see [the module](super#peers-that-serve-no-reads).
+    /// ([R7.12](crate::guide::rules#r7-12)). A peer may serve no READs: see
+    /// [the module](super#peers-that-serve-no-reads).
     ///
     /// # Errors
-    /// Request or id, and the queue pair, are given back ([`NotAccepted`]). [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`,
-    /// `rdma_init_qp_attr` or `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the
-    /// request's device. With `ece` as for an id that waits.
+    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr` or
+    /// `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the request's device. With
+    /// `ece` as for an id that waits.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,

@@ -87,8 +87,8 @@ use crate::wait::{Turns, registration};
 ///
 /// What is kept for an id is bounded:
 ///
-/// - One event of each kind, and of each group that it joins. A second one changes nothing, so an event that ends a connection is
-///   always kept, and always found ([the table](super#events)).
+/// - One event of each kind, and of each group that it joins. A second one changes nothing, so an
+///   event that ends a connection is always kept, and always found ([the table](super#events)).
 /// - 1,024 requests of a listening id, librdmacm's default backlog. Each makes room in the backlog
 ///   of its [`listen`](CmId::listen). More are rejected. A listener has a channel of its own, on
 ///   which only its [requests](Self::request) are awaited.
@@ -234,8 +234,8 @@ impl AsyncEventChannel {
     /// Safe to cancel at any point.
     ///
     /// # Errors
-    /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the connection broke or the device
-    /// is going away: the error names the event, such as UNREACHABLE; and as for
+    /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the connection broke or the
+    /// device is going away: the error names the event, such as UNREACHABLE; and as for
     /// [`next`](Self::next).
     pub async fn disconnected<S: Ends>(
         &mut self,
@@ -252,8 +252,9 @@ impl AsyncEventChannel {
         Ok(())
     }
 
-    /// Keeps an event for the call that looks for it later, and returns the place of the first event
-    /// that such a call has not seen. Events of ids that are gone make room before there is more.
+    /// Keeps an event for the call that looks for it later, and returns the place of the first
+    /// event that such a call has not seen. Events of ids that are gone make room before there is
+    /// more.
     fn keep(&mut self, event: Event) -> usize {
         if self.kept.len() == self.kept.capacity() {
             self.kept.retain(|event| !event.is_of_none());

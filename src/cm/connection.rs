@@ -195,8 +195,8 @@ impl CmId<Tcp, Disconnected, OnChannel> {
     /// id is left. After an end that the peer began ([`Connection::advance`]) there is nothing to
     /// wait for.
     ///
-    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the device is going
-    /// away.
+    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the device is
+    /// going away.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};

@@ -279,8 +279,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Sets the type of service of the connection's packets (`rdma_set_option` with
-    /// RDMA_OPTION_ID_TOS). The kernel reads it when it resolves the route or joins a group: later it
-    /// would have no effect.
+    /// RDMA_OPTION_ID_TOS). The kernel reads it when it resolves the route or joins a group: later
+    /// it would have no effect.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.

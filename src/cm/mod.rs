@@ -156,10 +156,11 @@
 //! profile for SENDs and WRITEs. [`Connection::peer`] has an
 //! [`initiator_depth`](PeerParam::initiator_depth) of 0, and so has a request's. A READ or atomic
 //! that is posted all the same is refused by the peer and completes with
-//! [`RemInvReq`](crate::completion::WcStatus::RemInvReq), which ends the connection. On iWARP, where
-//! such a READ would never complete, the connection itself is refused with
-//! [`Limit`](crate::ErrorKind::Limit) unless the profile has no reads. A program that needs
-//! no READs says so with a profile of [`NoReads`](crate::profile::NoReads), on which they do not compile:
+//! [`RemInvReq`](crate::completion::WcStatus::RemInvReq), which ends the connection. On iWARP,
+//! where such a READ would never complete, the connection itself is refused with
+//! [`Limit`](crate::ErrorKind::Limit) unless the profile has no reads. A program that needs no
+//! READs says so with a profile of [`NoReads`](crate::profile::NoReads), on which they do not
+//! compile:
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};

@@ -11,8 +11,9 @@ use crate::terms::error::Error;
 /// profile `P`.
 ///
 /// With the defaults a dead peer is noticed: six transport retries, not C's seven, which Soft-RoCE
-/// takes as "for ever" (R8.10, R16.19). A peer that posts no receives is noticed too: six RNR
-/// retries, not C's seven, which are infinite (R8.11). Both hold whatever the peer requests.
+/// takes as "for ever" ([R8.10](crate::guide::rules#r8-10), [R16.19](crate::guide::rules#r16-19)).
+/// A peer that posts no receives is noticed too: six RNR retries, not C's seven, which are infinite
+/// ([R8.11](crate::guide::rules#r8-11)). Both hold whatever the peer requests.
 ///
 /// ```
 /// use proverbs::cm::{ConnParam, PrivateData};
@@ -33,8 +34,9 @@ pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
     pub responder_resources: ResponderDepth,
     /// The most transport retries of this side, whatever the peer requests.
     pub retry_count: RetryCount,
-    /// RNR retries of the peer, when this side has no receive posted (R8.11); and the most RNR
-    /// retries of this side, whatever the peer requests.
+    /// RNR retries of the peer, when this side has no receive posted
+    /// ([R8.11](crate::guide::rules#r8-11)); and the most RNR retries of this side, whatever the
+    /// peer requests.
     pub rnr_retry_count: RnrRetry,
     /// How long the peer waits before each RNR retry; 82 ms by default. (C has no such parameter:
     /// rdma_cm uses 655 ms.)
@@ -125,7 +127,8 @@ impl Tuning {
     }
 }
 
-/// On iWARP the kernel sets the depths, and a READ with a depth of 0 would never complete (R4.6).
+/// On iWARP the kernel sets the depths, and a READ with a depth of 0 would never complete
+/// ([R4.6](crate::guide::rules#r4-6)).
 pub(super) fn check_depth<P: Profile>(verb: &'static str, offered: u8) -> Result<(), Error> {
     let least = <P::Initiator as Initiator>::Depth::LEAST.to_c();
     if offered >= least {
@@ -136,8 +139,9 @@ pub(super) fn check_depth<P: Profile>(verb: &'static str, offered: u8) -> Result
     Err(Error::limit(verb, what, least.into(), offered.into()))
 }
 
-/// The depth of a queue pair: at least 1 if its profile has reads, even if the peer serves none. With
-/// 0 a READ would never complete (R4.6); with 1 such a peer refuses it.
+/// The depth of a queue pair: at least 1 if its profile has reads, even if the peer serves none.
+/// With 0 a READ would never complete ([R4.6](crate::guide::rules#r4-6)); with 1 such a peer
+/// refuses it.
 pub(super) fn depth_of<P: Profile>(offered: u8) -> u8 {
     offered.max(<P::Initiator as Initiator>::Depth::LEAST.to_c())
 }

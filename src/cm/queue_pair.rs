@@ -169,8 +169,8 @@ impl Brings for Udp {
 }
 
 /// The queue pair, where the kernel has brought it to RTS as it connected the id: on iWARP, whose
-/// queue pairs nobody else brings there (R24.5). The kernel sets its depths. If the
-/// peer serves no READs and the profile has some, it is in the error state.
+/// queue pairs nobody else brings there ([R24.5](crate::guide::rules#r24-5)). The kernel sets its
+/// depths. If the peer serves no READs and the profile has some, it is in the error state.
 #[allow(clippy::type_complexity)]
 pub(super) fn brought_up<P: Profile>(
     verb: &'static str,

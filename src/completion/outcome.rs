@@ -177,7 +177,7 @@ impl<E: Entry> Completion<'_, E> {
     }
 
     /// The key that a received message ended, if it ended one
-    /// ([`SendWithInv`](crate::wr::SendWithInv), R10.3).
+    /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
     ///
     /// Soft-RoCE sets the kernel's flag for it, which is another one than C's. It is read there.
     #[inline]

@@ -171,8 +171,8 @@ impl CompletionChannel {
     /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
     /// [`waker`](Waker::wake) ends it. The result is empty if nothing came until then.
     ///
-    /// Completions come first, also those that arrive together with the wake. A wake is used up only
-    /// by a call that returns no completion.
+    /// Completions come first, also those that arrive together with the wake. A wake is used up
+    /// only by a call that returns no completion.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.

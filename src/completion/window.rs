@@ -8,7 +8,7 @@ use crate::memory::window::{LentWindow, MemoryWindow};
 impl LentWindow {
     /// The window without a key, and the message that ended the key, if `by` is a receive of the
     /// window's queue pair that names the key
-    /// ([`invalidated_rkey`](Completion::invalidated_rkey); R10.3).
+    /// ([`invalidated_rkey`](Completion::invalidated_rkey); [R10.3](crate::guide::rules#r10-3)).
     ///
     /// A completion proves the end of one key, once, so it is consumed. Keys repeat: those of a
     /// window after 256 binds, and devices give the keys of deallocated windows to others. A
@@ -19,8 +19,8 @@ impl LentWindow {
     /// or destroyed while they were bound.
     ///
     /// The region that was lent stays registered until the window's next bind has completed, or
-    /// until the window is dropped or destroyed: the device checks both (R6.11).
-    /// [`BindMw`](crate::wr::BindMw) has an example.
+    /// until the window is dropped or destroyed: the device checks both
+    /// ([R6.11](crate::guide::rules#r6-11)). [`BindMw`](crate::wr::BindMw) has an example.
     ///
     /// # Errors
     /// The window and the completion, as they were.

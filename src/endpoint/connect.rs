@@ -78,7 +78,7 @@ pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> 
     pub timeout: Timeout,
     /// Transport retries; six by default ([R8.10](crate::guide::rules#r8-10)).
     pub retry_cnt: RetryCount,
-    /// RNR retries; six by default (R8.11).
+    /// RNR retries; six by default ([R8.11](crate::guide::rules#r8-11)).
     pub rnr_retry: RnrRetry,
     /// How long the peer waits when there is no receive; 82 ms by default.
     pub min_rnr_timer: MinRnrTimer,

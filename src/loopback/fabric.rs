@@ -89,7 +89,8 @@ impl Fabric {
         Fabric(Arc::new(Shared { state: Mutex::new(state), ..Shared::default() }))
     }
 
-    /// Opens a new device on the fabric: "loop0", "loop1" and so on, or one in the place of another.
+    /// Opens a new device on the fabric: "loop0", "loop1" and so on, or one in the place of
+    /// another.
     ///
     /// The context lives until `LOOPBACK.close_device`.
     pub(crate) fn open(&self, place: Option<u32>) -> NonNull<ibv_context> {

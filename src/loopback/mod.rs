@@ -182,10 +182,10 @@ impl Fabric {
         crate::Context::from_handle(handle)
     }
 
-    /// Removes a device, as [`remove_device`](Self::remove_device) does, and brings another one with
-    /// the same name and addresses, as when a driver is reset or loaded again. What the program
-    /// holds of the old device stays, and nothing reaches it any more. `None` if the device is not of this
-    /// fabric, or was removed before.
+    /// Removes a device, as [`remove_device`](Self::remove_device) does, and brings another one
+    /// with the same name and addresses, as when a driver is reset or loaded again. What the
+    /// program holds of the old device stays, and nothing reaches it any more. `None` if the device
+    /// is not of this fabric, or was removed before.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::memory::header::Handle;
 use crate::memory::lent::Lent;
 
-/// A handle to a piece of a region in read-only memory, to be posted: the source of a SEND or WRITE,
-/// and never the sink of a READ. It keeps the region registered.
+/// A handle to a piece of a region in read-only memory, to be posted: the source of a SEND or
+/// WRITE, and never the sink of a READ. It keeps the region registered.
 ///
 /// Other processes may change the bytes, as those of a file, so it shows none of them; private
 /// read-only memory also has [`SharedBuf`](crate::memory::SharedBuf), which does.

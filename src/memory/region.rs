@@ -93,7 +93,7 @@ impl ProtectionDomain {
     ///
     /// Read-only memory is registered without LOCAL_WRITE, and allows
     /// [`RemoteRead`](crate::memory::RemoteRead) and [`LocalRead`](crate::memory::LocalRead) only
-    /// (R6.3).
+    /// ([R6.3](crate::guide::rules#r6-3)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -163,8 +163,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
 
     /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
     /// open to no peer. (A piece may be filled by a READ, so read-only memory has none; see
-    /// [`source`](Self::source) and [`share`](Self::share).) One handle does for many pieces, one after the other:
-    /// [`OpenBuf::set_range`].
+    /// [`source`](Self::source) and [`share`](Self::share).) One handle does for many pieces, one
+    /// after the other: [`OpenBuf::set_range`].
     ///
     /// ```
     /// # use proverbs::prelude::*;

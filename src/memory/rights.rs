@@ -131,8 +131,9 @@ pub trait Includes<B: Access>: Access {}
 #[doc(alias = "IBV_ACCESS_LOCAL_WRITE")]
 #[derive(Debug)]
 pub enum LocalWrite {}
-/// No right for peers ([`Access`]), also for read-only memory, which cannot have
-/// [`LocalWrite`]: the device reads what this program sends or writes from there (R6.3).
+/// No right for peers ([`Access`]), also for read-only memory, which cannot have [`LocalWrite`]:
+/// the device reads what this program sends or writes from there
+/// ([R6.3](crate::guide::rules#r6-3)).
 ///
 /// Memory that can be written is registered with `IBV_ACCESS_LOCAL_WRITE`, as with `LocalWrite`.
 ///

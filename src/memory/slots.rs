@@ -472,7 +472,8 @@ impl<C> Drop for Slots<C> {
         impl Drop for Free {
             fn drop(&mut self) {
                 if let Some(layout) = self.1 {
-                    // SAFETY: a leaked box of `count` slots, which has this layout. Its slots have been dropped.
+                    // SAFETY: a leaked box of `count` slots, which has this layout. Its slots have
+                    // been dropped.
                     unsafe { dealloc(self.0, layout) };
                 }
             }
@@ -480,8 +481,8 @@ impl<C> Drop for Slots<C> {
 
         let layout = Layout::array::<Slot<C>>(self.count).ok();
         let _free = Free(self.slots.as_ptr().cast(), layout);
-        // SAFETY: each slot was initialised in `create` and is dropped once. No handle is left, since
-        // each would be counted.
+        // SAFETY: each slot was initialised in `create` and is dropped once. No handle is left,
+        // since each would be counted.
         drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
     }
 }

@@ -55,8 +55,8 @@ impl<E: Entry> Rejected<E> {
     /// Adds an entry at the end, given as a word; 0 and a word without a buffer add nothing.
     ///
     /// # Safety
-    /// A word with a buffer is that of an `E` that the caller gives up, its header is alive, and the
-    /// device does not have it.
+    /// A word with a buffer is that of an `E` that the caller gives up, its header is alive, and
+    /// the device does not have it.
     pub(crate) unsafe fn push(&mut self, entry: usize) {
         if entry == 0 || word::is_none(entry) {
             return;

@@ -25,8 +25,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`raw`](crate::raw) for an example. From here on it is this crate's, which destroys it.
     ///
     /// What the device can tell is compared: domain, completion queues, transport, state, signaling
-    /// where the provider tells it, and that depths and limits of the profile are not more than what
-    /// it was created with (`depth.send` and one more, for a drain).
+    /// where the provider tells it, and that depths and limits of the profile are not more than
+    /// what it was created with (`depth.send` and one more, for a drain).
     ///
     /// # Safety
     /// - `qp` is a live queue pair of the same provider as the domain.
@@ -37,9 +37,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// - In RTS and SQD, `max_rd_atomic` is not 0 if the profile may issue reads and atomics.
     /// - On siw, irdma, EFA and unknown providers ([`Provider`](crate::device::Provider)), whose
     ///   `ibv_query_qp` does not tell `sq_sig_all`: it was created with 1 for a profile with
-    ///   `signaling: SignalAll`, and with 0 if the entry is an `OpenBuf` or an `AnyBuf` (R18.18) or
-    ///   with `Selective`. Otherwise sends would be unsignaled, and their buffers given back while
-    ///   siw still sends from them.
+    ///   `signaling: SignalAll`, and with 0 if the entry is an `OpenBuf` or an `AnyBuf`
+    ///   ([R18.18](crate::guide::rules#r18-18)) or with `Selective`. Otherwise sends would be
+    ///   unsignaled, and their buffers given back while siw still sends from them.
     /// - If READs may go to memory of which this process has no bytes (the entry is an `OpenBuf` or
     ///   an `AnyBuf`), the provider does not bring their bytes with completions: it was not created
     ///   so by mlx5dv_create_qp(3). (Without `sq_sig_all`, which is compared, mlx5 does not by

@@ -69,7 +69,8 @@ where
 {
 }
 
-/// The result of a typenum comparison, in types whose names read well in an error (R2.7, R3.1).
+/// The result of a typenum comparison, in types whose names read well in an error
+/// ([R2.7](crate::guide::rules#r2-7), [R3.1](crate::guide::rules#r3-1)).
 pub trait Answer {
     /// [`Within`] or [`Beyond`].
     type Is;

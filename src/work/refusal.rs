@@ -113,7 +113,8 @@ pub enum PostErrorKind {
     /// `destroy` that the device refused ([R19.4](crate::guide::rules#r19-4)).
     ForeignWindow,
     /// LOCAL_INV of a window on Soft-RoCE: if a message of the peer's has ended the key before, it
-    /// crashes the kernel, and this end may not have polled that message yet (R1.6).
+    /// crashes the kernel, and this end may not have polled that message yet
+    /// ([R1.6](crate::guide::rules#r1-6)).
     LocalInvOnSoftRoce,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
     /// connection was given up and the device did not take the error state: reset or destroy the

@@ -206,8 +206,8 @@ fn what_is_refused_at_once_may_be_tried_again() {
     server.join().unwrap();
 }
 
-/// Kernel targets serve no READs. Whichever side asks, the connection works; a READ is refused by the
-/// peer, and completes.
+/// Kernel targets serve no READs. Whichever side asks, the connection works; a READ is refused by
+/// the peer, and completes.
 #[test]
 fn a_peer_that_serves_no_reads_takes_messages() {
     if is_iwarp() {

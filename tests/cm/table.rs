@@ -1,7 +1,7 @@
 //! Each event of rdma_cm in each state of an id: what the calls and futures that wait make of it.
 //!
-//! The expectations are written out, independently of the table in `src/cm/table.rs`. The events are
-//! raised by a fabric, so this runs on the loopback alone.
+//! The expectations are written out, independently of the table in `src/cm/table.rs`. The events
+//! are raised by a fabric, so this runs on the loopback alone.
 
 use std::net::SocketAddr;
 use std::time::Duration;

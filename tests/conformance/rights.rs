@@ -1,5 +1,5 @@
-//! What may be registered with which rights, and what a window may open of it: each pair is tried on
-//! the device, and what peers can do there afterwards.
+//! What may be registered with which rights, and what a window may open of it: each pair is tried
+//! on the device, and what peers can do there afterwards.
 //!
 //! The tables are what devices are expected to do, and why. The kernel pins pages to be written if
 //! one of the rights writes (`ib_access_writable` of include/rdma/ib_verbs.h): LOCAL_WRITE,

@@ -208,8 +208,8 @@ fn passed((what, flags, tests): &Suite<'_>, inlined: bool) -> Result<u32> {
 
 /// What `cargo xtask test` runs, always the same: in the stricter model conformance but for `SLOW`,
 /// the attacks, the units and rdma_cm; in the other one the attacks and the units; and with weak
-/// memory the tests with threads. All with the std that costs less (`inlined`). Miri has one thread,
-/// so two of these run at a time, the longest first.
+/// memory the tests with threads. All with the std that costs less (`inlined`). Miri has one
+/// thread, so two of these run at a time, the longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
     let tree = Model::TreeBorrows.flags(false);

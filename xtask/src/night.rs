@@ -121,7 +121,8 @@ fn words(line: &str, seed: u64, turn: u64) -> Result<Vec<String>> {
     line.split(' ').map(word).collect()
 }
 
-/// Runs `cargo xtask WORDS` within the limit. At its end, and at ours, the whole process group ends.
+/// Runs `cargo xtask WORDS` within the limit. At its end, and at ours, the whole process group
+/// ends.
 fn run(words: &[String], out: File) -> Result<ExitStatus> {
     let limit = Duration::from_secs(60 * MINUTES);
     let mut command = Command::new("setpriv");

@@ -115,8 +115,8 @@ pub const FEATURES: &str = "tokio,serde,zerocopy";
 /// Those that are run by name only.
 const BY_NAME: [Part; 5] = [Part::Newest, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick];
 
-/// Those of the others that run beside them: together they take as long as these. The first one uses
-/// one processor.
+/// Those of the others that run beside them: together they take as long as these. The first one
+/// uses one processor.
 const BESIDE: [Part; 4] = [Part::Guest, Part::Miri, Part::Loom, Part::MachineCode];
 
 pub fn main(args: &Args) -> Result<()> {

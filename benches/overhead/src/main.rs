@@ -3,8 +3,8 @@
 //! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider
 //! was given, and under callgrind dumps the cost of each. With `--floor` in front it runs them
 //! instruction by instruction instead, and prints what no form can do without. `--only=TEXT,...`
-//! takes the rows whose `family/row` begins with one of the texts. `cargo xtask overhead` builds the shared objects,
-//! runs this, and prints the table.
+//! takes the rows whose `family/row` begins with one of the texts. `cargo xtask overhead` builds
+//! the shared objects, runs this, and prints the table.
 
 /// C's types, written down once.
 #[path = "../../../src/sys/bindings/mod.rs"]

@@ -33,8 +33,8 @@ profile! { pub Chosen { signaling: Selective } }
 profile! { pub Gather { entry: BufList, max_send_sge: 4 } }
 profile! { pub ChosenGather { entry: BufList, max_send_sge: 4, signaling: Selective } }
 
-/// The arguments of the forms, as a program would hold them: the queue pair first, at the address of
-/// all.
+/// The arguments of the forms, as a program would hold them: the queue pair first, at the address
+/// of all.
 #[repr(C)]
 pub struct World<P: Profile, T: Transport = Rc, X = ()> {
     pub qp: QueuePair<T, Rts, P>,

@@ -65,8 +65,8 @@ impl State {
         }
     }
 
-    /// Brings a request to the id that listens. A full backlog drops it, as Linux's does (`ucma.c`),
-    /// but those of iWARP and of lookups are refused.
+    /// Brings a request to the id that listens. A full backlog drops it, as Linux's does
+    /// (`ucma.c`), but those of iWARP and of lookups are refused.
     fn ask(&mut self, request: Unheard) -> Verb {
         let number = request.id;
         let Id { space, device, local, remote, local_ece: remote_ece, .. } = *self.id(number)?;

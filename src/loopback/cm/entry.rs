@@ -89,8 +89,8 @@ pub(crate) fn open_channel(fabric: &Fabric) -> Result<Owned, c_int> {
     Ok(unsafe { Owned::of(ptr, &LOOPBACK) })
 }
 
-/// Raises an event on an id of this fabric. False if it is another provider's or fabric's, or if the
-/// event does not come alone.
+/// Raises an event on an id of this fabric. False if it is another provider's or fabric's, or if
+/// the event does not come alone.
 pub(crate) fn raise(fabric: &Fabric, id: &crate::sys::cm::Id, kind: u32, status: c_int) -> bool {
     let raised = id.of_provider(&LOOPBACK, |id| {
         let id = id.cast::<Id>();

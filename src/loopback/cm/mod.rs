@@ -3,8 +3,8 @@
 //! An id is a state machine behind the fabric's lock. What it sends reaches its peer at once, and
 //! each event is in its channel when the call that caused it returns. Whoever waits for an answer
 //! that cannot come is told at once that the time is over. So no clock is needed, and a program
-//! that makes the same calls sees the same events. A request that a full backlog drops is sent again
-//! when there may be room, where Linux's is after some seconds.
+//! that makes the same calls sees the same events. A request that a full backlog drops is sent
+//! again when there may be room, where Linux's is after some seconds.
 //!
 //! | file | what |
 //! |---|---|

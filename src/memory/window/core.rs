@@ -346,7 +346,8 @@ impl Window {
     }
 
     /// Whether its work request is LOCAL_INV, and the device is Soft-RoCE. That crashes the kernel
-    /// if a message has ended the key before, which this end may not know yet (R1.6).
+    /// if a message has ended the key before, which this end may not know yet
+    /// ([R1.6](crate::guide::rules#r1-6)).
     pub(crate) fn may_crash(&self) -> bool {
         self.core().last == Last::Invalidate && self.core().is_software
     }

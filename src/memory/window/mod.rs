@@ -83,8 +83,9 @@ pub struct BoundWindow<A: Access>(Window, PhantomData<fn() -> A>);
 /// A memory window whose key was lent to a peer, who gives it back by
 /// [`SendWithInv`](crate::wr::SendWithInv): see [`lend`](crate::wr::WorkRequest::lend).
 ///
-/// [`revoked`](Self::revoked) makes it unbound, and consumes the completion that says so. The region
-/// stays registered until the window's next bind has completed, or the window is deallocated.
+/// [`revoked`](Self::revoked) makes it unbound, and consumes the completion that says so. The
+/// region stays registered until the window's next bind has completed, or the window is
+/// deallocated.
 ///
 /// This end does not end the key by LOCAL_INV, which the peer's message could have done before: a
 /// window that is not given back is dropped or destroyed.
@@ -96,8 +97,8 @@ pub struct LentWindow(Window);
 ///
 /// It knows what the work request was and whether it succeeded. If BIND_MW or LOCAL_INV failed or
 /// was flushed, or was released without a completion of its own, there may be a key or none: the
-/// window can only be dropped or destroyed, which ends it (R19.5). If the post was refused, the
-/// window is as it was.
+/// window can only be dropped or destroyed, which ends it ([R19.5](crate::guide::rules#r19-5)). If
+/// the post was refused, the window is as it was.
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -4,11 +4,11 @@
 //! byte wraps after 256 binds, and devices reuse the rest for another window. A completion of an
 //! earlier life of the same key must not count as proof for a later one.
 //!
-//! Each life of a key is ended by at most one message, so at most one completion names it. Two kinds
-//! of end leave none behind: `LentWindow::revoked` consumes it, and a LOCAL_INV that succeeded shows
-//! that no message had ended the key. After any other end there may be one, in a completion queue or
-//! in the program's hands. Such keys are kept here, one set for each receive queue, and are not
-//! bound again.
+//! Each life of a key is ended by at most one message, so at most one completion names it. Two
+//! kinds of end leave none behind: `LentWindow::revoked` consumes it, and a LOCAL_INV that
+//! succeeded shows that no message had ended the key. After any other end there may be one, in a
+//! completion queue or in the program's hands. Such keys are kept here, one set for each receive
+//! queue, and are not bound again.
 
 use std::collections::HashSet;
 

@@ -102,8 +102,9 @@ fn a_queue_pair_that_stays_and_lets_a_region_go() {
 profile! { Ring { signaling: Selective, entry: AnyBuf } }
 
 /// A ring releases an entry with the completion of a later work request, which does not say what
-/// became of a window. The bounds of all posts keep windows out of rings (R19.2); should one come
-/// through, then its window is neither bound, nor lent, nor without a key.
+/// became of a window. The bounds of all posts keep windows out of rings
+/// ([R19.2](crate::guide::rules#r19-2)); should one come through, then its window is neither bound,
+/// nor lent, nor without a key.
 #[test]
 fn a_bind_without_a_completion_of_its_own_proves_nothing() {
     /// Binds a window as no safe function does, and posts a send behind it, whose completion

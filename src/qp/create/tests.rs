@@ -146,7 +146,7 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     }
 }
 
-/// On iWARP a queue pair that C made is no ring either (R24.13).
+/// On iWARP a queue pair that C made is no ring either ([R24.13](crate::guide::rules#r24-13)).
 #[test]
 fn a_ring_is_not_taken_over_on_iwarp() {
     profile! { Writing { initiator: NoReads } }

@@ -42,7 +42,7 @@ impl LocalInv {
 
     /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain that C bound.
     /// With another key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and
-    /// the queue pair is in the error state (R1.6).
+    /// the queue pair is in the error state ([R1.6](crate::guide::rules#r1-6)).
     ///
     /// # Safety
     /// - The code that bound the window expects that its key is ended here.

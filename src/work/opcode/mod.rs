@@ -117,8 +117,8 @@ pub(crate) fn is_rdma(opcode: u32) -> bool {
 }
 
 /// Why iWARP does not accept a work request, if that follows from its opcode and flags: it has
-/// neither immediates nor atomics (R24.4), and siw accepts no SEND_WITH_INV with inline data and no
-/// READ with a fence.
+/// neither immediates nor atomics ([R24.4](crate::guide::rules#r24-4)), and siw accepts no
+/// SEND_WITH_INV with inline data and no READ with a fence.
 ///
 /// # Safety
 /// `wr` is emitted.

@@ -174,7 +174,8 @@ impl SolicitedOp for SendWithImm {}
 /// other key the peer's receive fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq)
 /// and its queue pair is in the error state; on this side the SEND may have succeeded. If the peer
 /// has Soft-RoCE and the window's key was ended before, the peer's kernel crashes (Linux 6.1 and
-/// 7.3). (A post that is refused ends no key: [`Revocable::new`] makes the slice of its numbers again.)
+/// 7.3). (A post that is refused ends no key: [`Revocable::new`] makes the slice of its numbers
+/// again.)
 ///
 /// ```
 /// # use proverbs::prelude::*;

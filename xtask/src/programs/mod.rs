@@ -1,5 +1,5 @@
-//! `cargo xtask programs`: safe programs, written from functions that make public calls, and a seed.
-//! Programs that compile are run.
+//! `cargo xtask programs`: safe programs, written from functions that make public calls, and a
+//! seed. Programs that compile are run.
 //!
 //! | file | what |
 //! |---|---|

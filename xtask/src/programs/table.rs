@@ -1,5 +1,5 @@
-//! The public calls, read from the functions in tests/programs/src/calls: what each takes, gives and
-//! borrows is its signature.
+//! The public calls, read from the functions in tests/programs/src/calls: what each takes, gives
+//! and borrows is its signature.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,8 @@ use syn::{Expr, FnArg, Item, ItemFn, Meta, Pat, PathArguments, ReturnType, Stmt,
 use super::term::Term;
 use crate::paths;
 
-/// What a program does with values of these types besides. All are dropped, forgotten, moved, swapped
-/// with their like, kept in a Vec, and alive during a panic.
+/// What a program does with values of these types besides. All are dropped, forgotten, moved,
+/// swapped with their like, kept in a Vec, and alive during a panic.
 const VALUES: &[(&str, &str)] = &[
     ("Context Pd Pool Arena Channel Events LoudArena", "send few"),
     ("Cq", "send cq"),
