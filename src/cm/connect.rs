@@ -175,6 +175,7 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
     /// Both are given back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os)
     /// with the errno of `rdma_connect` (a depth exceeds the device's,
     /// [R16.16](crate::guide::rules#r16-16); EINVAL also if `qp` is not on this id's device).
+    #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece"))]
     pub fn connect<P: Profile>(
         self,
         qp: QueuePair<Rc, Init, P>,

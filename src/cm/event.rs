@@ -148,6 +148,7 @@ impl Event {
 
     /// The private data of the event, perhaps padded with zeroes
     /// ([R16.15](crate::guide::rules#r16-15)).
+    #[doc(alias("private_data_len", "ah_attr"))]
     pub fn private_data(&self) -> &[u8] {
         &self.copied.data
     }

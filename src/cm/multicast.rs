@@ -43,6 +43,7 @@ pub trait Membership: sealed::Sealed + 'static {
 pub enum FullMember {}
 /// Sends to the group. Switches send it nothing, so no queue pair can be attached
 /// ([R23.3](crate::guide::rules#r23-3)).
+#[doc(alias = "RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER")]
 #[derive(Debug)]
 pub enum SendOnlyFullMember {}
 

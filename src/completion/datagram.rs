@@ -96,6 +96,7 @@ impl<E: Entry> UdReceived<E> {
 
     /// The GRH, if the message had one ([R5.9](crate::guide::rules#r5-9)), assembled from the
     /// buffers that it spans.
+    #[doc(alias = "IBV_WC_GRH")]
     pub fn grh(&self) -> Option<Grh> {
         let mut bytes = [0; GRH_LEN];
         let mut at = 0;
@@ -111,6 +112,8 @@ impl<E: Entry> UdReceived<E> {
     /// `None` without a GRH of a known form on RoCE. Of a port with several LIDs the answer comes
     /// from the first: if that is to be the one that the datagram came to, `src_path_bits` of the
     /// vector is what [`dlid_path_bits`](crate::completion::ReadFields::dlid_path_bits) says.
+    #[doc(alias("ibv_init_ah_from_wc", "ibv_create_ah_from_wc", "version_tclass_flow"))]
+    #[doc(alias = "hop_limit")]
     pub fn reply_vector(&self, port: u8, sgid_index: u8) -> Option<AddressVector> {
         let sl = ServiceLevel::new(self.sl & 15)?;
         let global = match self.grh().and_then(|grh| grh.source()) {

@@ -54,6 +54,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue is on no channel
     /// ([R13.7](crate::guide::rules#r13-7)), EIO if it is dead
     /// ([R10.12](crate::guide::rules#r10-12)).
+    #[doc(alias = "ibv_req_notify_cq")]
     pub fn poll_or_arm(&mut self, notify: Notify) -> Result<Completions<'_, E>, Error> {
         if self.shared.handle().parents().channel.is_none() {
             let asked = "the completion queue is on no channel, so nobody would hear of it";

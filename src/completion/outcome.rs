@@ -171,6 +171,7 @@ impl<E: Entry> Completion<'_, E> {
 
     /// The immediate in host order, if this is a receive that brought one
     /// ([R10.3](crate::guide::rules#r10-3)).
+    #[doc(alias = "IBV_WC_WITH_IMM")]
     #[inline]
     pub fn imm_data(&self) -> Option<u32> {
         self.arrival()?.imm_data()
@@ -180,6 +181,7 @@ impl<E: Entry> Completion<'_, E> {
     /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
     ///
     /// Soft-RoCE sets the kernel's flag for it, which is another one than C's. It is read there.
+    #[doc(alias = "IBV_WC_WITH_INV")]
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
         let arrival = self.arrival()?;

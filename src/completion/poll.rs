@@ -71,6 +71,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EIO: the completion queue overran or
     /// its device is gone, and stays so ([R10.12](crate::guide::rules#r10-12)). No entry is lost:
     /// they come home when their queue pairs are gone.
+    #[doc(alias = "ibv_poll_cq")]
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
         let count = self.ask(BATCH as i32);

@@ -77,6 +77,7 @@ impl CompletionChannel {
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `cq` is not on this channel, EIO of `ibv_poll_cq` if
     /// it is dead ([R10.12](crate::guide::rules#r10-12)), or the errno of `ibv_req_notify_cq` or
     /// `ibv_get_cq_event`. The next poll hands out the completions that were polled by then.
+    #[doc(alias("ibv_get_cq_event", "ibv_ack_cq_events"))]
     pub fn wait<'cq, E: Entry, L: Threads>(
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,

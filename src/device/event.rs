@@ -40,6 +40,7 @@ pub enum DeviceEvent {
     },
     /// A completion queue overran or broke (`IBV_EVENT_CQ_ERR`). Its completions are lost, and
     /// polling it fails from now on ([R10.12](crate::guide::rules#r10-12)).
+    #[doc(alias = "IBV_EVENT_CQ_ERR")]
     CqError {
         /// The queue's [`CompletionQueue::id`](crate::CompletionQueue::id).
         cq: CqId,
@@ -75,9 +76,11 @@ pub enum QpEvent {
     Fatal,
     /// It refused an invalid request of the peer's, and is in the error state
     /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17](crate::guide::rules#r10-17)).
+    #[doc(alias = "IBV_EVENT_QP_REQ_ERR")]
     RequestError,
     /// It refused a request for which the peer lacks the right, and is in the error state
     /// (`IBV_EVENT_QP_ACCESS_ERR`, [R10.17](crate::guide::rules#r10-17)).
+    #[doc(alias = "IBV_EVENT_QP_ACCESS_ERR")]
     AccessError,
     /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
     #[doc(alias = "IBV_EVENT_COMM_EST")]
@@ -107,6 +110,7 @@ pub enum SrqEvent {
     Error,
     /// Fewer receives are left than the limit, which has to be armed again
     /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6](crate::guide::rules#r7-6)).
+    #[doc(alias = "IBV_EVENT_SRQ_LIMIT_REACHED")]
     LimitReached,
 }
 

@@ -31,6 +31,7 @@ pub enum ForkStatus {
 
 /// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
 /// objects ([R17.5](crate::guide::rules#r17-5)).
+#[doc(alias = "ibv_is_fork_initialized")]
 pub fn fork_status() -> ForkStatus {
     ForkStatus::from_c(device::fork_status())
 }

@@ -125,6 +125,7 @@ impl ProtectionDomain {
     /// ([R5.4](crate::guide::rules#r5-4)), or if the GID table has no entry at the index
     /// ([R8.5](crate::guide::rules#r8-5)). [`ErrorKind::Limit`] if the port has not so many LIDs
     /// ([R24.9](crate::guide::rules#r24-9)).
+    #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
         AddressHandle::new(self, vector)
     }

@@ -226,6 +226,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// library has no such verb, or not this advice. Otherwise [`ErrorKind::Os`] with the errno:
     /// EPERM if what is read-only is to be written ([R20.4](crate::guide::rules#r20-4)), EFAULT if
     /// a page cannot be had.
+    #[doc(alias = "ibv_advise_mr")]
     pub fn prefetch(&self, advice: Advice, offset: usize, len: usize) -> Result<(), Error> {
         self.advise(advice, FLUSH, offset, len)
     }

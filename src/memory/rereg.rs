@@ -281,6 +281,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// # Errors
     /// As for [`rereg_access`](Self::rereg_access), and [`ErrorKind::ContextMismatch`] if the
     /// domain is of another context ([R12.1](crate::guide::rules#r12-1)).
+    #[doc(alias = "IBV_REREG_MR_CHANGE_PD")]
     pub fn rereg_pd(self, pd: &ProtectionDomain) -> Result<Self, ReregError<Self, M>> {
         if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
             let what = "the region and the protection domain";

@@ -50,6 +50,7 @@ impl QpAccess {
 
 /// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); [R5.6](crate::guide::rules#r5-6)),
 /// as [`PrivilegedQkey`] shows.
+#[doc(alias = "cur_qp_state")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QpQkey {
     /// A Q_Key that any process may set.
@@ -178,6 +179,8 @@ pub struct RtrOptional {
 /// `max_rd_atomic` is a [`ReadDepth`](crate::bounded::ReadDepth), at least 1, or
 /// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads)
 /// ([R4.6](crate::guide::rules#r4-6)).
+#[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
+#[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
 #[derive(Debug)]
 pub struct RcRts<P: Profile = crate::DefaultProfile> {
     /// How long to wait for an acknowledgement.

@@ -93,6 +93,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::ContextMismatch`] if it is of another context
     /// ([R12.1](crate::guide::rules#r12-1)), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
     /// the errno.
+    #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
     pub fn create_qp<T: HasBothQueues, P: Profile<Threads = L>>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,
@@ -151,6 +152,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # Errors
     /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::PdMismatch`] if `srq` is of another
     /// protection domain ([R7.4](crate::guide::rules#r7-4)).
+    #[doc(alias = "ibv_create_qp")]
     pub fn create_qp_on_srq<T, P, M>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,

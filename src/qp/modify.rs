@@ -393,6 +393,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// profile's inline capacity exceeds a message ([R3.5](crate::guide::rules#r3-5),
     /// [R3.6](crate::guide::rules#r3-6)), or path bits those of the port
     /// ([R24.9](crate::guide::rules#r24-9)).
+    #[doc(alias = "ibv_modify_qp")]
     pub fn modify<A>(mut self, attr: A) -> Result<QueuePair<T, A::To, P>, Refused<Self>>
     where
         A: Transition<T, S, P>,

@@ -49,6 +49,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`PostError`] with the entries that the device did not accept:
     /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
     /// the other [kinds](crate::post::PostErrorKind).
+    #[doc(alias("ibv_post_send", "ibv_send_wr", "wr_id", "ibv_recv_wr"))]
     #[inline(always)]
     pub fn post_send<O, D, A, F, G>(
         &mut self,
@@ -282,6 +283,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`PostError`] with the entries that the device did not accept:
     /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
     /// the other [kinds](crate::post::PostErrorKind).
+    #[doc(alias = "ibv_post_recv")]
     #[inline(always)]
     pub fn post_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
     where

@@ -121,6 +121,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`Limit`](crate::ErrorKind::Limit) if the rate exceeds the device's `qp_rate_limit_max`,
     /// otherwise [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if it is below
     /// `qp_rate_limit_min` ([R22.2](crate::guide::rules#r22-2)), or the device has no bursts.
+    #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn limit_rate(
         &mut self,
         can: &Can<PacketPacing<T>>,

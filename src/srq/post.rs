@@ -38,6 +38,7 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
     /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
     /// ([R8.20](crate::guide::rules#r8-20)).
+    #[doc(alias = "ibv_post_srq_recv")]
     #[inline(always)]
     pub fn post_srq_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<E>>
     where

@@ -55,6 +55,15 @@ impl<L: Threads> ProtectionDomain<L> {
     /// has too few entries left ([R9.9](crate::guide::rules#r9-9)), and
     /// [`ErrorKind::ContextMismatch`] if it or the XRC domain is of another context
     /// ([R12.1](crate::guide::rules#r12-1)).
+    #[doc(alias("ibv_srq_init_attr_mask", "ibv_create_srq_ex", "IBV_SRQT_XRC"))]
+    #[doc(alias("IBV_SRQ_INIT_ATTR_TYPE", "IBV_SRQ_INIT_ATTR_PD", "IBV_SRQ_INIT_ATTR_XRCD"))]
+    #[doc(alias(
+        "IBV_SRQ_INIT_ATTR_CQ",
+        "ibv_srq_init_attr_ex",
+        "srq_context",
+        "srq_type",
+        "xrcd"
+    ))]
     pub fn create_xrc_srq<E, M, C>(
         &self,
         pool: &impl FeedsSrq<C>,

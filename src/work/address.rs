@@ -23,6 +23,7 @@ pub struct Datagram(pub(crate) Destination);
 
 /// The [`Address`] of a work request that names a shared receive queue at the peer (XRC;
 /// [R26.1](crate::guide::rules#r26-1)).
+#[doc(alias = "ibv_qp_ex")]
 #[derive(Clone, Copy, Debug)]
 pub struct ToSrq(pub(crate) SrqNum);
 

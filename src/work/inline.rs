@@ -16,6 +16,7 @@ use crate::work::request::{Check, Emitted, How, Use, WorkRequest, request};
 pub struct Empty;
 
 /// `N` bytes copied into the work request while it is posted ([R2.9](crate::guide::rules#r2-9)).
+#[doc(alias("ibv_wr_set_inline_data", "IBV_SEND_INLINE"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
 
@@ -36,6 +37,7 @@ pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 ///
 /// On SRD, whose work requests have one element ([R27.6](crate::guide::rules#r27-6)), it is a list
 /// of one. rdma-core's provider for Intel's irdma sends the first slice alone before version 44.
+#[doc(alias("ibv_wr_set_inline_data_list", "ibv_data_buf"))]
 #[derive(Clone, Copy, Debug)]
 pub struct InlineList<'a, const N: usize>(pub(crate) [&'a [u8]; N]);
 

@@ -77,6 +77,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 
     /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`;
     /// [R2.3](crate::guide::rules#r2-3), [`Notify::Solicited`](crate::completion::Notify)).
+    #[doc(alias = "IBV_SEND_SOLICITED")]
     #[inline(always)]
     pub fn solicited(self) -> Self
     where

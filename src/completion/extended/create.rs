@@ -43,6 +43,9 @@ impl Context {
     /// As for [`create_cq`](Self::create_cq). [`ErrorKind::Os`](crate::ErrorKind::Os) with
     /// EOPNOTSUPP if device or library lack one of the fields, or extended polling
     /// ([R14.6](crate::guide::rules#r14-6)).
+    #[doc(alias("ibv_create_cq_ex", "IBV_CREATE_CQ_ATTR_SINGLE_THREADED"))]
+    #[doc(alias("IBV_CQ_INIT_ATTR_MASK_FLAGS", "ibv_cq_init_attr_ex", "cqe", "cq_context"))]
+    #[doc(alias("comp_vector", "ibv_cq_init_attr_mask", "ibv_create_cq_attr_flags", "wc_flags"))]
     pub fn create_cq_ex<F: WcFields, E: Owned>(
         &self,
         cqe: u32,

@@ -74,6 +74,7 @@ use crate::terms::threads::{AnyThread, Threads};
 ///
 /// Not every device has every field: [`create_cq_ex`](crate::Context::create_cq_ex) fails with
 /// EOPNOTSUPP on one that does not ([R14.6](crate::guide::rules#r14-6)). Soft-RoCE has no clocks.
+#[doc(alias = "ibv_cq_ex")]
 pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {
     queue: CompletionQueue<E, L>,
     _fields: PhantomData<fn(F)>,

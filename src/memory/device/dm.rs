@@ -199,6 +199,7 @@ impl ProtectionDomain {
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if it is of another
     /// context ([R12.1](crate::guide::rules#r12-1)), otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    #[doc(alias("ibv_reg_dm_mr", "IBV_ACCESS_ZERO_BASED"))]
     pub fn register_dm<A: Access>(&self, dm: Dm) -> Result<MemoryRegion<A, Dm>, Refused<Dm>> {
         const VERB: &str = "ibv_reg_dm_mr";
         if !Arc::ptr_eq(dm.handle.parents(), &self.handle().parents().context) {

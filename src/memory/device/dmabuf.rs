@@ -108,6 +108,7 @@ impl ProtectionDomain {
     /// bytes ([R6.4](crate::guide::rules#r6-4)), if offset and iova are at different places in
     /// their pages ([R18.12](crate::guide::rules#r18-12)), if it is not all inside the dma-buf, or
     /// if the descriptor is of none.
+    #[doc(alias = "ibv_reg_dmabuf_mr")]
     pub fn register_dmabuf<A: Access>(
         &self,
         dmabuf: DmaBuf,

@@ -23,6 +23,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// A bound window is given up, so nothing here names its key any more, and no other work request
 /// can end it ([R1.6](crate::guide::rules#r1-6)). Its completion gives the window back, to be bound
 /// again: [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
+#[doc(alias("IBV_WR_LOCAL_INV", "ibv_wr_local_inv", "IBV_QP_EX_WITH_LOCAL_INV"))]
 #[derive(Clone, Copy, Debug)]
 pub struct LocalInv {
     rkey: u32,
