@@ -207,9 +207,9 @@
 //! The end of a connection is what [`CmId::wait_disconnected`], [`Connection::advance`] and
 //! `AsyncEventChannel::disconnected` wait for. It fails with [`Cm`](crate::ErrorKind::Cm) and the
 //! event if the connection broke. Linux 6.0 and later sends `UNREACHABLE` for an established
-//! connection when the MAC address of its neighbour changes: nothing that is sent arrives any more.
-//! [`Connection::disconnect`] ends such a connection without the peer. Once the end was reported,
-//! every later call reports it at once.
+//! connection when the MAC address of its neighbour changes (RoCE, and only the side that resolved
+//! the route): nothing that is sent arrives any more. [`Connection::disconnect`] ends such a
+//! connection without the peer. Once the end was reported, every later call reports it at once.
 //!
 //! # Without a device
 //!

@@ -199,8 +199,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 };
                 let granted = granted.max(0) as u32;
                 let extended = fields.map(|fields| {
-                    // SAFETY: its handle keeps the context open (`at`).
-                    let is_single = unsafe { (control.is_software)(at) };
+                    let is_single = context.handle.is_software();
                     // SAFETY: it was created with these fields, and whoever has the inbox to poll
                     // it has the handle.
                     unsafe { (fields.adapter)(cq.cast(), is_single) }

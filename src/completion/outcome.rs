@@ -185,7 +185,11 @@ impl<E: Entry> Completion<'_, E> {
     #[inline]
     pub fn invalidated_rkey(&self) -> Option<u32> {
         let arrival = self.arrival()?;
-        arrival.word(ibv_wc_flags::IBV_WC_WITH_INV).or_else(|| self.invalidated_on_soft_roce())
+        let key = arrival.word(ibv_wc_flags::IBV_WC_WITH_INV);
+        if key.is_none() && arrival.wc_flags() & ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 != 0 {
+            return self.invalidated_on_soft_roce();
+        }
+        key
     }
 
     /// The key in a completion of Soft-RoCE. Its kernel's `IB_WC_WITH_INVALIDATE` is the number of
@@ -193,9 +197,6 @@ impl<E: Entry> Completion<'_, E> {
     #[cold]
     fn invalidated_on_soft_roce(&self) -> Option<u32> {
         let arrival = self.arrival()?;
-        if arrival.wc_flags() & ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 == 0 {
-            return None;
-        }
         // SAFETY: this completion was polled into an inbox that lives as long as its queue is
         // borrowed.
         let is_soft_roce = unsafe { Inbox::of(self.wc.at) }.is_soft_roce;

@@ -4,7 +4,7 @@
 //! for a missing permission and for a process without descriptors alike.
 
 use std::ffi::c_int;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
@@ -51,6 +51,11 @@ impl Place<'_> {
     fn why(&self, wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
         if is_of_files(errno) {
             return Some(too_many_files());
+        }
+        let may_be_absent =
+            [0, libc::ENODEV, libc::ENOSYS, libc::ENOENT, libc::EACCES, libc::EPERM];
+        if !may_be_absent.contains(&errno) {
+            return None;
         }
         let sys = Path::new(self.sys);
         match sys.try_exists() {
@@ -122,10 +127,11 @@ impl Place<'_> {
 /// Explains why libibverbs does not list a device whose file this process can open. libibverbs
 /// opens several files for each device, and reports no error if it may not.
 fn unlisted_device(name: &str) -> Absence {
-    const OPEN_AT_ONCE: usize = 8;
-    let opened: io::Result<Vec<_>> = (0..OPEN_AT_ONCE).map(|_| File::open("/dev/null")).collect();
-    match opened {
+    const OPEN_AT_ONCE: u64 = 8;
+    let open = fs::read_dir("/proc/self/fd").map(|open| open.count() as u64);
+    match open {
         Err(error) if error.raw_os_error().is_some_and(is_of_files) => too_many_files(),
+        Ok(open) if open + OPEN_AT_ONCE > limit_of_files() => too_many_files(),
         _ => Absence::Provider { device: name.to_owned() },
     }
 }
@@ -138,17 +144,22 @@ fn of_files(error: &io::Error) -> Option<Absence> {
     error.raw_os_error().is_some_and(is_of_files).then(too_many_files)
 }
 
-#[allow(unsafe_code)]
 fn too_many_files() -> Absence {
+    Absence::Files { limit: limit_of_files() }
+}
+
+#[allow(unsafe_code)]
+fn limit_of_files() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a local that the call fills.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    Absence::Files { limit: limit.rlim_cur }
+    limit.rlim_cur
 }
 
 #[cfg(test)]
 #[cfg(not(miri))] // reads files
 mod tests {
+    use std::fs::File;
     use std::path::PathBuf;
 
     use super::*;

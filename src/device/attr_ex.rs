@@ -334,8 +334,7 @@ impl Context {
     /// As for [`query_device_ex`](Self::query_device_ex).
     pub fn abilities(&self) -> Result<Abilities, Error> {
         let mut attr = self.query_device_ex()?;
-        // SAFETY: the context is live.
-        if unsafe { (self.handle.control().is_software)(self.handle.as_ptr()) } {
+        if self.handle.is_software() {
             attr.odp.without_copies();
         }
         Ok(Abilities { context: Arc::downgrade(&self.handle), attr })

@@ -35,9 +35,10 @@ pub(crate) fn limit_of_pinned() -> Option<String> {
         return None;
     }
     let pinned = held(&status, "VmPin").unwrap_or(0);
+    let left = limit.saturating_sub(pinned);
     Some(format!(
-        "{pinned} of the {limit} bytes that RLIMIT_MEMLOCK allows are pinned: raise it by `ulimit \
-         -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd"
+        "a driver may pin {left} more bytes (RLIMIT_MEMLOCK is {limit}): if the queue needs more, \
+         raise it by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd"
     ))
 }
 

@@ -362,6 +362,9 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the region is given back: EBUSY
     /// if pieces of it exist. If the device refuses, the memory stays registered
     /// ([R6.9](crate::guide::rules#r6-9)).
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), always, if the region has or had
+    /// remote rights and the [provider](crate::Context::provider) is siw or unknown: drop the
+    /// region instead.
     #[doc(alias = "ibv_dereg_mr")]
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where

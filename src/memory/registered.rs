@@ -17,7 +17,6 @@ use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{not_on_iwarp, refusal};
 use crate::memory::lent::Loan;
 use crate::memory::open::{Open, read_volatile};
-use crate::memory::own::heap::Pages;
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::OutOfBounds;
 use crate::memory::span::LONGEST_PIECE;
@@ -380,6 +379,10 @@ impl Registered {
             to.flags |= CHANGE_TRANSLATION;
             (to.addr, to.length) = (bytes.as_ptr().cast(), bytes.len());
         }
+        if let Some((access, _)) = access {
+            // Before the verb: a device that fails may have changed the rights.
+            self.is_exposed |= access.intersects(AccessFlags::EXPOSES);
+        }
         let rereg = self.mr.control().rereg_mr;
         // SAFETY: the region is live, and so is the domain, of the same context. The new memory
         // keeps its range valid for what the region allows (this function's contract), and becomes
@@ -393,9 +396,8 @@ impl Registered {
             self.mr.set_parents(pd.handle().clone());
             (self.pd, self.mark) = (pd.id(), mark_of(pd));
         }
-        if let Some((access, is_writable)) = access {
+        if let Some((_, is_writable)) = access {
             self.is_writable = is_writable;
-            self.is_exposed |= access.intersects(AccessFlags::EXPOSES);
         }
         Ok(memory.take().and_then(|new| {
             (self.base, self.len) = (to.addr, to.length);
@@ -432,16 +434,9 @@ impl Registered {
     }
 
     /// Drops memory of a region that was deregistered, by code that may be the user's and may
-    /// panic. Where a peer's request may still touch it, the pages of [`Pages`] go to the kernel,
-    /// which does not use them again while a request holds them, and other memory leaks.
+    /// panic. Where a peer's request may still touch it, it leaks.
     pub(crate) fn drop_memory(&self, memory: Box<dyn Any + Send>) {
-        if !self.may_be_touched_later() {
-            return drop(memory);
-        }
-        match memory.downcast::<Pages>() {
-            Ok(pages) => pages.leave_pages(),
-            Err(memory) => std::mem::forget(memory),
-        }
+        if self.may_be_touched_later() { std::mem::forget(memory) } else { drop(memory) }
     }
 
     /// Deregisters now. If the device refuses, the memory stays registered and leaks.

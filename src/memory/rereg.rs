@@ -325,7 +325,8 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// # Errors
     /// As for [`rereg_access`](Self::rereg_access); and nothing changes if the new memory has no
     /// bytes (EINVAL, [R6.4](crate::guide::rules#r6-4)), or more than the device's `max_mr_size`
-    /// ([`ErrorKind::Limit`]).
+    /// ([`ErrorKind::Limit`]). [`ErrorKind::Unsupported`], always, where
+    /// [`destroy`](Self::destroy) is.
     #[doc(alias("ibv_rereg_mr", "IBV_REREG_MR_CHANGE_TRANSLATION"))]
     #[allow(clippy::type_complexity)] // each of them is a value of the caller's
     pub fn rereg_memory<N: Memory>(

@@ -286,7 +286,7 @@ pub(super) fn create<T: Transport, P: Profile>(
             // What sessions look at.
             if is_initiator {
                 init.qp_context = on_xrc();
-            } else if T::ORDERED && (control.is_software)(parent.parents().context.as_ptr()) {
+            } else if T::ORDERED && parent.parents().context.is_software() {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());

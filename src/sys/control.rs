@@ -156,10 +156,13 @@ pub(super) fn created<T>(object: *mut T) -> Created<T> {
 
 /// The errno of a verb's return value, which is not 0 if the verb failed. Most C verbs return an
 /// errno. Some return -1 and set errno. Some providers return a negative errno, as a kernel does
-/// (libsiw does both).
+/// (libsiw does both). A verb that failed without an errno is EIO.
 pub(crate) fn status(code: c_int) -> c_int {
     match code {
-        -1 => errno(),
+        -1 => match errno() {
+            0 => libc::EIO,
+            errno => errno,
+        },
         code => code.saturating_abs(),
     }
 }

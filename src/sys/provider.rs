@@ -60,10 +60,11 @@ impl Provider {
         !matches!(self, Provider::Siw | Provider::Efa | Provider::Unknown)
     }
 
-    /// Whether `ibv_query_qp` says if a queue pair was created with `sq_sig_all`. (The kernel's
-    /// drivers of the others do not fill the field, and 0 means that all are signaled.)
+    /// Whether `ibv_query_qp` says if a queue pair was created with `sq_sig_all`. The kernel's
+    /// drivers of the others do not fill the field.
     pub(crate) fn tells_signaling(self) -> bool {
-        !matches!(self, Provider::Siw | Provider::Irdma | Provider::Efa | Provider::Unknown)
+        use Provider::{BnxtRe, Efa, Irdma, Siw, Unknown};
+        !matches!(self, Siw | Irdma | Efa | BnxtRe | Unknown)
     }
 
     /// Whether no peer's request touches memory after `ibv_dereg_mr` returned 0.

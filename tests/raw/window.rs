@@ -12,6 +12,7 @@ use proverbs::raw::AsRaw;
 use rdma_sys::*;
 
 use super::*;
+use crate::support::long;
 
 const BYTES: usize = 64;
 

@@ -190,11 +190,12 @@ fn not_started(errno: c_int) -> c_int {
     if errno == libc::ENOENT { 0 } else { -1 }
 }
 
-/// The flags of a completion that may have an immediate or an ended key: Soft-RoCE sets
-/// IBV_WC_IP_CSUM_OK with a key (`Completion::invalidated_rkey`).
-const HAS_WORD: u32 = ibv_wc_flags::IBV_WC_WITH_IMM.0
-    | ibv_wc_flags::IBV_WC_WITH_INV.0
-    | ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
+/// The flags of a completion that has an immediate or an ended key.
+const HAS_WORD: u32 = ibv_wc_flags::IBV_WC_WITH_IMM.0 | ibv_wc_flags::IBV_WC_WITH_INV.0;
+
+/// The same for connected transports, where Soft-RoCE sets IBV_WC_IP_CSUM_OK with a key
+/// (`Completion::invalidated_rkey`). On datagrams other devices set it for what it says.
+const HAS_WORD_CONNECTED: u32 = HAS_WORD | ibv_wc_flags::IBV_WC_IP_CSUM_OK.0;
 
 /// Reads the completion that a queue shows: what ibv_poll_cq(3) promises of it, and no more, since
 /// each field is a call.
@@ -231,7 +232,8 @@ unsafe fn read<F: WcFields>(device: *mut ibv_cq_ex, wc: *mut ibv_wc, row: *mut R
         (*wc).byte_len = c::read_byte_len(device);
         let flags = c::read_wc_flags(device);
         (*wc).wc_flags = flags;
-        if flags & HAS_WORD != 0 {
+        let has_word = if word & word::DATAGRAM == 0 { HAS_WORD_CONNECTED } else { HAS_WORD };
+        if flags & has_word != 0 {
             let imm_data = c::read_imm_data(device);
             (*wc).imm_data_invalidated_rkey_union = imm_data_invalidated_rkey_union_t { imm_data };
         }

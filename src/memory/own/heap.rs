@@ -150,21 +150,7 @@ impl Pages {
     }
 }
 
-impl Pages {
-    /// Frees the address range and leaves its pages to whoever still refers to them. The kernel
-    /// replaces them, so that nothing that is allocated here later shares them. If it does not, the
-    /// memory leaks.
-    pub(crate) fn leave_pages(self) {
-        let base = self.base.as_ptr().cast();
-        // SAFETY: the range is whole pages, allocated and owned (invariant), and its bytes are used
-        // no longer. The kernel gives it pages of zeros.
-        let is_replaced = cfg!(miri)
-            || unsafe { libc::madvise(base, self.layout.size(), libc::MADV_DONTNEED) } == 0;
-        if !is_replaced {
-            std::mem::forget(self);
-        }
-    }
-}
+impl Pages {}
 
 impl Deref for Pages {
     type Target = [u8];
