@@ -199,7 +199,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 };
                 let granted = granted.max(0) as u32;
                 let extended = fields.map(|fields| {
-                    let is_single = context.handle.is_software();
+                    let is_single = context.handle.is_soft_roce();
                     // SAFETY: it was created with these fields, and whoever has the inbox to poll
                     // it has the handle.
                     unsafe { (fields.adapter)(cq.cast(), is_single) }

@@ -334,7 +334,7 @@ impl Context {
     /// As for [`query_device_ex`](Self::query_device_ex).
     pub fn abilities(&self) -> Result<Abilities, Error> {
         let mut attr = self.query_device_ex()?;
-        if self.handle.is_software() {
+        if self.handle.is_soft_roce() {
             attr.odp.without_copies();
         }
         Ok(Abilities { context: Arc::downgrade(&self.handle), attr })

@@ -286,7 +286,7 @@ pub(super) fn create<T: Transport, P: Profile>(
             // What sessions look at.
             if is_initiator {
                 init.qp_context = on_xrc();
-            } else if T::ORDERED && parent.parents().context.is_software() {
+            } else if T::ORDERED && parent.parents().context.is_soft_roce() {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());

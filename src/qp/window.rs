@@ -34,7 +34,7 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     #[doc(alias("ibv_alloc_mw", "ibv_mw"))]
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
         let pd = &self.core.handle.parents().pd;
-        let is_software = pd.parents().context.is_software();
+        let is_soft_roce = pd.parents().context.is_soft_roce();
         let stale = match &self.core.srq {
             Some(srq) => srq.stale_keys.clone(),
             None => self.core.aside.stale_keys.get_or_insert_default().clone(),
@@ -49,7 +49,7 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
         let books = &self.core.books;
         let receives = self.core.srq.as_ref().map_or(books, |srq| &srq.books);
         let of = Of::Pair(books.clone(), receives.clone(), self.qp_num());
-        Ok(MemoryWindow(Window::new(owner, of, is_software)))
+        Ok(MemoryWindow(Window::new(owner, of, is_soft_roce)))
     }
 }
 
@@ -76,14 +76,14 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         Told: SignaledOn<P::Signaling>,
         WindowEntry: Data<P::Entry>,
     {
-        let (bind, owner, is_software) = bind.into_parts();
+        let (bind, owner, is_soft_roce) = bind.into_parts();
         let bind = bind.flagged(Signals::<T, P>::EACH);
         let post = SendPost::<T, P>::new(&mut self.core.send);
         // SAFETY: the bounds are the rules. The window lives as long as its owner has it, which it
         // does until the verb has returned; the window holds the region until then.
         unsafe {
             post.by(bind, "ibv_bind_mw", |qp, wr, bad| {
-                owner.while_bound(|| bind_mw(qp, wr, is_software, bad))
+                owner.while_bound(|| bind_mw(qp, wr, is_soft_roce, bad))
             })
         }
     }

@@ -215,28 +215,25 @@ pub(crate) struct Unchanging {
     pub port: OnceLock<(u8, Port)>,
     /// The others that were asked for.
     pub ports: Mutex<Vec<(u8, Port)>>,
-    /// Of a provider that does not say: whether the device is software.
-    pub is_software: OnceLock<bool>,
+    /// Whether the device is Soft-RoCE, if its provider does not say.
+    pub is_soft_roce: OnceLock<bool>,
 }
 
 impl Context {
-    /// Whether the device is software of the kernel, or may be.
-    pub(crate) fn is_software(&self) -> bool {
+    /// Whether the device is Soft-RoCE, or may be.
+    pub(crate) fn is_soft_roce(&self) -> bool {
         match self.provider() {
-            Provider::Rxe | Provider::Siw => true,
+            Provider::Rxe => true,
             Provider::Loopback | Provider::Unknown => {
                 // SAFETY: the handle keeps its context open.
-                let is = || unsafe { (self.control().is_software)(self.as_ptr()) };
-                *self.parents().is_software.get_or_init(is)
+                let is = || unsafe {
+                    (self.control().is_software)(self.as_ptr())
+                        && !super::device::is_iwarp(self.as_ptr())
+                };
+                *self.parents().is_soft_roce.get_or_init(is)
             }
             _ => false,
         }
-    }
-
-    /// Whether the device is Soft-RoCE, or may be.
-    pub(crate) fn is_soft_roce(&self) -> bool {
-        // SAFETY: the handle keeps its context open.
-        self.is_software() && !unsafe { super::device::is_iwarp(self.as_ptr()) }
     }
 }
 

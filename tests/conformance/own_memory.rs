@@ -280,7 +280,6 @@ fn a_memfd() {
 fn a_file_for_writing_and_for_reading() {
     fails_on!(Siw, "R18.6");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let path = std::env::temp_dir().join(format!("proverbs-own-memory-{}", std::process::id()));
     let mut options = std::fs::File::options();
     let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();

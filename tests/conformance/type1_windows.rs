@@ -85,7 +85,6 @@ where
 fn a_window_is_bound_again_and_again() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (one, two): (Open, Open) = (p.pd.register(256).unwrap(), p.pd.register(256).unwrap());
     let mut window = p.pd.alloc_mw().unwrap();
@@ -149,7 +148,6 @@ fn the_key_before_opens_nothing() {
 fn a_window_is_its_domains() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
@@ -185,7 +183,6 @@ fn a_window_is_its_domains() {
 fn another_domain_is_refused() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (region, other): (Open, _) = (p.pd.register(64).unwrap(), p.dev.ctx.alloc_pd().unwrap());
     let strange: Open = other.register(64).unwrap();
@@ -215,7 +212,6 @@ fn another_domain_is_refused() {
 #[test]
 fn what_is_not_posted_has_not_happened() {
     fails_on!(Siw, "R18.17");
-    fails_on!(KeptRegions);
     fails_on!(KeptRegions);
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
     let mut p = Pair::<Rc, Any>::with(&wish);
@@ -266,7 +262,6 @@ fn what_is_not_posted_has_not_happened() {
 fn what_is_flushed_is_not_known() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (one, two): (Open, Open) = (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
     let window = p.pd.alloc_mw().unwrap();
@@ -300,7 +295,6 @@ fn what_is_flushed_is_not_known() {
 fn a_bind_that_is_never_polled() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
@@ -317,7 +311,6 @@ fn a_bind_that_is_never_polled() {
 #[test]
 fn nothing_but_a_bind_ends_a_key() {
     fails_on!(Siw, "R18.17");
-    fails_on!(KeptRegions);
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();

@@ -138,7 +138,6 @@ pub fn held(region: &Open, at: usize) -> [u8; 8] {
 fn a_window_has_many_lives() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(256).unwrap();
     let mut window = p.a.alloc_mw().unwrap();
@@ -207,6 +206,8 @@ fn the_keys_of_a_window_count() {
 /// until the device has accepted the window's next bind, or deallocated the window (R6.11).
 #[test]
 fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (region, other): (Open, Open) = (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
     let window = p.a.alloc_mw().unwrap();
@@ -236,6 +237,8 @@ fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
 /// where it would crash the kernel, it is refused (R1.6).
 #[test]
 fn a_key_that_a_peer_ended_is_not_ended_again() {
+    fails_on!(Siw, "R18.17");
+    fails_on!(KeptRegions);
     for polls_first in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
@@ -354,7 +357,6 @@ fn two_binds_and_a_message_in_one_post() {
 fn a_bound_window_that_goes_takes_its_key_along() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     for destroys in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
         let region: Open = p.pd.register(64).unwrap();
@@ -472,7 +474,6 @@ fn a_zero_based_window() {
 fn a_bind_is_looked_at() {
     fails_on!(Siw, "R18.17");
     fails_on!(KeptRegions);
-    fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
     let mut window = p.a.alloc_mw().unwrap();
@@ -498,7 +499,6 @@ fn a_bind_is_looked_at() {
 #[test]
 fn what_is_not_posted_has_not_happened() {
     fails_on!(Siw, "R18.17");
-    fails_on!(KeptRegions);
     fails_on!(KeptRegions);
     let wish = Wish { depth: Depth { send: 1, recv: 1 }, ..Wish::new() };
     let mut p = Pair::<Rc, Any>::with(&wish);
@@ -556,7 +556,6 @@ fn what_is_not_posted_has_not_happened() {
 #[test]
 fn what_is_flushed_is_not_known() {
     fails_on!(Siw, "R18.17");
-    fails_on!(KeptRegions);
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();

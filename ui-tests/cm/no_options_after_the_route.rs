@@ -1,4 +1,4 @@
-// R16.1, rdma_set_option(3): the kernel reads the options when it resolves the route.
+// Proves R16.1, rdma_set_option(3): the kernel reads the options when it resolves the route.
 // Enforced by `TakesOptions`.
 use proverbs::cm::*;
 

@@ -27,6 +27,7 @@ mod cm {
     mod no_leaving_what_was_not_joined;
     mod no_listening_without_an_address;
     mod no_lookup_before_the_route;
+    mod no_options_after_the_route;
     mod no_options_of_a_peer_not_heard;
     mod no_post_without_a_queue_pair;
     mod no_queue_pair_without_a_device;

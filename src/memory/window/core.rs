@@ -192,8 +192,8 @@ pub(crate) struct Core {
     pub mw: *mut ibv_mw,
     pub owner: Arc<Owner>,
     pub of: Of,
-    /// Whether the device is software of the kernel: Soft-RoCE, as iWARP has no windows of verbs.
-    pub is_software: bool,
+    /// Whether the device is Soft-RoCE.
+    pub is_soft_roce: bool,
     /// The key that was bound last; the number before the first one.
     pub rkey: u32,
     /// The key that is bound by the work request of a window of type 2.
@@ -226,7 +226,7 @@ static WINDOW: Kind = Kind {
 pub struct Window(Lent);
 
 impl Window {
-    pub(crate) fn new(owner: Arc<Owner>, of: Of, is_software: bool) -> Self {
+    pub(crate) fn new(owner: Arc<Owner>, of: Of, is_soft_roce: bool) -> Self {
         let pd = match &of {
             Of::Pair(books, ..) => books.pd,
             Of::Domain(pd) => *pd,
@@ -240,7 +240,7 @@ impl Window {
             mw,
             owner,
             of,
-            is_software,
+            is_soft_roce,
             rkey,
             binds: rkey,
             is_fresh: false,
@@ -349,15 +349,15 @@ impl Window {
     /// if a message has ended the key before, which this end may not know yet
     /// ([R1.6](crate::guide::rules#r1-6)).
     pub(crate) fn may_crash(&self) -> bool {
-        self.core().last == Last::Invalidate && self.core().is_software
+        self.core().last == Last::Invalidate && self.core().is_soft_roce
     }
 
     /// A window of type 1, of a protection domain.
     pub(super) fn of_domain<L: Threads>(pd: &ProtectionDomain<L>) -> Result<Self, Error> {
         let handle = pd.handle();
         let owner = Owner::alloc(handle, kind::IBV_MW_TYPE_1, "type 1", None)?;
-        let is_software = handle.parents().context.is_software();
-        Ok(Window::new(owner, Of::Domain(pd.id()), is_software))
+        let is_soft_roce = handle.parents().context.is_soft_roce();
+        Ok(Window::new(owner, Of::Domain(pd.id()), is_soft_roce))
     }
 
     /// Prepares a window of type 1 for a bind to another range, or to none.

@@ -109,8 +109,8 @@ impl<A> MwBind<A> {
         self,
     ) -> (WorkRequest<Operands, WindowEntry, Connected, Unfenced, Told>, Arc<Owner>, bool) {
         let core = self.work.data.0.core();
-        let (owner, is_software) = (core.owner.clone(), core.is_software);
-        (self.work, owner, is_software)
+        let (owner, is_soft_roce) = (core.owner.clone(), core.is_soft_roce);
+        (self.work, owner, is_soft_roce)
     }
 }
 
