@@ -159,12 +159,12 @@
 //! [`RemInvReq`](crate::completion::WcStatus::RemInvReq), which ends the connection. On iWARP,
 //! where such a READ would never complete, the connection itself is refused with
 //! [`Limit`](crate::ErrorKind::Limit) unless the profile has no reads. A program that needs no
-//! READs says so with a profile of [`NoReads`](crate::profile::NoReads), on which they do not
+//! READs says so with a profile of [`NoReads`](crate::qp::NoReads), on which they do not
 //! compile:
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};
-//! use proverbs::profile::NoReads;
+//! use proverbs::qp::NoReads;
 //! use std::time::Duration;
 //!
 //! profile! { Storage { initiator: NoReads } }

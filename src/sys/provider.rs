@@ -12,7 +12,7 @@ use super::types::ibv_context;
 /// these promises and which providers keep them. On a provider that breaks a promise, and on one
 /// that is not in the list, the crate takes a stricter form:
 ///
-/// - Queue pairs with [`Selective`](crate::profile::Selective) signaling are rejected.
+/// - Queue pairs with [`Selective`](crate::qp::Selective) signaling are rejected.
 /// - A region with remote rights does not give its memory back. `MemoryRegion::destroy` fails, and
 ///   the memory of a dropped region is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
