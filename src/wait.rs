@@ -138,7 +138,7 @@ impl<'w> Sleep<'w> {
         let waited = match self.waker {
             None => wait_readable([fd], milliseconds(left)).map(drop),
             Some(waker) => wait_readable([fd, waker.event.as_raw_fd()], milliseconds(left))
-                .map(|[_, woken]| self.woken = woken),
+                .map(|readable| self.woken = readable & 2 != 0),
         };
         waited.map(|()| true).map_err(|errno| Error::os("poll", errno, ""))
     }

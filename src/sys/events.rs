@@ -242,33 +242,39 @@ pub(crate) fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
 }
 
 /// Waits until one of these descriptors is readable, for at most this many milliseconds (without a
-/// bound if negative). Returns which ones are readable: none after the time-out or a signal.
+/// bound if negative). Returns a bit for each one that is readable: 0 after the time-out or a
+/// signal.
 #[cfg(not(miri))]
 #[inline]
 pub(crate) fn wait_readable<const N: usize>(
     fds: [c_int; N],
     milliseconds: c_int,
-) -> Result<[bool; N], c_int> {
+) -> Result<u32, c_int> {
     let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: `N` pollfds, which are a local.
     let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
-    if code >= 0 { Ok(polls.map(|poll| poll.revents != 0)) } else { poll_failed() }
+    match code {
+        ..0 => poll_failed(),
+        // One descriptor, of which the call returns how many are readable.
+        _ if N == 1 => Ok(code as u32),
+        _ => Ok((0..N).map(|i| u32::from(polls[i].revents != 0) << i).sum()),
+    }
 }
 
 #[cfg(not(miri))]
 #[cold]
-fn poll_failed<const N: usize>() -> Result<[bool; N], c_int> {
+fn poll_failed() -> Result<u32, c_int> {
     match errno() {
-        libc::EINTR => Ok([false; N]),
+        libc::EINTR => Ok(0),
         errno => Err(errno),
     }
 }
 
 /// Miri has no poll(2), so its sleepers look at every descriptor again and again.
 #[cfg(miri)]
-pub(crate) fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<[bool; N], c_int> {
+pub(crate) fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<u32, c_int> {
     std::thread::yield_now();
-    Ok([true; N])
+    Ok((1 << N) - 1)
 }
 
 #[cfg(test)]
@@ -297,15 +303,15 @@ mod tests {
         let (mut watched, mut peer) = UnixStream::pair().unwrap();
         let watching = watching(watched.as_raw_fd()).unwrap();
         let fd = watching.as_raw_fd();
-        assert_eq!(wait_readable([fd], 0), Ok([false]));
+        assert_eq!(wait_readable([fd], 0), Ok(0));
         peer.write_all(b"x").unwrap();
-        assert_eq!(wait_readable([fd], 1000), Ok([true]));
+        assert_eq!(wait_readable([fd], 1000), Ok(1));
         let mut file = std::fs::File::from(watching.try_clone().unwrap());
         assert!(file.read(&mut [0; 8]).is_err());
         watched.read_exact(&mut [0]).unwrap();
-        assert_eq!(wait_readable([fd], 0), Ok([false]));
+        assert_eq!(wait_readable([fd], 0), Ok(0));
         drop(watched);
-        assert_eq!(wait_readable([fd], 0), Ok([false]), "what is gone is not watched");
+        assert_eq!(wait_readable([fd], 0), Ok(0), "what is gone is not watched");
     }
 
     /// Each event is acknowledged once, since the destruction of its queue waits for that; and what
