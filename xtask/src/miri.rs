@@ -114,8 +114,6 @@ const CM: [&str; 3] = ["--test", "cm", "fabric::"];
 /// Tests that post lists as long as a queue is deep take minutes under Miri. They have a run of
 /// their own at night.
 const LONG: &str = "exact_limits::";
-/// Tests of conformance that `cargo xtask test` leaves to the night, by how their names begin.
-const SLOW: [&str; 1] = [LONG];
 /// So much of the tests' names is shown.
 const SHOWN: usize = 80;
 /// What makes a suite say which tests it has.
@@ -206,18 +204,14 @@ fn passed((what, flags, tests): &Suite<'_>, inlined: bool) -> Result<u32> {
     passed.context("no test has run")
 }
 
-/// What `cargo xtask test` runs, always the same: in the stricter model conformance but for `SLOW`,
-/// the attacks, the units and rdma_cm; in the other one the attacks and the units; and with weak
-/// memory the tests with threads. All with the std that costs less (`inlined`). Miri has one
-/// thread, so two of these run at a time, the longest first.
+/// What `cargo xtask test` runs, always the same: the attacks and the units in both models, rdma_cm
+/// in the stricter one, and with weak memory the tests with threads. Conformance takes about 35
+/// minutes of processor time, so it runs at night. All with the std that costs less (`inlined`).
+/// Miri has one thread, so two of these run at a time, the longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
     let tree = Model::TreeBorrows.flags(false);
-    let mut names = conformance()?;
-    names.retain(|name| !SLOW.iter().any(|slow| name.starts_with(slow)));
     let mut runs = vec![
-        ("conformance", stacked.clone(), piece(&names, 0, 2)),
-        ("conformance", stacked.clone(), piece(&names, 1, 2)),
         ("attacks, Tree Borrows", tree.clone(), ATTACK.to_vec()),
         ("attacks", stacked.clone(), ATTACK.to_vec()),
         ("units, Tree Borrows", tree, UNITS.to_vec()),

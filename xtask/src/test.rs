@@ -71,9 +71,9 @@ enum Part {
     MachineCode,
     /// Instructions of a post and a poll against their records, and beside those of C.
     Overhead,
-    /// The suites under Miri, on the worst device: conformance but for its slow tests, and rdma_cm,
-    /// in Stacked Borrows; the attacks and the unit tests in both borrow models; the tests with
-    /// threads with weak memory.
+    /// Under Miri, on the worst device: the attacks and the unit tests in both borrow models,
+    /// rdma_cm in Stacked Borrows, and the tests with threads with weak memory. Conformance runs at
+    /// night.
     Miri,
     /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
     /// what C does.
