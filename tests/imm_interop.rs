@@ -1,7 +1,7 @@
 //! What a message carries besides its data, between this crate and C: immediates in host order
 //! here, in network order on the wire and in C; and the key of a window, which a message ends.
 //!
-//! `cargo xtask test guest` builds the C peer and runs this against it.
+//! `cargo xtask test interop` builds the C peer and runs this against it.
 #![forbid(unsafe_code)]
 
 #[path = "patience/mod.rs"]
@@ -83,7 +83,7 @@ fn failure(cq: &mut CompletionQueue) -> WcError {
 }
 
 #[test]
-#[ignore = "needs a device and the C peer: cargo xtask test guest"]
+#[ignore = "needs a device and the C peer: cargo xtask test interop"]
 fn immediates_have_one_byte_order() {
     let device = env::var("PROVERBS_DEVICE").expect("PROVERBS_DEVICE names a device");
     let index = env::var("PROVERBS_GID_INDEX").unwrap_or_else(|_| "0".into());

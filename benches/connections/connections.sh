@@ -6,7 +6,7 @@
 #     cargo xtask soft-roce -- benches/connections/connections.sh $PWD/target/release/proverbs-connections $PWD/target/connections
 #
 # For 100 connections Rust may have 46 more (760 where C needs 714). It fails if there are more.
-# `cargo xtask test guest` does all of this.
+# `cargo xtask test interop` does all of this.
 set -eu
 
 rust=$1

@@ -1,7 +1,7 @@
 //! A device that is taken away while calls wait on it: each is told, and told again.
 //!
 //! On a real device it ends what else uses that, so it runs where `PROVERBS_MAY_REMOVE` names a
-//! Soft-RoCE device that may go, by itself: `cargo xtask test guest` does so last.
+//! Soft-RoCE device that may go, by itself: `cargo xtask test interop` does so last.
 
 use std::net::SocketAddr;
 use std::process::Command;

@@ -22,18 +22,19 @@ const TIMED_OUT: i32 = 124;
 /// which come round in K nights.
 type Part = (&'static str, &'static str);
 
-const PARTS: [Part; 26] = [
+const PARTS: [Part; 27] = [
+    ("interop", "test interop"),
     ("newest", "test newest"),
     ("kernels-host", "test kernels --library host"),
     ("kernels-newest", "test kernels --library newest"),
     ("siw", "test siw"),
+    ("what-c-does", "what-c-does --kernels"),
     ("perftest-host", "test perftest --library host"),
     ("perftest-newest", "test perftest --library newest"),
     ("two-hosts", "two-hosts"),
     ("differential", "differential --programs 100 --seed SEED"),
     ("load", "load"),
     ("soak", "soak"),
-    ("what-c-does", "what-c-does"),
     ("miri-stacked", "miri --inlined --model stacked-borrows --seed SEED"),
     ("miri-tree", "miri --inlined --model tree-borrows --seed SEED"),
     ("miri-weak", "miri --inlined --weak --seed SEED"),

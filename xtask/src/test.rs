@@ -27,7 +27,7 @@ pub struct Args {
     /// Run these parts only, in this order; without, all that must pass before a change lands
     /// (about 20 minutes).
     parts: Vec<Part>,
-    /// Run the part `guest` on this machine's RDMA device instead of in a guest.
+    /// Run the parts `guest` and `interop` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Run the part `kernels` on this kernel only.
@@ -75,9 +75,11 @@ enum Part {
     /// rdma_cm in Stacked Borrows, and the tests with threads with weak memory. Conformance runs at
     /// night.
     Miri,
-    /// On Soft-RoCE: the suites, random programs and a load, every example against its C namesake,
-    /// what C does.
+    /// On Soft-RoCE: conformance, attacks, windows, rdma_cm.
     Guest,
+    /// By name only: on Soft-RoCE, every example against its C namesake, random programs, a load, a
+    /// device that is removed, and what C does.
+    Interop,
     /// By name only: conformance on the newest kernel and rdma-core that are named here.
     Newest,
     /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
@@ -113,7 +115,8 @@ const LIMIT: Duration = Duration::from_secs(85 * 60);
 pub const FEATURES: &str = "tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 5] = [Part::Newest, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick];
+const BY_NAME: [Part; 6] =
+    [Part::Interop, Part::Newest, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick];
 
 /// Those of the others that run beside them: together they take as long as these. The first one
 /// uses one processor.
@@ -224,7 +227,8 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
         Part::Miri => miri::quick(),
-        Part::Guest => guest::run(args.device.as_deref(), FEATURES),
+        Part::Guest => guest::suites(args.device.as_deref(), FEATURES),
+        Part::Interop => guest::interop(args.device.as_deref(), FEATURES),
         Part::Quick => quick(),
         Part::Newest => guest::newest(FEATURES),
         Part::Kernels => guest::kernels(FEATURES, args.kernel.as_deref(), args.library),
@@ -374,7 +378,7 @@ fn doc() -> Result<()> {
 }
 
 /// Every example answers `--help`, and those that need no device do what their page shows, in the
-/// dev profile, as a reader of the page runs them. Those of rdma_cm run in the part `guest`.
+/// dev profile, as a reader of the page runs them. Those of rdma_cm run in the part `interop`.
 fn examples() -> Result<()> {
     cargo::run(&["build", "--quiet", "--features", FEATURES, "--examples"])?;
     for entry in fs::read_dir(paths::workspace().join("examples"))? {
@@ -416,7 +420,7 @@ pub fn demo() -> Result<()> {
     println!("\nAn RC ping-pong, every byte checked:");
     shown("rc_pingpong", &["-d", "loopback", "-c"])?;
     println!("\nThe same on a real kernel's RDMA stack, against rdma-core's C programs:");
-    println!("  cargo xtask test guest");
+    println!("  cargo xtask test interop");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::find::Shape;
@@ -84,7 +84,10 @@ impl Tree {
                     .text
                     .push_str("\nmod mutant_switch;\npub(crate) use mutant_switch::mutant;\n");
             }
-            fs::write(self.dir.join(file), &spliced.text)?;
+            let path = self.dir.join(file);
+            fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
+            fs::write(&path, &spliced.text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
             places.insert(file.clone(), spliced);
         }
         let switch = include_str!("switch.in").replace("COUNT]", &format!("{}]", most + 1));

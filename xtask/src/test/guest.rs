@@ -1,5 +1,5 @@
-//! On Soft-RoCE or a real device: the suites, windows, random programs and a load, every example
-//! against its C namesake, and what C does.
+//! On Soft-RoCE, siw or a real device: the suites, every example against its C namesake, and what C
+//! does.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,14 @@ use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Driver, Guest, Library, NAMED};
 use crate::{cargo, paths, what_c_does};
 
-/// One boot for everything that needs a real device.
-pub fn run(device: Option<&str>, features: &str) -> Result<()> {
+/// The suites, in one boot.
+pub fn suites(device: Option<&str>, features: &str) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
         "Building the suites and the tests of rdma_cm",
         &[
             &["test", "--no-run", "--features", features][..],
-            &["--test", "conformance", "--test", "attack"],
-            &["--test", "differential", "--test", "load", "--test", "imm_interop", "--test", "cm"],
-            &["--test", "handles"],
+            &["--test", "conformance", "--test", "attack", "--test", "cm", "--test", "handles"],
         ]
         .concat(),
     )?;
@@ -30,35 +28,50 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         &["test", "--no-run", "--features", "rdma-sys", "--test", "raw"],
         &setup::libclang()?,
     )?;
+    let raw = path_of(&raw, "raw")?;
+    let lines = [
+        path_of(&tests, "conformance")?,
+        path_of(&tests, "attack")?,
+        format!("{raw} --ignored window::"),
+        format!("{raw} bad_wr::"),
+        format!("{raw} sessions::"),
+        format!("{} --ignored", path_of(&tests, "handles")?),
+        path_of(&tests, "cm")?,
+    ];
+    on_device(device, &lines)
+}
+
+/// Every example against its C namesake, programs that load or count, and what C does.
+pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
+    setup::ensure(&[Group::Guest])?;
+    let tests = cargo::executables(
+        "Building the tests",
+        &[
+            &["test", "--no-run", "--features", features, "--test", "cm"][..],
+            &["--test", "differential", "--test", "load", "--test", "imm_interop"],
+        ]
+        .concat(),
+    )?;
     let examples = &examples(features)?;
-    let test = |name: &str| path_of(&tests, name);
     let connections = cargo::executables(
         "Building the connections whose system calls are counted",
         &["build", "--release", "--package", "proverbs-connections"],
     )?;
     let connections = cargo::named(&connections, "proverbs-connections")?.display().to_string();
     let connections_c = connections_c()?.display().to_string();
-    let cm = test("cm")?;
-    let raw = path_of(&raw, "raw")?;
-    let mut lines = vec![
-        "set -e".to_owned(),
-        test("conformance")?,
-        test("attack")?,
-        format!("{raw} --ignored window::"),
-        format!("{raw} bad_wr::"),
-        format!("{raw} sessions::"),
-        format!("{} --queue-pairs 64 --messages 5000", test("load")?),
-        format!("PROVERBS_IMM_PEER={} {} --ignored", imm_peer()?.display(), test("imm_interop")?),
-        format!("{} --ignored", test("handles")?),
-        cm.clone(),
-        format!("{cm} --ignored --test-threads=1 leaks::"),
-    ];
     let script = paths::workspace().join("benches/connections/connections.sh");
-    lines.push(format!("sh {} {connections} {connections_c}", script.display()));
-    lines.extend(INTEROP.iter().map(|script| interop(script, examples)));
+    let imm = path_of(&tests, "imm_interop")?;
+    let cm = path_of(&tests, "cm")?;
+    let mut lines = vec![
+        format!("{} --queue-pairs 64 --messages 5000", path_of(&tests, "load")?),
+        format!("PROVERBS_IMM_PEER={} {imm} --ignored", imm_peer()?.display()),
+        format!("{cm} --ignored --test-threads=1 leaks::"),
+        format!("sh {} {connections} {connections_c}", script.display()),
+    ];
+    lines.extend(INTEROP.iter().map(|script| interop_line(script, examples)));
     // Those of bandwidth, and the newest perftest, are tried by the part `perftest`, which is in no
     // hurry.
-    lines.push(format!("{} '*_lat *'", interop(PERFTEST, examples)));
+    lines.push(format!("{} '*_lat *'", interop_line(PERFTEST, examples)));
     if device.is_none() {
         // Pages of 2 MiB are reserved in a guest.
         let kv = examples.join("kv").display().to_string();
@@ -68,23 +81,27 @@ pub fn run(device: Option<&str>, features: &str) -> Result<()> {
         lines.push(format!("{kv} --file /dev/shm/kv"));
         lines.push(format!("{kv} --file /dev/shm/kv | grep 'an earlier run left rule = types'"));
         // Deviations are known for Soft-RoCE only.
-        lines.push(format!("{} --programs 10", test("differential")?));
+        lines.push(format!("{} --programs 10", path_of(&tests, "differential")?));
         // This takes the link down, which is for a guest only, and comes behind all that needs it.
-        lines.push(interop("asyncwatch.sh", examples));
+        lines.push(interop_line("asyncwatch.sh", examples));
         // And this the device.
         lines.push(format!("PROVERBS_MAY_REMOVE=rxe0 {cm} removal::"));
     }
-    let script = lines.join("\n");
+    on_device(device, &lines)?;
+    // What C does is recorded for Soft-RoCE only.
+    if device.is_none() { what_c_does::run(Driver::Rxe, false) } else { Ok(()) }
+}
+
+/// Runs these lines, up to the first that fails, on a device of this machine or in a guest.
+fn on_device(device: Option<&str>, lines: &[String]) -> Result<()> {
+    let script = format!("set -e\n{}", lines.join("\n"));
     let command = ["sh", "-c", &script];
     let code = match device {
         Some(device) => soft_roce::on_device(device, &command)?,
         None => soft_roce::run(&Guest::default().with_nodes(), &command)?,
     };
-    if code != 0 {
-        bail!("the tests on a real device failed with code {code}");
-    }
-    // What C does is recorded for Soft-RoCE only.
-    if device.is_none() { what_c_does::run(Driver::Rxe, false) } else { Ok(()) }
+    ensure!(code == 0, "the tests on a real device failed with code {code}");
+    Ok(())
 }
 
 /// Builds the examples; the directory that they are in.
@@ -123,7 +140,7 @@ pub fn siw(features: &str) -> Result<()> {
     let examples = &examples(features)?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
-        interop("cm.sh", examples),
+        interop_line("cm.sh", examples),
         format!("{cm} {skips} --skip removal::"),
         // Some tests sleep for long, so more threads than processors.
         format!("RUST_BACKTRACE=0 timeout 3000 {conformance} --quiet --test-threads 4"),
@@ -183,7 +200,7 @@ pub fn newest(features: &str) -> Result<()> {
 /// newest rdma-core.
 pub fn perftest(features: &str, library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let line = interop(PERFTEST, &examples(features)?);
+    let line = interop_line(PERFTEST, &examples(features)?);
     let libraries = library.map_or(vec![Library::Host, Library::Newest], |library| vec![library]);
     for library in libraries {
         on_kernel(NAMED[NAMED.len() - 1], library, &["sh", "-c", &line])?;
@@ -231,7 +248,7 @@ const INTEROP: [&str; 4] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"];
 const PERFTEST: &str = "perftest.sh";
 
 /// The line that runs a script of them.
-fn interop(script: &str, examples: &Path) -> String {
+fn interop_line(script: &str, examples: &Path) -> String {
     let script = paths::workspace().join("tests/interop").join(script);
     format!("sh {} {}", script.display(), examples.display())
 }

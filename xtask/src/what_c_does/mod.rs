@@ -25,8 +25,34 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t)]
     pub driver: Driver,
     /// Take what happens now as what is expected, for a person to read and commit.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "kernels")]
     pub record: bool,
+    /// Run only those that may end the kernel, on every other kernel that is named.
+    #[arg(long)]
+    pub kernels: bool,
+}
+
+/// Those that may end the kernel, on the kernels whose kinds are recorded beside that of the first.
+pub fn on_other_kernels() -> Result<()> {
+    setup::ensure(&[setup::Group::Build, setup::Group::Guest])?;
+    let root = paths::workspace();
+    let dir = root.join("tests/what_c_does");
+    let alone = programs(&dir.join("kernel"))?;
+    let bin = build(&dir, &[("kernel", &alone)])?;
+    let recorded = record::read(&root)?.cases;
+    let mut differ = Vec::new();
+    for kernel in &soft_roce::NAMED[1..] {
+        for &rule in &alone {
+            let seen = run_alone(&bin, rule, kernel)?;
+            println!("{rule} | Linux {kernel} | {}: {} | {}", seen.end, seen.last, seen.kind);
+            let expected = recorded.get(&rule).and_then(|case| case.on.get(*kernel));
+            if expected != Some(&seen.kind) {
+                differ.push(format!("{rule} on Linux {kernel}: {expected:?} is recorded"));
+            }
+        }
+    }
+    ensure!(differ.is_empty(), "C does not do what is recorded:\n{}", differ.join("\n"));
+    Ok(())
 }
 
 pub fn run(driver: Driver, record: bool) -> Result<()> {
@@ -45,13 +71,14 @@ pub fn run(driver: Driver, record: bool) -> Result<()> {
     let bin = build(&dir, &[(folder, &rules), ("kernel", &alone)])?;
     let mut seen = run_in_guest(driver, &dir, &bin, &rules)?;
     for rule in alone {
-        seen.insert(rule, run_alone(&bin, rule)?);
+        seen.insert(rule, run_alone(&bin, rule, soft_roce::NAMED[0])?);
     }
     for (rule, case) in &mut seen {
         if let Some(expected) = expected.get(rule) {
             case.rust.clone_from(&expected.rust);
             case.why.clone_from(&expected.why);
             case.before.clone_from(&expected.before);
+            case.on.clone_from(&expected.on);
         }
         let what = case.last.splitn(3, ": ").last().unwrap_or("");
         let crash = if case.end == "exit 0" { String::new() } else { format!("{}: ", case.end) };
@@ -151,14 +178,15 @@ fn build(dir: &Path, all: &[(&str, &[Id])]) -> Result<PathBuf> {
 }
 
 /// One that may end the kernel. What it said until then is in a file that is the host's.
-fn run_alone(bin: &Path, rule: Id) -> Result<Case> {
+fn run_alone(bin: &Path, rule: Id, kernel: &str) -> Result<Case> {
     let said = soft_roce::out_dir()?.join("what-c-does.txt");
     let _ = fs::remove_file(&said);
     let line = r#"exec timeout -k 1 10 "$0" >"$1""#;
     let command: [&Path; 5] =
         ["sh".as_ref(), "-c".as_ref(), line.as_ref(), &bin.join(stem(rule)), &said];
-    eprintln!("\n{rule} may end the kernel of its guest:");
-    let end = match soft_roce::run(&Guest::default(), &command) {
+    eprintln!("\n{rule} may end the kernel of its guest, Linux {kernel}:");
+    let guest = Guest { kernel: kernel.to_owned(), ..Guest::default() };
+    let end = match soft_roce::run(&guest, &command) {
         Ok(code) => format!("exit {code}"),
         Err(error) => match error.downcast::<KernelCrash>() {
             Ok(KernelCrash(what)) => what.split(',').next().unwrap_or_default().to_owned(),

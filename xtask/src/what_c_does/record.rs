@@ -34,6 +34,9 @@ pub struct Case {
     pub end: String,
     /// Its last line.
     pub last: String,
+    /// Its kind on other named kernels, for those that may end the kernel.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub on: BTreeMap<String, String>,
     /// What earlier kernels or libraries did.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub before: String,
@@ -76,8 +79,8 @@ const FILE: &str = "tests/what_c_does/expected.toml";
 const VERSIONS: &str = "versions";
 const HEAD: &str = "\
 # What C does when a rule is broken: Soft-RoCE of Debian 12, and siw for what is in siw/.
-# `cargo xtask what-c-does --record` writes the versions, kind, end and last; before, rust and why are
-# written by hand.
+# `cargo xtask what-c-does --record` writes the versions, kind, end and last; on, before, rust and why
+# are written by hand. `on` is the kind on other kernels: `cargo xtask what-c-does --kernels` compares.
 ";
 
 /// Empty if nothing is recorded.
