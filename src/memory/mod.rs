@@ -3,7 +3,6 @@
 
 pub(crate) mod arena;
 pub(crate) mod buf;
-mod bulk;
 pub(crate) mod cuts;
 pub(crate) mod device;
 pub(crate) mod entry;

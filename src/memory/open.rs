@@ -12,9 +12,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-use crate::cold::seldom;
-use crate::memory::bulk::{self, Shared, WORD};
 use crate::memory::remote::OutOfBounds;
+
+const WORD: usize = size_of::<u64>();
 
 /// A region that others may touch at any time.
 ///
@@ -73,162 +73,46 @@ impl Open {
     }
 
     /// Copies the bytes from `offset` on to `out`.
-    #[inline(always)]
     pub(crate) fn copy(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds> {
         OutOfBounds::check(offset, out.len(), self.len)?;
-        match self.are_words(offset, out.len()) {
-            // SAFETY: aligned words within the region (tested).
-            true => unsafe { self.load_words(offset, out) },
-            false => {
-                seldom(); // one jump less for whole words
-                self.copy_bytes(offset, out)
-            }
-        }
-        Ok(())
-    }
-
-    /// As `copy`, within the region.
-    #[inline(always)]
-    fn copy_bytes(&self, offset: usize, out: &mut [u8]) {
-        let to = NonNull::from(&mut *out).cast();
-        let (from, before) = self.at(offset);
-        // SAFETY: the bytes are within the region (asked of the callers, which check it), and so
-        // valid (invariant); `bulk` says why they are accessed as parts of their words.
-        if !unsafe { bulk::any_short(to, from, out.len(), before, Shared::From) } {
-            self.copy_called(offset, out);
-        }
-    }
-
-    #[inline(never)]
-    fn copy_called(self, offset: usize, out: &mut [u8]) {
-        let to = NonNull::from(&mut *out).cast();
-        let (from, before) = self.at(offset);
-        // SAFETY: the bytes are within the region (`copy_bytes`, which alone calls this, is asked
-        // for that), and so valid (invariant). `out` is as long.
-        if !unsafe { bulk::any(to, from, out.len(), before, Shared::From) } {
-            self.copy_any(offset, out);
-        }
-    }
-
-    /// As `write`, within the region.
-    #[inline(always)]
-    fn write_bytes(&self, offset: usize, bytes: &[u8]) {
-        let (to, before) = self.at(offset);
-        let from = NonNull::from(bytes).cast();
-        // SAFETY: the bytes are within the region (asked of the callers, which check it), and so
-        // may be written (invariant); `bulk` says why they are accessed as parts of their words.
-        if !unsafe { bulk::any_short(to, from, bytes.len(), before, Shared::To) } {
-            self.write_called(offset, bytes);
-        }
-    }
-
-    #[inline(never)]
-    fn write_called(self, offset: usize, bytes: &[u8]) {
-        let (to, before) = self.at(offset);
-        let from = NonNull::from(bytes).cast();
-        // SAFETY: the bytes are within the region (`write_bytes`, which alone calls this, is asked
-        // for that), and so may be written (invariant).
-        if !unsafe { bulk::any(to, from, bytes.len(), before, Shared::To) } {
-            self.write_any(offset, bytes);
-        }
-    }
-
-    /// The byte at `offset`, which is within the region, and how many are before it in its word.
-    #[inline(always)]
-    fn at(&self, offset: usize) -> (NonNull<u8>, usize) {
-        // SAFETY: within the region, or its end (asked of the callers, which check it).
-        let at = unsafe { self.base.add(offset) };
-        (at, at.addr().get() % WORD)
-    }
-
-    /// # Safety
-    /// At `offset` are as many aligned words within the region as `out` has room for.
-    #[inline(always)]
-    unsafe fn load_words(&self, offset: usize, out: &mut [u8]) {
-        debug_assert!(self.are_words(offset, out.len()));
-        // SAFETY: aligned words within the region (this function's contract), which are valid and
-        // touched by atomics of this size only (invariant).
-        unsafe {
-            let word = |at: NonNull<u64>| AtomicU64::from_ptr(at.as_ptr()).load(Relaxed);
-            bulk::load(self.base.add(offset).cast(), out, word);
-        }
-    }
-
-    /// # Safety
-    /// `bytes` are as long as aligned words that are within the region at `offset`.
-    #[inline(always)]
-    unsafe fn store_words(&self, offset: usize, bytes: &[u8]) {
-        debug_assert!(self.are_words(offset, bytes.len()));
-        // SAFETY: aligned words within the region (this function's contract), which are valid and
-        // touched by atomics of this size only (invariant).
-        unsafe {
-            let word = |at: NonNull<u64>, new| AtomicU64::from_ptr(at.as_ptr()).store(new, Relaxed);
-            bulk::store(self.base.add(offset).cast(), bytes, word);
-        }
-    }
-
-    /// Whether these bytes are aligned whole words: what programs copy most, without ends. (A read
-    /// of 64 bytes takes 70 instructions less.)
-    #[inline(always)]
-    fn are_words(&self, offset: usize, len: usize) -> bool {
-        (self.base.addr().get().wrapping_add(offset) | len) % WORD == 0
-    }
-
-    /// As `copy`, within the region.
-    #[inline(never)]
-    fn copy_any(self, offset: usize, out: &mut [u8]) {
-        bulk::find_masks();
         let (lead, rest) = out.split_at_mut(self.lead(offset, out.len()));
         let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
         let at = offset + lead.len();
-        if !lead.is_empty() {
-            self.copy_parts(offset, lead);
+        self.copy_parts(offset, lead);
+        for (i, out) in words.chunks_exact_mut(WORD).enumerate() {
+            // SAFETY: an aligned word (`lead`) within the region (tested).
+            let word = unsafe { self.word_at(at + i * WORD) };
+            out.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
-        if !words.is_empty() {
-            // SAFETY: aligned words (`lead`), within the region as the caller says.
-            unsafe { self.load_words(at, words) };
-        }
-        if !tail.is_empty() {
-            self.copy_parts(at + words.len(), tail);
-        }
-    }
-
-    /// Writes `bytes` from `offset` on. Bytes that share a word with them keep their current value.
-    #[inline(always)]
-    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
-        OutOfBounds::check(offset, bytes.len(), self.len)?;
-        match self.are_words(offset, bytes.len()) {
-            // SAFETY: aligned words within the region (tested).
-            true => unsafe { self.store_words(offset, bytes) },
-            false => {
-                seldom(); // one jump less for whole words
-                self.write_bytes(offset, bytes)
-            }
-        }
+        self.copy_parts(at + words.len(), tail);
         Ok(())
     }
 
-    /// As `write`, within the region.
-    #[inline(never)]
-    fn write_any(self, offset: usize, bytes: &[u8]) {
-        bulk::find_masks();
+    /// Writes `bytes` from `offset` on. Bytes that share a word with them keep their current value.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        OutOfBounds::check(offset, bytes.len(), self.len)?;
         let (lead, rest) = bytes.split_at(self.lead(offset, bytes.len()));
         let (words, tail) = rest.split_at(rest.len() / WORD * WORD);
         let at = offset + lead.len();
-        if !lead.is_empty() {
-            self.write_parts(offset, lead);
+        self.write_parts(offset, lead);
+        for (i, bytes) in words.chunks_exact(WORD).enumerate() {
+            // SAFETY: an aligned word (`lead`) within the region (tested).
+            let word = unsafe { self.word_at(at + i * WORD) };
+            word.store(u64::from_ne_bytes(bytes.try_into().expect("a chunk")), Relaxed);
         }
-        if !words.is_empty() {
-            // SAFETY: aligned words (`lead`), within the region as the caller says.
-            unsafe { self.store_words(at, words) };
-        }
-        if !tail.is_empty() {
-            self.write_parts(at + words.len(), tail);
-        }
+        self.write_parts(at + words.len(), tail);
+        Ok(())
+    }
+
+    /// # Safety
+    /// At `offset` is an aligned word, within the region.
+    unsafe fn word_at(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: aligned and within the region (this function's contract), so valid, and touched
+        // by atomics of this size only (invariant).
+        unsafe { AtomicU64::from_ptr(self.base.add(offset).cast().as_ptr()) }
     }
 
     /// Copies out bytes that are in no whole word that is meant: at most seven, within the region.
-    #[inline(never)]
     fn copy_parts(&self, offset: usize, out: &mut [u8]) {
         let mut done = 0;
         while done < out.len() {
@@ -250,13 +134,12 @@ impl Open {
     }
 
     /// Writes bytes of which there are at most seven, within the region.
-    #[inline(never)]
     fn write_parts(&self, offset: usize, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
             match self.part(offset + done, bytes.len() - done) {
                 Part::Word(word, from, count) => {
-                    bulk::merge(word, from, &bytes[done..done + count]);
+                    merge(word, from, &bytes[done..done + count]);
                     done += count;
                 }
                 Part::Byte(byte) => {
@@ -268,6 +151,21 @@ impl Open {
     }
 }
 
+/// Puts `bytes` into the word, starting at its byte `from`, and leaves the others as they are.
+///
+/// # Panics
+/// If the word has fewer bytes from there on.
+#[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
+fn merge(word: &AtomicU64, from: usize, bytes: &[u8]) {
+    let merged = |old: u64| {
+        let mut whole = old.to_ne_bytes();
+        whole[from..from + bytes.len()].copy_from_slice(bytes);
+        Some(u64::from_ne_bytes(whole))
+    };
+    // `merged` never refuses.
+    let _ = word.fetch_update(Relaxed, Relaxed, merged);
+}
+
 /// Copies bytes from `offset` on out of memory that only other processes write, if anybody does.
 /// They are outside of Rust's memory model, as a device is, so the reads are volatile. (Atomics are
 /// made of memory that can be written.)
@@ -276,26 +174,20 @@ impl Open {
 /// The bytes are valid for reads, and no Rust code writes them meanwhile.
 pub(crate) unsafe fn read_volatile(base: NonNull<u8>, offset: usize, out: &mut [u8]) {
     // SAFETY: the first of the bytes asked for.
-    let mut at = unsafe { base.add(offset) };
-    let lead = at.align_offset(WORD).min(out.len());
-    let (lead, rest) = out.split_at_mut(lead);
+    let at = unsafe { base.add(offset) };
+    let (lead, rest) = out.split_at_mut(at.align_offset(WORD).min(out.len()));
     let (words, tail) = rest.split_at_mut(rest.len() / WORD * WORD);
-    // SAFETY: each step reads what `out` has room for, in its order, and what was asked for. Words
-    // are aligned, since the bytes before them lead to a multiple of their size.
-    unsafe {
-        for byte in lead {
-            *byte = at.read_volatile();
-            at = at.add(1);
-        }
-        if !words.is_empty() {
-            bulk::load(at.cast(), words, |at| at.read_volatile());
-            at = at.add(words.len());
-        }
-        for byte in tail {
-            *byte = at.read_volatile();
-            at = at.add(1);
-        }
+    // SAFETY: each reads a byte that was asked for.
+    let byte = |i: usize| unsafe { at.add(i).read_volatile() };
+    let (first, last) = (lead.len(), lead.len() + words.len());
+    lead.iter_mut().enumerate().for_each(|(i, out)| *out = byte(i));
+    for (i, out) in words.chunks_exact_mut(WORD).enumerate() {
+        // SAFETY: eight bytes that were asked for, aligned, since those before them lead to a
+        // multiple of the word's size.
+        let word = unsafe { at.add(first + i * WORD).cast::<u64>().read_volatile() };
+        out.copy_from_slice(&word.to_ne_bytes());
     }
+    tail.iter_mut().enumerate().for_each(|(i, out)| *out = byte(last + i));
 }
 
 #[cfg(test)]

@@ -25,22 +25,13 @@ fn reads_and_writes_are_those_of_bytes() {
                 let mut before = model.clone();
                 before[offset..offset + count].fill(0xee);
                 model[offset..offset + count].copy_from_slice(&bytes);
-                // As processors without masks for bytes do it, and as this one does.
-                for is_plain in [true, false] {
-                    let (mut all, mut some) = (vec![0; len], vec![0; count]);
-                    open.write(0, &before).unwrap();
-                    match is_plain {
-                        true => open.write_any(offset, &bytes),
-                        false => open.write(offset, &bytes).unwrap(),
-                    }
-                    open.copy(0, &mut all).unwrap();
-                    match is_plain {
-                        true => open.copy_any(offset, &mut some),
-                        false => open.copy(offset, &mut some).unwrap(),
-                    }
-                    assert_eq!(all, model, "{shift} {offset} {count}");
-                    assert_eq!(some, bytes, "{shift} {offset} {count}");
-                }
+                let (mut all, mut some) = (vec![0; len], vec![0; count]);
+                open.write(0, &before).unwrap();
+                open.write(offset, &bytes).unwrap();
+                open.copy(0, &mut all).unwrap();
+                open.copy(offset, &mut some).unwrap();
+                assert_eq!(all, model, "{shift} {offset} {count}");
+                assert_eq!(some, bytes, "{shift} {offset} {count}");
             }
         }
     }
@@ -80,7 +71,7 @@ fn every_length_at_every_alignment() {
     }
 }
 
-/// Runs that are long enough for vectors, and those that are not quite, wherever they begin.
+/// Long runs, wherever they begin.
 /// Proves R18.42.
 #[test]
 fn long_runs_are_those_of_bytes() {
@@ -193,7 +184,7 @@ fn a_part_of_a_word_is_stored() {
         (0..=WORD).flat_map(|from| (0..=7.min(WORD - from)).map(move |len| (from, len)))
     {
         let word = AtomicU64::new(!0);
-        bulk::merge(&word, from, &[1, 2, 3, 4, 5, 6, 7, 8][..len]);
+        merge(&word, from, &[1, 2, 3, 4, 5, 6, 7, 8][..len]);
         let mut expected = [0xff; WORD];
         (1..=len).for_each(|i| expected[from + i - 1] = i as u8);
         assert_eq!(word.into_inner().to_ne_bytes(), expected, "{len} at {from}");
@@ -201,19 +192,14 @@ fn a_part_of_a_word_is_stored() {
 }
 
 /// Two threads write to one word, each a part of it, and then look at it: none is lost, and one of
-/// them sees both. (That a store waits for a while is seen too seldom in a build without
-/// optimizations; `bulk` says what is done against it.)
+/// them sees both.
 /// Proves R18.42.
 #[test]
 fn parts_of_a_word_have_one_order() {
     const TURNS: usize = if cfg!(miri) { 2 } else { 100 };
     const PLACES: usize = if cfg!(miri) { 3 } else { 500 };
-    type Write = fn(Open, usize, &[u8]);
-    let best: Write = |open, offset, bytes| open.write(offset, bytes).unwrap();
-    let plain: Write = |open, offset, bytes| open.write_any(offset, bytes);
-    bulk::find_masks();
     // Of each place the first half is one thread's, and the word in its middle both have.
-    for (write, half) in [(best, 4), (plain, 4), (best, 68), (best, 140), (plain, 140)] {
+    for half in [4, 68, 140] {
         let memory: Vec<AtomicU64> =
             (0..PLACES * 2 * half / WORD).map(|_| AtomicU64::new(0)).collect();
         // SAFETY: the words outlive the values, of which each thread has one.
@@ -228,9 +214,9 @@ fn parts_of_a_word_have_one_order() {
                 // Both begin at once.
                 mine.store(now as u64 + 1, Relaxed);
                 while others.load(Relaxed) <= now as u64 {
-                    std::hint::spin_loop();
+                    std::thread::yield_now();
                 }
-                write(open(), (2 * place + which) * half, &bytes);
+                open().write((2 * place + which) * half, &bytes).unwrap();
                 let mut word = [0; WORD];
                 open().copy(place * 2 * half + half - 4, &mut word).unwrap();
                 seen.push([word[3] == turn, word[4] == turn]);
