@@ -18,7 +18,6 @@ mod overhead;
 mod paths;
 mod programs;
 mod progress;
-mod provider;
 mod release;
 mod rules;
 mod sanitize;
@@ -90,9 +89,6 @@ enum Command {
     Load(suites::Load),
     /// The same on Soft-RoCE, for ten minutes.
     Soak(suites::Soak),
-    /// Build mlx5 from Debian's source package, and see what C and Rust cost on it, with locks and
-    /// in a lane.
-    Provider,
     /// Count lines of code by part, and the lines of the hand-kept tables.
     Lines(lines::Args),
     /// Install everything that is missing for the other commands.
@@ -129,7 +125,6 @@ fn run(command: Command) -> Outcome {
         Command::Differential(args) => args.run()?,
         Command::Load(args) => args.run()?,
         Command::Soak(args) => args.run()?,
-        Command::Provider => provider::main()?,
         Command::Lines(args) => lines::main(&args)?,
         Command::Setup => setup::main()?,
         Command::SoftRoce(args) => return soft_roce::main(args),

@@ -28,8 +28,6 @@ pub enum Group {
     Module,
     /// To count instructions, of what both C compilers make, and to read machine code.
     Valgrind,
-    /// To fetch rdma-core's source from Debian, and to build it.
-    Provider,
     /// To build libFuzzer.
     Fuzz,
     /// To link for aarch64, and run what was linked.
@@ -51,9 +49,6 @@ impl Group {
             // The tool that newer kernels make type information with.
             Self::Module => "gcc make pahole",
             Self::Valgrind => "valgrind clang binutils",
-            Self::Provider => {
-                "cmake make libnl-3-dev libnl-route-3-dev dpkg-dev debian-archive-keyring"
-            }
             Self::Fuzz => "g++",
             Self::Aarch64 => {
                 "debian-archive-keyring qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
