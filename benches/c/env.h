@@ -89,9 +89,6 @@ struct env {
 	/* Where in a region a piece begins. */
 	uint64_t offset;
 	uint8_t bytes[LONG];
-	/* Where queue pairs are made, and a queue pair's port and peer. */
-	struct ibv_pd *pd;
-	uint32_t port, peer;
 	/* Of a queue that is polled for fields. */
 	struct ibv_cq_ex *timed;
 };

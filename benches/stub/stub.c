@@ -4,13 +4,9 @@
  * reads, so that two rings are equal byte for byte exactly when a device would have seen the same.
  * wr_ids, which legitimately differ, go to a ring of their own.
  */
-/* For the names of registers. */
-#define _GNU_SOURCE
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 
 #include <infiniband/verbs.h>
 #include <valgrind/callgrind.h>
@@ -292,73 +288,6 @@ int stub_measure(int (*form)(void *), void *env)
 	ret = form(env);
 	CALLGRIND_TOGGLE_COLLECT;
 	return ret;
-}
-
-/* One instruction that is about to run: where it is, and the registers, in the order of their numbers. */
-enum { STEPS = 1 << 17, TRAP_FLAG = 1 << 8 };
-static struct step {
-	uint64_t rip;
-	uint64_t registers[16];
-} steps[STEPS];
-static uint32_t step_count;
-/* From the breakpoint before a call to the one after it. */
-static volatile sig_atomic_t is_stepping;
-
-static void on_trap(int signal, siginfo_t *info, void *context)
-{
-	static const int order[16] = { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
-				       REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15 };
-	greg_t *now = ((ucontext_t *)context)->uc_mcontext.gregs;
-	int i;
-
-	(void)signal;
-	if (info->si_code == SI_KERNEL)
-		/* The breakpoint before the call, or the one after it. */
-		is_stepping = !is_stepping;
-	if (!is_stepping) {
-		now[REG_EFL] &= ~TRAP_FLAG;
-		return;
-	}
-	now[REG_EFL] |= TRAP_FLAG;
-	if (info->si_code == SI_KERNEL)
-		return;
-	/* A step, whatever the code says: a virtual machine may lose the reason (TRAP_TRACE). */
-	if (step_count == STEPS)
-		abort();
-	steps[step_count].rip = now[REG_RIP];
-	for (i = 0; i < 16; i++)
-		steps[step_count].registers[i] = now[order[i]];
-	step_count++;
-}
-
-/* One call, instruction by instruction: the processor stops after each. */
-int stub_step(int (*form)(void *), void *env)
-{
-	struct sigaction action = { .sa_sigaction = on_trap, .sa_flags = SA_SIGINFO };
-	int ret;
-
-	step_count = 0;
-	/* It stays: a trap that comes late, behind the second breakpoint, must not end the program. */
-	sigaction(SIGTRAP, &action, NULL);
-	__asm__ volatile("int3" ::: "memory");
-	ret = form(env);
-	__asm__ volatile("int3" ::: "memory");
-	return ret;
-}
-
-uint32_t stub_steps(const struct step **at)
-{
-	*at = steps;
-	return step_count;
-}
-
-/* Whether an instruction is the provider's. */
-int stub_has(uint64_t rip)
-{
-	extern const char __ehdr_start __attribute__((visibility("hidden")));
-	extern const char _etext __attribute__((visibility("hidden")));
-
-	return rip >= (uintptr_t)&__ehdr_start && rip < (uintptr_t)&_etext;
 }
 
 void stub_dump(const char *label)

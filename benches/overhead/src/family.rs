@@ -14,7 +14,7 @@ use crate::c::ibv_sge;
 use crate::stub::{Form, Stub};
 use crate::twin::Twin;
 use crate::world::*;
-use crate::{ends, raw, safe, selective, typed};
+use crate::{raw, safe, selective, typed};
 
 /// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
 macro_rules! rows {
@@ -24,13 +24,11 @@ macro_rules! rows {
     };
 }
 
-mod deaths;
 mod lives;
 mod owned;
 mod ready;
 mod sleeps;
 
-use deaths::{drained, outstanding};
 use lives::{life_of_datagrams, life_of_rings, lives};
 use owned::owned;
 use ready::ready;
@@ -54,8 +52,6 @@ pub struct Row {
     pub items: u32,
     /// C's function, if it has another name.
     pub twin: &'static str,
-    /// Whether its instructions are few enough to be gone through one by one.
-    pub has_floor: bool,
 }
 
 /// Rows on the same objects.
@@ -78,7 +74,7 @@ const CALLS: u32 = 8;
 
 fn row(name: &'static str, rust: Form) -> Row {
     let (raw, after, prime) = (None, None, None);
-    Row { name, rust, raw, after, prime, calls: CALLS, items: 1, twin: name, has_floor: true }
+    Row { name, rust, raw, after, prime, calls: CALLS, items: 1, twin: name }
 }
 
 fn leak<W>(world: W) -> *mut c_void {
@@ -105,9 +101,6 @@ pub fn all(stub: &Stub) -> Vec<Family> {
         wakes(stub),
         timed(),
         sessions(),
-        drained(),
-        outstanding(0),
-        outstanding(ends::IDLE),
         all_signaled("depth 16", stub, 16, vec![Row { calls: 1024, ..row("cycle", safe::cycle) }]),
     ]
 }

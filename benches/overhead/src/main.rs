@@ -1,18 +1,15 @@
 //! Rust and C through the same stub provider.
 //!
 //! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider
-//! was given, and under callgrind dumps the cost of each. With `--floor` in front it runs them
-//! instruction by instruction instead, and prints what no form can do without. `--only=TEXT,...`
-//! takes the rows whose `family/row` begins with one of the texts. `cargo xtask overhead` builds
-//! the shared objects, runs this, and prints the table.
+//! was given, and under callgrind dumps the cost of each. `--only=TEXT,...` takes the rows whose
+//! `family/row` begins with one of the texts. `cargo xtask overhead` builds the shared objects, runs
+//! this, and prints the table.
 
 /// C's types, written down once.
 #[path = "../../../src/sys/bindings/mod.rs"]
 #[allow(unexpected_cfgs, unused_imports)] // the crate's features, and its functions
 mod c;
-mod ends;
 mod family;
-mod floor;
 mod form;
 mod life;
 mod own;
@@ -33,16 +30,10 @@ use stub::{Library, Stub};
 
 fn main() {
     let mut args: Vec<_> = std::env::args().skip(1).collect();
-    let is_floor = args.first().is_some_and(|arg| arg == "--floor");
-    args.drain(..is_floor as usize);
     let only = args.first().and_then(|arg| arg.strip_prefix("--only=")).map(str::to_owned);
     args.drain(..only.is_some() as usize);
     let only = only.unwrap_or_default();
-    let result = prepared(args).and_then(|(stub, libraries)| match is_floor {
-        true => floor::all(&stub, &libraries, &only),
-        false => run::all(&stub, &libraries, &only),
-    });
-    match result {
+    match prepared(args).and_then(|(stub, libraries)| run::all(&stub, &libraries, &only)) {
         // Not by return: the objects belong to a device whose data path is the stub's.
         Ok(()) => exit(0),
         Err(error) => {
@@ -53,7 +44,7 @@ fn main() {
 }
 
 fn prepared(args: Vec<String>) -> Result<(Stub, Vec<Library>), String> {
-    const USAGE: &str = "usage: proverbs-overhead [--floor] [--only=TEXT,...] STUB NAME=TWINS...";
+    const USAGE: &str = "usage: proverbs-overhead [--only=TEXT,...] STUB NAME=TWINS...";
     let mut args = args.into_iter();
     let stub = Stub::load(&args.next().ok_or(USAGE)?)?;
     let open = |arg: String| {

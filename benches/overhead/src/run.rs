@@ -6,7 +6,7 @@ use crate::family::{Family, Row, all as families};
 use crate::stub::{Form, Library, Stub};
 
 /// One way to do a row's work.
-pub(crate) struct Contender {
+struct Contender {
     /// "typed", "fast@gcc -O2" and so on.
     pub name: String,
     pub form: Form,
@@ -51,16 +51,12 @@ pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String>
 }
 
 /// Whether the row's name begins with one of `only`, separated by commas.
-pub(crate) fn is_of(family: &Family, row: &Row, only: &str) -> bool {
+fn is_of(family: &Family, row: &Row, only: &str) -> bool {
     let name = format!("{}/{}", family.name, row.name);
     only.split(',').any(|only| name.starts_with(only))
 }
 
-pub(crate) fn contenders(
-    family: &Family,
-    row: &Row,
-    libraries: &[Library],
-) -> Result<Vec<Contender>, String> {
+fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<Contender>, String> {
     let mut all = Vec::new();
     let after = row.after.map(|name| {
         let before = family.rows.iter().find(|row| row.name == name);
@@ -109,12 +105,7 @@ pub(crate) fn contenders(
 }
 
 /// Nothing is posted but what the row needs to be.
-pub(crate) fn prepare(
-    stub: &Stub,
-    family: &Family,
-    contender: &Contender,
-    label: &str,
-) -> Result<(), String> {
+fn prepare(stub: &Stub, family: &Family, contender: &Contender, label: &str) -> Result<(), String> {
     stub.reset(family.signal_all);
     stub.hold(family.holds);
     match contender.before {
@@ -157,7 +148,7 @@ fn compare_and_count(
 }
 
 /// Forgets what is outstanding.
-pub(crate) fn forget(contender: &Contender) {
+fn forget(contender: &Contender) {
     match contender.restore {
         Restore::Twin(restore) => {
             // SAFETY: the twin's own environment.
@@ -169,6 +160,6 @@ pub(crate) fn forget(contender: &Contender) {
     }
 }
 
-pub(crate) fn check(label: &str, code: i32) -> Result<(), String> {
+fn check(label: &str, code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{label} failed with {code}")) }
 }

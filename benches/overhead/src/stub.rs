@@ -54,14 +54,6 @@ fn error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// An instruction about to run: `struct step`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Step {
-    pub rip: u64,
-    pub registers: [u64; 16],
-}
-
 /// The functions of `stub.c`.
 pub struct Stub {
     install: unsafe extern "C" fn(*mut ibv_context),
@@ -71,9 +63,6 @@ pub struct Stub {
     pending: unsafe extern "C" fn() -> u32,
     measure: unsafe extern "C" fn(Form, *mut c_void) -> c_int,
     dump: unsafe extern "C" fn(*const c_char),
-    step: unsafe extern "C" fn(Form, *mut c_void) -> c_int,
-    steps: unsafe extern "C" fn(*mut *const Step) -> u32,
-    has: unsafe extern "C" fn(u64) -> c_int,
     is_counting: unsafe extern "C" fn() -> c_int,
 }
 
@@ -95,9 +84,6 @@ impl Stub {
             pending: find!("stub_pending"),
             measure: find!("stub_measure"),
             dump: find!("stub_dump"),
-            step: find!("stub_step"),
-            steps: find!("stub_steps"),
-            has: find!("stub_has"),
             is_counting: find!("stub_is_counting"),
         })
     }
@@ -144,26 +130,6 @@ impl Stub {
     pub unsafe fn measure(&self, form: Form, env: *mut c_void) -> c_int {
         // SAFETY: the stub calls the form once, with this `env`, which the caller says it takes.
         unsafe { (self.measure)(form, env) }
-    }
-
-    /// One call, instruction by instruction.
-    ///
-    /// # Safety
-    /// The form may be called with this environment.
-    pub unsafe fn step(&self, form: Form, env: *mut c_void) -> (c_int, &[Step]) {
-        // SAFETY: the stub calls the form once, with this `env`, which the caller says it takes.
-        let code = unsafe { (self.step)(form, env) };
-        let mut at = std::ptr::null();
-        // SAFETY: `at` is a local.
-        let count = unsafe { (self.steps)(&mut at) };
-        // SAFETY: the stub gave `count` steps at `at`, which stay until the next call.
-        (code, unsafe { std::slice::from_raw_parts(at, count as usize) })
-    }
-
-    /// Whether an instruction is the stub's.
-    pub fn has(&self, rip: u64) -> bool {
-        // SAFETY: no precondition.
-        unsafe { (self.has)(rip) != 0 }
     }
 
     /// Ends a count.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use crate::c::{ibv_ah, ibv_cq, ibv_pd, ibv_qp, ibv_sge, ibv_srq};
+use crate::c::{ibv_ah, ibv_cq, ibv_qp, ibv_sge, ibv_srq};
 use crate::own::LONG;
 
 pub const MOST: usize = 32;
@@ -106,10 +106,6 @@ pub struct Twin {
     /// Where in a region a piece begins.
     offset: u64,
     bytes: [u8; LONG],
-    /// Where queue pairs are made, and a queue pair's port and peer.
-    pub pd: *mut ibv_pd,
-    pub port: u32,
-    pub peer: u32,
     /// Of a queue that is polled for fields.
     pub timed: *mut c_void,
 }
@@ -187,9 +183,6 @@ impl Twin {
             lengths: [64, LONG as u64],
             offset: 0,
             bytes: [0; LONG],
-            pd: ptr::null_mut(),
-            port: 1,
-            peer: 1,
             timed: ptr::null_mut(),
         }))
     }

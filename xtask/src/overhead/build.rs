@@ -151,7 +151,6 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
         "c2_selective",
         "life",
         "wake",
-        "ends",
         "extended",
         "own",
         "ready",

@@ -17,7 +17,7 @@ const HEAD: &str = "\
 
 ";
 
-/// The families that gate. The others (`life`, `own`, `ends`) are only printed.
+/// The families that gate. The others (`life`, `own`) are only printed.
 pub const HOT: [&str; 8] = [
     "caller/",
     "signal-all/",

@@ -4,21 +4,22 @@
 //! | file | content |
 //! |---|---|
 //! | `build` | the stub, the C twins with each compiler, the Rust forms |
-//! | `count` | runs callgrind and reads its counts |
 //! | `row` | the counts, row by row |
 //! | `table` | the tables in Markdown |
 //! | `gate` | compares the counts of hot rows with benches/recorded.toml |
 //! | `page` | the dated page of figures, which README repeats |
 
 mod build;
-mod count;
 mod gate;
 mod page;
 mod row;
 mod table;
 
+use std::ffi::OsString;
+
 use anyhow::{Result, bail};
 
+use crate::callgrind;
 use crate::setup::{self, Group};
 use row::Row;
 
@@ -45,9 +46,7 @@ pub fn gate() -> Result<()> {
 pub fn main(args: &Args) -> Result<()> {
     let twins = prepare()?;
     let only = args.only.as_deref().unwrap_or_default();
-    let mut rows = counted(&twins, only)?;
-    let floors = count::floors(&twins, &build::forms()?, only)?;
-    rows.iter_mut().for_each(|row| row.floor = floors.get(&row.id()).copied());
+    let rows = counted(&twins, only)?;
     let versions = twins.versions()?;
     println!("{}", table::render(&rows, &versions));
     if args.write {
@@ -67,8 +66,16 @@ fn prepare() -> Result<build::Twins> {
     build::twins()
 }
 
+/// Counts all forms of the rows that begin with one of `only`, separated by commas. A form that
+/// posts something else than its twins is an error.
 fn counted(twins: &build::Twins, only: &str) -> Result<Vec<Row>> {
-    Ok(row::from_counts(count::run(twins, &build::forms()?, only)?))
+    let stub = &twins.stub;
+    let mut args: Vec<OsString> =
+        vec![format!("--only={only}").into(), stub.libibverbs.clone().into()];
+    let twin = |(name, file): &(String, std::path::PathBuf)| format!("{name}={}", file.display());
+    args.extend(twins.objects.iter().map(|object| twin(object).into()));
+    let counted = callgrind::run(&build::forms()?, &args, &stub.env(), stub.directory())?;
+    Ok(row::from_counts(counted))
 }
 
 /// Fails if a hot row exceeds its record. `whole`: all hot rows were counted.

@@ -1,6 +1,6 @@
 //! The counts, row by row.
 
-use crate::callgrind::{Accesses, Counted};
+use crate::callgrind::Counted;
 
 /// One thing to do, in all its forms.
 #[derive(Default)]
@@ -9,22 +9,15 @@ pub struct Row {
     pub name: String,
     /// Form (`fast`, `c0`, `typed`), compiler (empty for Rust) and instructions.
     pub forms: Vec<(String, String, f64)>,
-    /// Accesses to memory of each form.
-    pub accesses: Vec<Accesses>,
     /// Allocations of each form.
     pub allocations: Vec<f64>,
-    /// The least of any form, once it is known: the stores that the provider reads, its calls, the
-    /// return.
-    pub floor: Option<f64>,
 }
 
 /// Groups counts by row, in the order in which they were made, families together.
 pub fn from_counts(counted: Counted) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
-    let Counted { each, accesses, allocations, .. } = counted;
-    for (((label, instructions), accesses), allocations) in
-        each.into_iter().zip(accesses).zip(allocations)
-    {
+    let Counted { each, allocations } = counted;
+    for ((label, instructions), allocations) in each.into_iter().zip(allocations) {
         let mut parts = label.splitn(3, '/');
         let mut next = || parts.next().unwrap_or_default().to_owned();
         let (family, name, form) = (next(), next(), next());
@@ -40,7 +33,6 @@ pub fn from_counts(counted: Counted) -> Vec<Row> {
             at
         });
         rows[at].forms.push((form, compiler, instructions));
-        rows[at].accesses.push(accesses);
         rows[at].allocations.push(allocations);
     }
     rows
@@ -78,21 +70,6 @@ impl Row {
             of.map(|(_, count)| *count).min_by(f64::total_cmp).unwrap_or(0.0)
         };
         (of(true), of(false))
-    }
-
-    /// Accesses of typed or safe Rust.
-    pub fn our_accesses(&self) -> Option<Accesses> {
-        let is_ours = |form: &(String, String, f64)| form.1.is_empty() && form.0 != "raw";
-        self.accesses.get(self.forms.iter().position(is_ours)?).copied()
-    }
-
-    /// Those of the C that has the fewest instructions of a form.
-    pub fn accesses_of_best(&self, form: &str) -> Option<Accesses> {
-        let best = self.best(form, "")?;
-        let is_best = |f: &(String, String, f64)| {
-            !f.1.is_empty() && f.0.trim_end_matches('s') == form && f.2 == best
-        };
-        self.accesses.get(self.forms.iter().position(is_best)?).copied()
     }
 
     /// The best C: the fastest, or C with all our checks. (Where idiomatic C turns out

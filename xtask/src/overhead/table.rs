@@ -3,80 +3,41 @@
 use std::fmt::Write;
 
 use super::row::Row;
-use crate::callgrind::Accesses;
 
-const CALLER: &str = "
-## caller: the caller does the bookkeeping
-
-*raw*: the bindings alone. *typed*: `post_send_unchecked`. Ratio: typed to the best C.
-
-| row | floor | idiomatic gcc / clang | fastest gcc / clang | raw | typed | ratio |
-|---|---|---|---|---|---|---|
+const HEAD: &str = "
+| row | C: gcc / clang | Rust | to the best C | allocations: Rust / C |
+|---|---|---|--:|--:|
 ";
 
-const SAFE: &str = "
-*C0*: no checks. *C1*: a ring that rejects overflow. *C2*: the same checks as the crate.
-
-| row | floor | C0 gcc / clang | C1 gcc / clang | C2 gcc / clang | safe | to C0 | to C1 | to C2 |
-|---|---|---|---|---|---|---|---|---|
-";
-
-const MEMORY: &str = "
-## Loads, stores, misses of a 32 KiB cache, and allocations: Rust / C0 / C2
-
-| row | loads | stores | misses | allocations: Rust / C |
-|---|--:|--:|--:|--:|
-";
-
-/// All rows: instructions outside the provider, the best of -O2 and -O3. The floor is the stores
-/// that the provider reads, its calls and the return.
+/// All rows: instructions outside the provider, of C the best of -O2 and -O3.
 pub fn render(rows: &[Row], versions: &[String]) -> String {
-    let mut text = versions.join("\n") + "\n";
-    let mut family = "";
-    for row in rows {
-        if row.family != family {
-            family = &row.family;
-            match family {
-                "caller" => text.push_str(CALLER),
-                _ => drop(write!(text, "\n## {family}: the crate owns the buffers\n{SAFE}")),
-            }
-        }
-        text.push_str(&line(row));
-    }
-    text.push_str(MEMORY);
-    rows.iter().filter(|row| row.keeps_books()).for_each(|row| text.push_str(&memory(row)));
-    text
+    let lines: String = rows.iter().map(line).collect();
+    format!("{}\n{HEAD}{lines}", versions.join("\n"))
 }
 
 fn line(row: &Row) -> String {
-    let ours = row.ours().map(|(_, count)| count);
-    let pair =
-        |form| format!("{} / {}", show(row.best(form, "gcc")), show(row.best(form, "clang")));
-    let floor = show(row.floor);
-    let to = |form| ratio(ours, row.best(form, ""));
-    if row.keeps_books() {
-        let cells =
-            [floor, pair("c0"), pair("c1"), pair("c2"), show(ours), to("c0"), to("c1"), to("c2")];
-        format!("| {} | {} |\n", row.name, cells.join(" | "))
-    } else {
-        let raw = row.rust().find(|(form, _)| *form == "raw").map(|(_, count)| count);
-        let cells =
-            [floor, pair("idiom"), pair("fast"), show(raw), show(ours), ratio(ours, row.limit())];
-        format!("| {} | {} |\n", row.name, cells.join(" | "))
-    }
-}
-
-fn memory(row: &Row) -> String {
-    let all = [row.our_accesses(), row.accesses_of_best("c0"), row.accesses_of_best("c2")];
-    let cell = |of: fn(&Accesses) -> f64| {
-        let each = all.iter().map(|one| show(one.as_ref().map(of)));
-        each.collect::<Vec<_>>().join(" / ")
+    let pair = |form: &str| {
+        let [gcc, clang] = ["gcc", "clang"].map(|compiler| show(row.best(form, compiler)));
+        format!("{form} {gcc} / {clang}")
     };
-    let (ours, c) = row.allocations();
-    let allocations = format!("{} / {}", show(Some(ours)), show(Some(c)));
-    let cells =
-        [cell(|one| one.loads), cell(|one| one.stores), cell(|one| one.misses), allocations];
-    format!("| {} | {} |\n", row.id(), cells.join(" | "))
+    let forms: &[&str] = if row.keeps_books() { &["c0", "c1", "c2"] } else { &["idiom", "fast"] };
+    let there = forms.iter().filter(|form| row.best(form, "").is_some());
+    let c: Vec<String> = there.map(|form| pair(form)).collect();
+    let rust: Vec<String> =
+        row.rust().map(|(form, count)| format!("{form} {}", show(Some(count)))).collect();
+    let ratio = match (row.ours(), row.limit()) {
+        (Some((_, ours)), Some(theirs)) => format!("{:.2}", ours / theirs),
+        _ => "-".into(),
+    };
+    let (ours, theirs) = row.allocations();
+    let cells = [
+        row.id(),
+        c.join(", "),
+        rust.join(", "),
+        ratio,
+        format!("{} / {}", show(Some(ours)), show(Some(theirs))),
+    ];
+    format!("| {} |\n", cells.join(" | "))
 }
 
 fn show(count: Option<f64>) -> String {
@@ -84,13 +45,6 @@ fn show(count: Option<f64>) -> String {
         None => "-".into(),
         Some(count) if count.fract() == 0.0 => format!("{count}"),
         Some(count) => format!("{count:.1}"),
-    }
-}
-
-fn ratio(ours: Option<f64>, theirs: Option<f64>) -> String {
-    match (ours, theirs) {
-        (Some(ours), Some(theirs)) => format!("{:.2}", ours / theirs),
-        _ => "-".into(),
     }
 }
 

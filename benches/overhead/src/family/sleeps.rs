@@ -36,7 +36,7 @@ pub(super) fn wakes(stub: &Stub) -> Family {
     let (world, twin) = ground.world(stub, qp, cq);
     let World { qp, cq, at, bufs, .. } = world;
     let bufs = bufs.map(|buf| Some(mem::ManuallyDrop::into_inner(buf)));
-    let row = |name, rust| Row { items: ROUNDS, has_floor: false, ..row(name, rust) };
+    let row = |name, rust| Row { items: ROUNDS, ..row(name, rust) };
     Family {
         name: "wake",
         twins: &["c0", "c2"],
