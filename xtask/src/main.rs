@@ -115,7 +115,7 @@ fn run(command: Command) -> Outcome {
         Command::Rules(args) => rules::main(&args)?,
         Command::Mutants(args) => return mutants::main(&args),
         Command::WhatCDoes(args) if args.kernels => what_c_does::on_other_kernels()?,
-        Command::WhatCDoes(args) => what_c_does::run(args.driver, args.record)?,
+        Command::WhatCDoes(args) => what_c_does::run(args.driver)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
         Command::Anywhere => release::anywhere()?,

@@ -89,7 +89,7 @@ pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
     }
     on_device(device, &lines)?;
     // What C does is recorded for Soft-RoCE only.
-    if device.is_none() { what_c_does::run(Driver::Rxe, false) } else { Ok(()) }
+    if device.is_none() { what_c_does::run(Driver::Rxe) } else { Ok(()) }
 }
 
 /// Runs these lines, up to the first that fails, on a device of this machine or in a guest.
@@ -150,7 +150,7 @@ pub fn siw(features: &str) -> Result<()> {
     let script = format!("code=0\n{lines}\nexit $code");
     let guest = Guest { driver: Driver::Siw, ..Guest::default() };
     match soft_roce::run(&guest, &["sh", "-c", &script])? {
-        0 => what_c_does::run(Driver::Siw, false)?,
+        0 => what_c_does::run(Driver::Siw)?,
         code => bail!("the tests on siw failed with code {code}"),
     }
     let kernel = ZERO_COPY.to_owned();
