@@ -1,15 +1,13 @@
 //! `cargo xtask lines`: lines of code by part of the repository.
 //!
-//! A line of code has a token outside of comments, doc comments and modules with `#[cfg(test)]`,
-//! whether these are inline or files of their own.
+//! A line of code is neither blank, nor a comment, nor in a module with `#[cfg(test)]`, whether this
+//! is inline or a file of its own. The sources are formatted by rustfmt.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::str::Lines;
 
-use anyhow::{Context, Result, anyhow};
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use anyhow::{Context, Result};
 
 use crate::paths;
 use crate::sh::{self, Run, cmd};
@@ -51,7 +49,7 @@ pub fn main(args: &Args) -> Result<()> {
         if file.ends_with(".rs") {
             let code = Code::of(file).with_context(|| file.to_owned())?;
             tests.extend(code.test_files);
-            codes.push((file, code.lines.len()));
+            codes.push((file, code.lines));
         } else if is_table(file) {
             tables.push((file, read(file)?.lines().count()));
         }
@@ -86,7 +84,7 @@ fn is_table(file: &str) -> bool {
 
 #[derive(Default)]
 struct Code {
-    lines: BTreeSet<usize>,
+    lines: usize,
     /// Test modules that are files, without the extension.
     test_files: Vec<PathBuf>,
 }
@@ -94,62 +92,46 @@ struct Code {
 impl Code {
     fn of(file: &str) -> Result<Code> {
         let (text, mut code) = (read(file)?, Code::default());
-        let tokens = TokenStream::from_str(&text).map_err(|error| anyhow!("{error}"))?;
-        code.walk(tokens, &text.lines().collect::<Vec<_>>(), Path::new(file));
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let start = line.trim_start();
+            let is_test =
+                ["#[cfg(test)]", "#[cfg(all(test,"].iter().any(|it| start.starts_with(it));
+            if is_test && code.skip_module(&line[..line.len() - start.len()], &mut lines, file) {
+                continue;
+            }
+            code.lines += usize::from(!start.is_empty() && !start.starts_with("//"));
+        }
         Ok(code)
     }
 
-    fn walk(&mut self, tokens: TokenStream, text: &[&str], file: &Path) {
-        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
-        let mut at = 0;
-        while let Some(token) = tokens.get(at) {
-            if let Some(length) = self.test_module(&tokens[at..], file) {
-                at += length;
-                continue;
-            }
-            at += 1;
-            let (start, end) = (token.span().start(), token.span().end());
-            let here: String = text[start.line - 1].chars().skip(start.column).take(2).collect();
-            match token {
-                // Tokens that a doc comment stands for are at the place of the comment.
-                _ if here == "//" || here == "/*" => {}
-                TokenTree::Group(group) => {
-                    self.lines.extend([start.line, end.line]);
-                    self.walk(group.stream(), text, file);
-                }
-                _ => self.lines.extend(start.line..=end.line),
-            }
+    /// Skips a module behind `#[cfg(test)]`; what else stands there counts.
+    fn skip_module(&mut self, indent: &str, lines: &mut Lines<'_>, file: &str) -> bool {
+        let mut ahead = lines.clone();
+        let mut path = None;
+        let module = ahead.by_ref().find(|line| {
+            path = path.or_else(|| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+            !line.trim_start().starts_with("#[")
+        });
+        let Some((_, name)) = module.and_then(|line| line.split_once("mod ")) else { return false };
+        if let Some(name) = name.strip_suffix(';') {
+            self.test_files.push(module_file(Path::new(file), path, name));
+        } else if !name.ends_with('}') {
+            ahead.by_ref().find(|line| line.strip_prefix(indent) == Some("}"));
         }
+        *lines = ahead;
+        true
     }
+}
 
-    /// The number of tokens, if these begin with a module with `#[cfg(test)]`.
-    fn test_module(&mut self, tokens: &[TokenTree], file: &Path) -> Option<usize> {
-        let text = |at: usize| tokens.get(at).map_or(String::new(), ToString::to_string);
-        let cfg = text(1).replace(' ', "");
-        if text(0) != "#" || !["[cfg(test)]", "[cfg(all(test,"].iter().any(|it| cfg.starts_with(it))
-        {
-            return None;
-        }
-        let is_end = |token: &TokenTree| match token {
-            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-            token => token.to_string() == ";",
-        };
-        let end = tokens.iter().position(is_end)?;
-        let name = (2..end).find(|at| text(at - 1) == "mod").map(text)?;
-        if text(end) == ";" {
-            let folder = file.parent().unwrap_or(file);
-            let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|root| file.ends_with(root));
-            let below =
-                if is_root { folder.join(name) } else { file.with_extension("").join(name) };
-            let path = (2..end).find_map(|at| {
-                text(at)
-                    .strip_prefix("[path = \"")?
-                    .strip_suffix("\"]")
-                    .map(|path| folder.join(path))
-            });
-            self.test_files.push(path.unwrap_or(below).with_extension(""));
-        }
-        Some(end + 1)
+/// The file of a module, without the extension.
+fn module_file(of: &Path, path: Option<&str>, name: &str) -> PathBuf {
+    let folder = of.parent().unwrap_or(of);
+    let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|root| of.ends_with(root));
+    match path {
+        Some(path) => folder.join(path).with_extension(""),
+        None if is_root => folder.join(name),
+        None => of.with_extension("").join(name),
     }
 }
 
