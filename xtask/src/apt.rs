@@ -23,12 +23,6 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Those of the system.
-    pub fn system() -> Self {
-        // As root, apt would fetch as its own user, who may not write here, and warn.
-        Self { options: vec!["APT::Sandbox::User=root".to_owned()] }
-    }
-
     /// Those of the system's sources for another architecture, kept in `dir`; where the system is
     /// no Debian, whose archive has all architectures, Debian's.
     pub fn foreign(dir: &Path, architecture: &str) -> Result<Self> {
@@ -62,8 +56,13 @@ impl Lists {
     pub fn fetched(dir: &Path, suites: &[&str]) -> Result<Self> {
         let all = Self::debian(dir, suites)?;
         let Err(error) = all.update() else { return Ok(all) };
-        let alone = |suite: &str| Self::debian(dir, &[suite])?.update();
-        let there: Vec<&str> = suites.iter().copied().filter(|one| told(one, alone(one))).collect();
+        let alone = |suite: &&str| {
+            let fetched = Self::debian(dir, &[suite]).and_then(|lists| lists.update());
+            fetched
+                .inspect_err(|error| eprintln!("note: without Debian's {suite}: {error:#}"))
+                .is_ok()
+        };
+        let there: Vec<&str> = suites.iter().copied().filter(alone).collect();
         if there.is_empty() {
             return Err(error);
         }
@@ -76,15 +75,17 @@ impl Lists {
         for needed in ["state/lists/partial", "cache/archives/partial"] {
             paths::directory(dir.join(needed))?;
         }
-        let (dir, mut lists) = (dir.display(), Self::system());
-        lists.options.extend([
+        let dir = dir.display();
+        let options = vec![
+            // As root, apt would fetch as its own user, who may not write here, and warn.
+            "APT::Sandbox::User=root".to_owned(),
             format!("Dir::State={dir}/state"),
             format!("Dir::Cache={dir}/cache"),
             "Dir::State::status=/dev/null".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-        ]);
-        Ok(lists)
+        ];
+        Ok(Self { options })
     }
 
     fn apt(&self, program: &str, dir: &Path) -> Cmd<'static> {
@@ -136,18 +137,6 @@ impl Lists {
     }
 }
 
-/// Whether a suite was fetched; if not, it says why.
-fn told(suite: &str, fetched: Result<()>) -> bool {
-    let Err(error) = fetched else { return true };
-    eprintln!("note: without Debian's {suite}: {}", why(&format!("{error:#}")));
-    false
-}
-
-/// What apt says is wrong, of all that it says.
-fn why(said: &str) -> &str {
-    said.lines().find_map(|line| line.trim().strip_prefix("E: ")).unwrap_or(said)
-}
-
 /// Where the system has Debian's packages from, if it has any.
 fn own_debian() -> Result<Option<String>> {
     let format = "$(LABEL) $(REPO_URI)";
@@ -190,23 +179,9 @@ fn sweep(dir: &Path) -> Result<()> {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(ASIDE));
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            fs::remove_dir_all(entry.path())?;
+            // Another thread may be at it.
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_suite_that_is_left_out_says_why() {
-        let said =
-            "`apt-get update` failed:\n    Get:1 sid InRelease\n    E: Release file is expired";
-        assert_eq!(why(said), "Release file is expired");
-        assert_eq!(why("no such program"), "no such program");
-        assert!(told("trixie", Ok(())));
-        assert!(!told("sid", Err(anyhow::anyhow!("{said}"))));
-    }
 }

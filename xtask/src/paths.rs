@@ -33,6 +33,12 @@ pub fn directory(path: PathBuf) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The names in a directory; none if it cannot be read.
+pub fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
 /// A manifest of the workspace for a copy of the crate that has only what the crate needs.
 pub fn alone(manifest: &str) -> String {
     let lines = manifest.lines().map(|line| match line.split_once(" = ") {

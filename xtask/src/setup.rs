@@ -85,7 +85,8 @@ fn install(packages: &[&str], no_rustup: Option<&str>) -> Result<()> {
     let install = || apt_get(&args, "Installing packages");
     // There may be no package lists yet, or old ones that name versions which the archive no longer
     // has.
-    install().or_else(|_| refresh_package_lists().and_then(|()| install())).next(by_hand(&missing))
+    let refresh = || apt_get(&["update"], "Fetching the package lists");
+    install().or_else(|_| refresh().and_then(|()| install())).next(by_hand(&missing))
 }
 
 /// The packages that are not installed.
@@ -117,16 +118,11 @@ fn lacks(
             toolchain::STABLE
         )
     });
-    match (packages, rustup) {
-        (None, None) => None,
-        (None, Some(rustup)) => Some(rustup),
-        (Some(packages), None) => {
-            Some(format!("packages are missing, and this user may not install them: {packages}"))
-        }
-        (Some(packages), Some(rustup)) => Some(format!(
-            "packages are missing, and this user may not install them: {packages}; and {rustup}"
-        )),
-    }
+    let packages = packages.map(|packages| {
+        format!("packages are missing, and this user may not install them: {packages}")
+    });
+    let lacks: Vec<String> = packages.into_iter().chain(rustup).collect();
+    (!lacks.is_empty()).then(|| lacks.join("; and "))
 }
 
 /// The command for an administrator.
@@ -142,11 +138,6 @@ fn is_root() -> bool {
 /// As root, or by a sudo that asks for no password.
 fn may_install() -> bool {
     is_root() || cmd!(sh::here(), "sudo -n true").succeeds()
-}
-
-/// Fetches the package lists.
-pub fn refresh_package_lists() -> Result<()> {
-    apt_get(&["update"], "Fetching the package lists")
 }
 
 fn apt_get(args: &[&str], what: &'static str) -> Result<()> {
@@ -216,18 +207,13 @@ fn own_libclang() -> Option<Vec<(&'static str, String)>> {
 /// libclang.so* or libclang-14.so*, but not libclang-cpp.so, which is the C++ interface.
 fn has_library(dir: &Path) -> bool {
     let is_it = |name: &str| name.starts_with("libclang") && name.contains(".so");
-    names(dir).any(|name| is_it(&name) && !name.contains("cpp"))
+    paths::names(dir).any(|name| is_it(&name) && !name.contains("cpp"))
 }
 
 /// stddef.h and its kind come with libclang-N-dev, below a directory named after the version.
 fn has_headers(dir: &Path) -> bool {
     let clang = dir.join("clang");
-    names(&clang).any(|version| clang.join(version).join("include/stddef.h").exists())
-}
-
-fn names(dir: &Path) -> impl Iterator<Item = String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok())
+    paths::names(&clang).any(|version| clang.join(version).join("include/stddef.h").exists())
 }
 
 /// The directory of the wheel's library, in a Python environment of its own.
@@ -235,7 +221,7 @@ fn wheel() -> Result<PathBuf> {
     let venv = paths::below_target("libclang")?;
     let (python, lib) = (venv.join("bin/python"), venv.join("lib"));
     let find = || {
-        let sites = names(&lib).map(|version| lib.join(version));
+        let sites = paths::names(&lib).map(|version| lib.join(version));
         sites.map(|site| site.join("site-packages/clang/native")).find(|dir| has_library(dir))
     };
     if find().is_none() {

@@ -80,7 +80,7 @@ fn recorded(dir: &Path) -> Result<Recorded> {
 pub fn on_other_kernels() -> Result<()> {
     setup::ensure(&[setup::Group::Build, setup::Group::Guest])?;
     let dir = paths::workspace().join("tests/what_c_does");
-    let alone = programs(&dir.join("kernel"))?;
+    let alone = programs(&dir.join("kernel"));
     let bin = build(&dir, &[("kernel", &alone)])?;
     let cases = recorded(&dir)?.cases;
     let mut differ = Vec::new();
@@ -105,16 +105,16 @@ pub fn run(driver: Driver) -> Result<()> {
     let Recorded { versions, cases } = recorded(&dir)?;
     let (folder, alone) = match driver {
         Driver::Siw => ("siw", Vec::new()),
-        Driver::Rxe => (".", programs(&dir.join("kernel"))?),
+        Driver::Rxe => (".", programs(&dir.join("kernel"))),
     };
-    let rules = programs(&dir.join(folder))?;
+    let rules = programs(&dir.join(folder));
     let bin = build(&dir, &[(folder, &rules), ("kernel", &alone)])?;
     let mut seen = run_in_guest(driver, &dir, &bin, &rules)?;
     for rule in alone {
         let case = run_alone(&bin, &rule, soft_roce::NAMED[0])?;
         seen.insert(rule, case);
     }
-    let of_siw = programs(&dir.join("siw"))?;
+    let of_siw = programs(&dir.join("siw"));
     let is_here = |rule: &str| of_siw.iter().any(|it| it == rule) == (driver == Driver::Siw);
     let expected: Cases = cases.into_iter().filter(|(rule, _)| is_here(rule)).collect();
     let (mut failures, mut differ) = (Vec::new(), Vec::new());
@@ -170,14 +170,12 @@ fn rule(stem: &str) -> String {
 }
 
 /// The rules that have a program in a directory.
-fn programs(dir: &Path) -> Result<Vec<String>> {
-    let mut rules = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("{}", dir.display()))? {
-        let file = entry?.file_name().to_string_lossy().into_owned();
-        rules.extend(file.strip_suffix(".c").filter(|stem| stem.starts_with('r')).map(rule));
-    }
+fn programs(dir: &Path) -> Vec<String> {
+    let stem = |file: String| Some(file.strip_suffix(".c")?.to_owned());
+    let stems = paths::names(dir).filter_map(stem).filter(|stem| stem.starts_with('r'));
+    let mut rules: Vec<String> = stems.map(|stem| rule(&stem)).collect();
     rules.sort_unstable();
-    Ok(rules)
+    rules
 }
 
 /// Builds the programs of these rules, which are in these folders.

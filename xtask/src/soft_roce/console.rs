@@ -1,15 +1,7 @@
-//! The guest's console: kept in a file, and read along for how far the guest is and what went
-//! wrong.
+//! The guest's console: a file that QEMU writes, read for how far the guest is and what went wrong.
 
-use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Instant;
-
-use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
 
 use crate::sh::tail;
 
@@ -19,10 +11,11 @@ const OURS: &str = "soft-roce: ";
 const CRASHES: [&str; 5] =
     ["Kernel panic", "Oops:", "BUG: ", "general protection fault", "Unable to handle"];
 
-/// What the console has told so far.
-#[derive(Clone, Debug)]
+/// What the console has shown so far.
+#[derive(Clone, Debug, Default)]
 pub struct State {
-    pub last_output: Instant,
+    /// Bytes.
+    pub length: usize,
     /// The last stage the guest has reached, empty before the first.
     pub stage: String,
     /// Why the guest's scripts gave up.
@@ -32,9 +25,14 @@ pub struct State {
 }
 
 impl State {
-    fn new() -> Self {
-        let (stage, last_output) = (String::new(), Instant::now());
-        Self { last_output, stage, failure: None, crash: None }
+    /// Reads the console; one that is not there yet has shown nothing.
+    pub fn read(console: &Path) -> State {
+        let text = text(console);
+        let mut state = State { length: text.len(), ..State::default() };
+        // The last line may not be whole yet.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().for_each(|line| state.line(line.trim_end()));
+        state
     }
 
     fn line(&mut self, line: &str) {
@@ -47,76 +45,21 @@ impl State {
             self.crash = Some(line.to_owned());
         }
     }
-}
 
-/// A console being read in the background until the guest's end.
-pub struct Console {
-    state: Arc<Mutex<State>>,
-    reader: JoinHandle<()>,
-    log: PathBuf,
-}
-
-impl Console {
-    pub fn follow(stream: UnixStream, log: &Path) -> Result<Self> {
-        let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let state = Arc::new(Mutex::new(State::new()));
-        let shared = Arc::clone(&state);
-        let reader = thread::spawn(move || read(stream, file, &shared));
-        Ok(Self { state, reader, log: log.to_owned() })
-    }
-
-    pub fn state(&self) -> State {
-        lock(&self.state).clone()
-    }
-
-    /// Waits for the rest, once QEMU has exited.
-    pub fn finish(self) -> (State, String) {
-        // It only panics if we have a bug, and the state until then is still of use.
-        let _ = self.reader.join();
-        let state = lock(&self.state).clone();
-        let lines = last_lines(&self.log, state.crash.as_deref());
-        (state, lines)
+    /// The end of the console, to be shown with an error; of a crash its beginning, since what
+    /// matters there comes first.
+    pub fn last_lines(&self, console: &Path) -> String {
+        const LINES: usize = 30;
+        let text = text(console);
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        let is_crash = |line: &&str| Some(line.trim_end()) == self.crash.as_deref();
+        let start = lines.iter().position(is_crash).unwrap_or(lines.len().saturating_sub(LINES));
+        tail(&lines[start..lines.len().min(start + LINES)].join("\n"), LINES)
     }
 }
 
-/// The end of a console's log, to be shown with an error; of a crash its beginning, since what
-/// matters there comes first.
-fn last_lines(log: &Path, crash: Option<&str>) -> String {
-    const LINES: usize = 30;
-    let bytes = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.trim_end().lines().collect();
-    let start = crash.and_then(|crash| lines.iter().position(|line| line.trim_end() == crash));
-    let lines = match start {
-        Some(start) => &lines[start..lines.len().min(start + LINES)],
-        None => &lines[lines.len().saturating_sub(LINES)..],
-    };
-    tail(&lines.join("\n"), LINES)
-}
-
-fn read(mut stream: UnixStream, mut file: File, state: &Mutex<State>) {
-    let mut buffer = [0; 4096];
-    let mut line = Vec::new();
-    // An error is an end as well: QEMU was killed.
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        // A full disk must not keep us from watching the guest.
-        let _ = file.write_all(&buffer[..count]);
-        let mut state = lock(state);
-        state.last_output = Instant::now();
-        for &byte in &buffer[..count] {
-            match byte {
-                b'\n' => {
-                    state.line(String::from_utf8_lossy(&line).trim_end());
-                    line.clear();
-                }
-                _ => line.push(byte),
-            }
-        }
-    }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+fn text(console: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(console).unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
@@ -125,7 +68,7 @@ mod tests {
 
     #[test]
     fn lines_are_understood() {
-        let mut state = State::new();
+        let mut state = State::default();
         for line in [
             "soft-roce: init",
             "[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000000",

@@ -1,18 +1,16 @@
-//! `--device`: a machine that has an RDMA device needs no guest.
+//! `cargo xtask test guest --device`: a machine that has an RDMA device needs no guest.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{IsTerminal, stdin};
 
 use anyhow::{Result, bail};
 
 use super::guest;
+use crate::paths;
 use crate::sh::{self, Run};
 
 /// Runs the command here with PROVERBS_DEVICE set, after seeing that the device exists.
 pub fn run<S: AsRef<OsStr>>(device: &str, command: &[S]) -> Result<i32> {
-    let entries = fs::read_dir("/sys/class/infiniband").into_iter().flatten().flatten();
-    let mut known: Vec<_> = entries.filter_map(|it| it.file_name().into_string().ok()).collect();
+    let mut known: Vec<_> = paths::names("/sys/class/infiniband".as_ref()).collect();
     known.sort();
     if !known.iter().any(|name| name == device) {
         bail!(
@@ -21,11 +19,7 @@ pub fn run<S: AsRef<OsStr>>(device: &str, command: &[S]) -> Result<i32> {
             known.join(", ")
         );
     }
-    let sh = sh::here();
-    let cmd = match command {
-        [program, arguments @ ..] => sh.cmd(program.as_ref()).args(arguments),
-        [] if stdin().is_terminal() => sh.cmd(guest::shell()),
-        [] => bail!("{}", guest::NO_COMMAND),
-    };
+    let [program, arguments @ ..] = command else { bail!("no command is given") };
+    let cmd = sh::here().cmd(program.as_ref()).args(arguments);
     cmd.env("PROVERBS_DEVICE", device).env("PROVERBS_GUEST_OUT", guest::out_dir()?).stream()
 }

@@ -10,21 +10,11 @@ use anyhow::{Context, Result, bail};
 
 use super::kernel::Kernel;
 use crate::paths;
-use crate::sh::{self, Run, cmd, quote};
+use crate::sh::quote;
 
 const SCRIPT: &str = include_str!("guest.sh");
 /// Directories of the host that the guest has its own of.
 const NOT_SHARED: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
-
-pub const NO_COMMAND: &str = "there is no command, and stdin is no terminal for a shell.\n\
-                              Next: cargo xtask soft-roce -- COMMAND [ARGUMENTS]";
-
-/// What runs in the guest.
-pub enum Job<'a> {
-    Command(Vec<&'a OsStr>),
-    /// An interactive shell on our terminal.
-    Shell,
-}
 
 /// The directory that guest and host share for writing, at one path in both.
 pub fn out_dir() -> Result<PathBuf> {
@@ -34,24 +24,19 @@ pub fn out_dir() -> Result<PathBuf> {
     }
 }
 
-/// The user's shell, for when there is no command.
-pub fn shell() -> OsString {
-    env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())
-}
-
 /// Writes the files that init.sh and guest.sh look for.
 pub fn write(
     share: &Path,
     kernel: &Kernel,
     siw: Option<&Path>,
     out: &Path,
-    job: &Job<'_>,
+    command: &[&OsStr],
     host: Option<u8>,
 ) -> Result<()> {
     let files = [
         ("guest.sh", OsString::from(SCRIPT)),
-        ("env.sh", environment(kernel, siw, out, job, host)),
-        ("command.sh", command(job)?),
+        ("env.sh", environment(kernel, siw, out, host)),
+        ("command.sh", script(command)?),
     ];
     for (name, content) in files {
         let path = share.join(name);
@@ -61,13 +46,7 @@ pub fn write(
     Ok(())
 }
 
-fn environment(
-    kernel: &Kernel,
-    siw: Option<&Path>,
-    out: &Path,
-    job: &Job<'_>,
-    host: Option<u8>,
-) -> OsString {
+fn environment(kernel: &Kernel, siw: Option<&Path>, out: &Path, host: Option<u8>) -> OsString {
     let mut script = OsString::new();
     let mut line = |prefix: &str, name: &OsStr, value: &OsStr| {
         script.push(prefix);
@@ -80,8 +59,6 @@ fn environment(
     line("", ours("soft_roce_kernel"), kernel.root.as_os_str());
     let siw = siw.map_or(OsStr::new(""), Path::as_os_str);
     line("", ours("soft_roce_siw"), siw);
-    let terminal = if matches!(job, Job::Shell) { "yes" } else { "" };
-    line("", ours("soft_roce_terminal"), terminal.as_ref());
     let host = host.map_or_else(String::new, |host| host.to_string());
     line("", ours("soft_roce_host"), host.as_ref());
     for (name, value) in env::vars_os().filter(|(name, _)| is_passed_on(name)) {
@@ -110,7 +87,7 @@ fn is_passed_on(name: &OsStr) -> bool {
     is_word && !is_secret && (NAMES.contains(&name) || starts(&PREFIXES) && !starts(&ABOUT_XTASK))
 }
 
-fn command(job: &Job<'_>) -> Result<OsString> {
+fn script(command: &[&OsStr]) -> Result<OsString> {
     let cwd = env::current_dir().context("where are we?")?;
     if NOT_SHARED.iter().any(|dir| cwd.starts_with(dir)) {
         bail!(
@@ -122,24 +99,10 @@ fn command(job: &Job<'_>) -> Result<OsString> {
     let mut script = b"cd ".to_vec();
     script.extend_from_slice(quote(cwd.as_os_str()).as_bytes());
     script.extend_from_slice(b" || exit 126\n");
-    match job {
-        Job::Command(words) => {
-            script.extend_from_slice(b"exec");
-            for word in words {
-                script.push(b' ');
-                script.extend_from_slice(quote(word).as_bytes());
-            }
-        }
-        Job::Shell => {
-            // A virtio console does not learn the size of the window by itself.
-            let stty = "stty size </dev/tty";
-            let size = cmd!(sh::here(), "sh -c {stty}").text().unwrap_or_default();
-            if let Some((rows, columns)) = size.trim().split_once(' ') {
-                script.extend_from_slice(format!("stty rows {rows} cols {columns}\n").as_bytes());
-            }
-            script.extend_from_slice(b"exec ");
-            script.extend_from_slice(quote(&shell()).as_bytes());
-        }
+    script.extend_from_slice(b"exec");
+    for word in command {
+        script.push(b' ');
+        script.extend_from_slice(quote(word).as_bytes());
     }
     script.push(b'\n');
     Ok(OsString::from_vec(script))
@@ -148,6 +111,7 @@ fn command(job: &Job<'_>) -> Result<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sh::{self, Run, cmd};
 
     #[test]
     fn environment_is_chosen() {
@@ -163,8 +127,7 @@ mod tests {
     #[test]
     fn words_reach_the_command_as_they_are() {
         let words = ["printf", "%s", "a 'b' $c"].map(OsStr::new);
-        let script =
-            command(&Job::Command(words.to_vec())).expect("the tests' directory is shared");
+        let script = script(&words).expect("the tests' directory is shared");
         let run = cmd!(sh::here(), "sh -c {script}").text();
         assert_eq!(run.expect("sh runs"), "a 'b' $c");
     }

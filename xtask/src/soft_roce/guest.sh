@@ -82,14 +82,6 @@ if grep -q hugepagesz /proc/cmdline; then
     export PROVERBS_NUMA_NODES=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)
 fi
 
-if [ -n "$soft_roce_terminal" ]; then
-    stage running
-    # A session of its own, so that ^C and job control work.
-    setsid -c sh "$share/command.sh" <>/dev/hvc0 >&0 2>&1
-    result code $?
-    power_off
-fi
-
 # The ports can be opened once only and pipes as often as one likes (/dev/stderr), hence cat.
 for port in /sys/class/virtio-ports/*; do
     name=$(cat "$port/name")

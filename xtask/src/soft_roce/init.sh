@@ -5,10 +5,6 @@ export PATH=/bin
 /bin/busybox --install -s /bin
 echo "soft-roce: init"
 mount -t proc proc /proc
-if grep -q soft_roce.probe /proc/cmdline; then
-    echo o >/proc/sysrq-trigger
-    sleep 60
-fi
 
 fail() {
     echo "soft-roce: failed: $*"

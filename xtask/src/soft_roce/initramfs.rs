@@ -30,9 +30,6 @@ const MODULES: [&str; 11] = [
 /// `rdma link add` fails with "No such file or directory". Newer kernels do not have it.
 const IF_THERE: &str = "crc32_generic";
 
-/// Parameters: dummy would make a device on its own in some kernels and none in others.
-const PARAMETERS: [(&str, &str); 1] = [("dummy", "numdummies=0")];
-
 const BUSYBOX: &str = "/bin/busybox";
 const INIT: &str = include_str!("init.sh");
 
@@ -49,12 +46,14 @@ pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
 
     let mut order = String::new();
     let mut seen = BTreeSet::new();
-    for module in [IF_THERE].into_iter().filter(|it| is_there(kernel, it)).chain(MODULES) {
-        for file in dependencies(kernel, module)? {
+    let first = dependencies(kernel, IF_THERE).unwrap_or_default();
+    let others = MODULES.map(|module| dependencies(kernel, module));
+    for files in [Ok(first)].into_iter().chain(others) {
+        for file in files? {
             let (name, content) = load(&file)?;
             if seen.insert(name.clone()) {
-                let parameters = PARAMETERS.iter().find(|(module, _)| *module == name);
-                let parameters = parameters.map_or("", |(_, parameters)| parameters);
+                // It would make a device on its own in some kernels and none in others.
+                let parameters = if name == "dummy" { "numdummies=0" } else { "" };
                 order.push_str(&format!("{name} {parameters}\n"));
                 entry(&mut archive, &format!("modules/{name}.ko"), 0o100_644, &content)?;
             }
@@ -72,11 +71,6 @@ fn entry(archive: &mut Vec<u8>, path: &str, mode: u32, content: &[u8]) -> Result
     writer.write_all(content)?;
     writer.finish()?;
     Ok(())
-}
-
-fn is_there(kernel: &Kernel, module: &str) -> bool {
-    let Kernel { root, release, .. } = kernel;
-    cmd!(sh::here(), "modprobe -C /dev/null -d {root} -S {release} -D {module}").succeeds()
 }
 
 /// The files to load for a module, its own last. Empty when it is built in.

@@ -1,7 +1,7 @@
 //! The newest rdma-core and perftest that Debian has, unpacked beside the system's; in a guest they
-//! lie over it, with the libc that they were linked with.
+//! lie over it, with the libc that they were linked with. Its headers may declare more than those
+//! that are installed.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -12,7 +12,7 @@ use crate::{apt, paths};
 /// The version that the suites' expectations are of.
 const NAMED: &str = "65.0";
 
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 13] = [
     "libc6",
     "libibumad3",
     "libnl-3-200",
@@ -24,6 +24,8 @@ const PACKAGES: [&str; 11] = [
     "ibverbs-utils",
     "rdmacm-utils",
     "perftest",
+    "libibverbs-dev",
+    "librdmacm-dev",
 ];
 
 /// What programs in a guest are linked with.
@@ -36,9 +38,22 @@ pub enum Library {
     Newest,
 }
 
+/// The directory of the newest C headers, fetched if they are not there. `None` with a note if they
+/// cannot be fetched, or if they are not of the named version: Debian may have a newer one, or a
+/// mirror only an older suite.
+pub fn newest_headers() -> Option<PathBuf> {
+    match newest().and_then(|root| Ok((version(&root)?, root))) {
+        Ok((version, root)) => (version == NAMED).then(|| root.join("usr/include")),
+        Err(error) => {
+            eprintln!("note: only the installed headers are compared: {error:#}");
+            None
+        }
+    }
+}
+
 /// The root directory of the newest rdma-core, fetched if it is not there.
 pub fn newest() -> Result<PathBuf> {
-    let place = paths::below_target("soft-roce/rdma-core")?.join("newest-with-perftest");
+    let place = paths::below_target("soft-roce/rdma-core")?.join("newest-with-headers");
     apt::once(&place, |work, root| {
         let lists = kernel::debian()?;
         lists.unpack(&PACKAGES, work, root)
@@ -53,9 +68,7 @@ pub fn newest() -> Result<PathBuf> {
 /// As the file of libibverbs has it: `libibverbs.so.1.18.65.0` is of 65.0.
 fn version(root: &Path) -> Result<String> {
     let dir = root.join("usr/lib/x86_64-linux-gnu");
-    let files = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
-    let mut names = files.flatten().filter_map(|file| file.file_name().into_string().ok());
-    let version = names.find_map(|name| {
+    let version = paths::names(&dir).find_map(|name| {
         let (_abi, version) = name.strip_prefix("libibverbs.so.1.")?.split_once('.')?;
         Some(version.to_owned())
     });

@@ -3,14 +3,12 @@
 //! The guest's root is the host's, read only, with a tmpfs over it: it runs what was just built
 //! here, against the host's own libibverbs, and whatever it writes is gone afterwards, except below
 //! $PROVERBS_GUEST_OUT, which is one directory in both. (virtme-ng does much of this, and takes
-//! longer to the first command under emulation; two hosts on one cable and a clock of instructions
-//! it has not.)
+//! longer to the first command under emulation; it does not join two hosts by a cable.)
 
 mod accel;
 mod console;
 mod device;
 mod guest;
-mod headers;
 mod initramfs;
 mod kernel;
 mod library;
@@ -18,29 +16,25 @@ mod pair;
 mod qemu;
 mod run_dir;
 mod siw;
-mod vmlinux;
 mod watch;
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, stdin};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::progress::Step;
 use crate::setup::{self, Group};
 use crate::{Outcome, deadline, paths};
 pub use accel::Accel;
-use guest::Job;
 use qemu::Machine;
 use run_dir::RunDir;
 
 pub use guest::out_dir;
-pub use headers::newest as newest_headers;
 pub use kernel::{Kernel, NAMED};
-pub use library::Library;
+pub use library::{Library, newest_headers};
 pub use pair::run as run_pair;
 pub use siw::Driver;
 pub use watch::KernelCrash;
@@ -55,50 +49,37 @@ struct Place {
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run the command on this machine, with this RDMA device, instead of in a guest.
-    #[arg(long, value_name = "NAME")]
-    device: Option<String>,
-    /// The guest's memory.
-    #[arg(long, value_name = "MB", default_value_t = Guest::default().memory_mb)]
-    memory: u32,
-    /// Two NUMA nodes, with 16 huge pages of 2 MiB and one of 1 GiB on each; at least 6 GB of
-    /// memory.
-    #[arg(long)]
-    numa: bool,
-    /// When to stop the guest; without, a command may take what is left of the run (two hours by
-    /// hand), and a shell any time.
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<u64>,
-    /// The guest's kernel: the newest of this name.
-    #[arg(long, value_name = "NAME", default_value = NAMED[0])]
-    kernel: String,
-    /// The rdma-core that the guest's programs are linked with.
-    #[arg(long, default_value = "host")]
-    library: Library,
-    /// What drives the guest's RDMA device.
-    #[arg(long, default_value = "rxe")]
-    driver: Driver,
-    /// How to run the guest, instead of finding out.
-    #[arg(long)]
-    accel: Option<Accel>,
-    /// What to run, and its arguments; without, a shell.
-    #[arg(last = true, value_name = "COMMAND")]
+    #[command(flatten)]
+    guest: Guest,
+    /// What to run, and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// The guest to run a command in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Guest {
+    /// The guest's memory.
+    #[arg(long = "memory", value_name = "MB", default_value_t = Guest::default().memory_mb)]
     pub memory_mb: u32,
-    /// Two NUMA nodes with huge pages: see [`Guest::with_nodes`].
+    /// Two NUMA nodes, with 16 huge pages of 2 MiB and one of 1 GiB on each; at least 6 GB of
+    /// memory.
+    #[arg(long)]
     pub numa: bool,
-    /// From its start to its power-off.
-    pub timeout: Duration,
-    /// None: whatever works here.
+    /// When to stop the guest; without, when no time of the run is left (two hours by hand).
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// How to run the guest, instead of finding out.
+    #[arg(long)]
     pub accel: Option<Accel>,
-    /// One of [`NAMED`], or another.
+    /// The guest's kernel: the newest of this name.
+    #[arg(long, value_name = "NAME", default_value = NAMED[0])]
     pub kernel: String,
+    /// The rdma-core that the guest's programs are linked with.
+    #[arg(long, default_value = "host")]
     pub library: Library,
+    /// What drives the guest's RDMA device.
+    #[arg(long, default_value = "rxe")]
     pub driver: Driver,
 }
 
@@ -107,7 +88,7 @@ impl Default for Guest {
         Self {
             memory_mb: 2048,
             numa: false,
-            timeout: deadline::left(),
+            timeout: None,
             accel: None,
             kernel: NAMED[0].to_owned(),
             library: Library::Host,
@@ -117,36 +98,19 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// With two NUMA nodes, and huge pages of both sizes on each. (What the guest does not touch of
-    /// its memory the host does not have to have.)
+    /// With two NUMA nodes, and huge pages of both sizes on each.
     pub fn with_nodes(self) -> Self {
-        Self { numa: true, memory_mb: self.memory_mb.max(6144), ..self }
+        Self { numa: true, ..self }
+    }
+
+    /// (What the guest does not touch of its memory the host does not have to have.)
+    fn memory(&self) -> u32 {
+        if self.numa { self.memory_mb.max(6144) } else { self.memory_mb }
     }
 }
 
 pub fn main(args: Args) -> Outcome {
-    let code = match &args.device {
-        Some(device) => device::run(device, &args.command)?,
-        None => {
-            let mut guest = Guest {
-                memory_mb: args.memory,
-                accel: args.accel,
-                kernel: args.kernel,
-                library: args.library,
-                driver: args.driver,
-                ..Guest::default()
-            };
-            if args.numa {
-                guest = guest.with_nodes();
-            }
-            if let Some(seconds) = args.timeout {
-                guest.timeout = Duration::from_secs(seconds);
-            } else if args.command.is_empty() {
-                guest.timeout = Duration::MAX;
-            }
-            run(&guest, &args.command)?
-        }
-    };
+    let code = run(&args.guest, &args.command)?;
     // An exit code has eight bits everywhere.
     Ok(ExitCode::from(u8::try_from(code & 0xff)?))
 }
@@ -154,11 +118,10 @@ pub fn main(args: Args) -> Outcome {
 /// Boots a guest, runs the command there in the caller's directory with its output on ours, powers
 /// off, and returns the command's exit code. An error means that the guest failed, not the command.
 ///
-/// Without a command, a shell on our terminal. Several commands in one boot:
-/// `["sh", "-c", script]`. Call it from the main thread: QEMU dies with the thread that started it.
+/// Several commands in one boot: `["sh", "-c", script]`. Call it from the main thread: QEMU dies with the thread that started it.
 ///
-/// A guest that fails before it runs the command is booted once more: on a busy host the emulated
-/// timers sometimes come too late for the kernel.
+/// A guest that fails before it runs the command is booted once more: KVM may not work here, and on
+/// a busy host the emulated timers sometimes come too late for the kernel.
 pub fn run<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
     twice(|| run_once(guest, command, None))
 }
@@ -175,11 +138,7 @@ fn twice<T>(boot: impl Fn() -> Result<T>) -> Result<T> {
 }
 
 fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>) -> Result<i32> {
-    let job = match command {
-        [] if stdin().is_terminal() => Job::Shell,
-        [] => bail!("{}", guest::NO_COMMAND),
-        words => Job::Command(words.iter().map(AsRef::as_ref).collect()),
-    };
+    let command: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
     setup::ensure(&[Group::Guest])?;
     let kernel = kernel::ensure(&guest.kernel)?;
     let out = guest::out_dir()?;
@@ -190,16 +149,14 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
         Driver::Rxe => None,
         Driver::Siw => Some(siw::module(&kernel)?),
     };
-    guest::write(&dir.share, &kernel, siw.as_deref(), &out, &job, host)?;
+    guest::write(&dir.share, &kernel, siw.as_deref(), &out, &command, host)?;
     initramfs::write(&kernel, &dir.initramfs)?;
-    let accel = match guest.accel {
-        Some(accel) => accel,
-        None => Accel::best(&kernel.image, &dir.initramfs, &parent)?,
-    };
+    let accel = guest.accel.unwrap_or_else(|| Accel::best(&parent));
 
-    let mut machine = Machine::new(accel, guest.memory_mb, &kernel.image, &dir.initramfs)?;
+    let (image, console) = (&kernel.image, &dir.live_console);
+    let mut machine = Machine::new(accel, guest.memory(), image, &dir.initramfs, console);
     if guest.numa {
-        machine.nodes(accel, guest.memory_mb);
+        machine.nodes(guest.memory());
     }
     machine.share("host", "/".as_ref(), false);
     if guest.library == Library::Newest {
@@ -210,15 +167,14 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     if let Some(Place { host, end }) = place {
         machine.cable(end, host);
     }
-    let streams = match job {
-        Job::Shell => {
-            machine.terminal();
-            None
-        }
-        Job::Command(_) => Some((machine.port("stdout")?, machine.port("stderr")?)),
-    };
+    let streams = [machine.port("stdout")?, machine.port("stderr")?];
+    let timeout = guest.timeout.map_or_else(deadline::left, Duration::from_secs);
     let boot = Step::start(format!("Booting Linux {} ({})", kernel.release, accel.name()));
-    let code = watch::to_the_end(machine, &dir, guest.timeout, streams, boot)?;
+    let ended = watch::to_the_end(machine, &dir, timeout, streams, boot);
+    if ended.as_ref().is_err_and(|error| error.is::<watch::NotBooted>()) {
+        accel.failed(&parent);
+    }
+    let code = ended?;
     if code == 127 {
         eprintln!(
             "note: the guest runs the host's programs; what is not installed here it has not"

@@ -35,37 +35,39 @@ pub struct Machine {
     command: Command,
     /// Our child's ends of the sockets, by the number they have in both processes.
     inherited: Vec<OwnedFd>,
-    console: UnixStream,
     /// More arguments of the kernel.
     arguments: Vec<&'static str>,
 }
 
 impl Machine {
-    /// A machine with a serial console, and nothing else that QEMU makes unasked.
-    pub fn new(accel: Accel, memory_mb: u32, image: &Path, initramfs: &Path) -> Result<Self> {
-        let (console, theirs) = UnixStream::pair()?;
+    /// A machine with a serial console, which is written to a file, and nothing else that QEMU makes unasked.
+    pub fn new(
+        accel: Accel,
+        memory_mb: u32,
+        image: &Path,
+        initramfs: &Path,
+        console: &Path,
+    ) -> Self {
         let command = Command::new(QEMU);
-        let mut machine = Self { command, inherited: Vec::new(), console, arguments: Vec::new() };
-        machine.args("-nodefaults -no-user-config -display none -no-reboot -machine pc");
+        let mut machine = Self { command, inherited: Vec::new(), arguments: Vec::new() };
+        machine.args("-nodefaults -no-user-config -smp 2 -display none -no-reboot -machine pc");
         machine.args(accel.arguments());
         machine.command.args(["-m", &memory_mb.to_string()]);
         machine.command.arg("-kernel").arg(image).arg("-initrd").arg(initramfs);
-        machine.socket("console", theirs);
+        let mut file = OsString::from("file,id=console,path=");
+        file.push(escaped(console.as_os_str()));
+        machine.command.arg("-chardev").arg(file);
         machine.args("-serial chardev:console -device virtio-rng-pci -device virtio-serial-pci");
         machine.command.stdin(Stdio::null()).stdout(Stdio::null());
-        Ok(machine)
+        machine
     }
 
-    /// Halves the memory between two NUMA nodes, each with a processor (if there are two) and with
-    /// huge pages.
-    pub fn nodes(&mut self, accel: Accel, memory_mb: u32) {
-        let processors = if accel == Accel::Counted { ["0", ""] } else { ["0", "1"] };
-        for (node, processor) in processors.into_iter().enumerate() {
+    /// Halves the memory between two NUMA nodes, each with a processor and with huge pages.
+    pub fn nodes(&mut self, memory_mb: u32) {
+        for node in 0..2 {
             let half = memory_mb / 2;
-            let cpus =
-                if processor.is_empty() { String::new() } else { format!(",cpus={processor}") };
             self.args(&format!("-object memory-backend-ram,id=ram{node},size={half}M"));
-            self.args(&format!("-numa node,nodeid={node},memdev=ram{node}{cpus}"));
+            self.args(&format!("-numa node,nodeid={node},memdev=ram{node},cpus={node}"));
         }
         self.arguments.push(HUGE_PAGES);
     }
@@ -107,16 +109,10 @@ impl Machine {
         self.command.arg(format!("virtio-net-pci,netdev=cable,mac={mac},romfile="));
     }
 
-    /// Our terminal as the guest's /dev/hvc0. QEMU makes it raw, so that ^C reaches the guest.
-    pub fn terminal(&mut self) {
-        self.args("-chardev stdio,id=terminal,signal=off -device virtconsole,chardev=terminal");
-        self.command.stdin(Stdio::inherit()).stdout(Stdio::inherit());
-    }
-
     /// Starts it; what QEMU itself complains about goes to `log`. Call this from the main thread:
     /// QEMU dies with the thread that started it.
-    pub fn start(mut self, more_arguments: &str, log: &Path) -> Result<Running> {
-        let arguments = format!("{KERNEL_ARGUMENTS} {} {more_arguments}", self.arguments.join(" "));
+    pub fn start(mut self, log: &Path) -> Result<Running> {
+        let arguments = format!("{KERNEL_ARGUMENTS} {}", self.arguments.join(" "));
         self.command.arg("-append").arg(arguments.trim_end());
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         self.command.stderr(log);
@@ -128,7 +124,7 @@ impl Machine {
         let child = self.command.spawn().with_context(|| {
             format!("cannot run {QEMU}.\nNext: apt-get install qemu-system-x86")
         })?;
-        Ok(Running { child, console: Some(self.console) })
+        Ok(Running { child })
     }
 
     /// The command line, for a log.
@@ -181,15 +177,9 @@ fn escaped(value: &OsStr) -> OsString {
 /// A running QEMU, killed when dropped.
 pub struct Running {
     child: Child,
-    console: Option<UnixStream>,
 }
 
 impl Running {
-    /// The console; there is one.
-    pub fn console(&mut self) -> Result<UnixStream> {
-        self.console.take().context("the console was taken before")
-    }
-
     pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
         self.child.try_wait().context("waiting for QEMU")
     }

@@ -2,16 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process;
 
 use anyhow::Result;
 
-use crate::paths;
+use crate::{apt, paths};
 
-const PREFIX: &str = "run.";
-
-/// `target/soft-roce/run.PID`, with `.HOST` behind it if there are several, removed at the end of
-/// the run.
+/// A directory below `target/soft-roce`, removed at the end of the run.
 pub struct RunDir {
     path: PathBuf,
     /// What the guest sees as /run/soft-roce.
@@ -28,9 +24,8 @@ pub struct RunDir {
 impl RunDir {
     /// A fresh one; those of runs that were killed are removed.
     pub fn new(parent: &Path, host: Option<u8>) -> Result<Self> {
-        sweep(parent)?;
         let host = host.map_or_else(String::new, |host| format!(".{host}"));
-        let path = parent.join(format!("{PREFIX}{}{host}", process::id()));
+        let path = apt::aside(parent.to_owned())?.join(format!("guest{host}"));
         Ok(Self {
             share: paths::directory(path.join("share"))?,
             initramfs: path.join("initramfs"),
@@ -48,16 +43,4 @@ impl Drop for RunDir {
         let _ = fs::rename(&self.live_console, &self.console);
         let _ = fs::remove_dir_all(&self.path);
     }
-}
-
-fn sweep(parent: &Path) -> Result<()> {
-    for entry in fs::read_dir(parent)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('.').next());
-        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-    Ok(())
 }

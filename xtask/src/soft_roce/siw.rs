@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::kernel::{self, Kernel};
-use crate::apt::{self, Lists};
+use crate::apt;
 use crate::paths;
 use crate::setup::{self, Group};
 use crate::sh::{self, Next, Run, cmd};
@@ -40,9 +40,7 @@ pub fn module(kernel: &Kernel) -> Result<PathBuf> {
 fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
     setup::ensure(&[Group::Module])?;
     let headers = format!("linux-headers-{release}");
-    let system = Lists::system();
-    let is_here = system.names(&headers)?.contains(&headers);
-    let lists = if is_here { system } else { kernel::debian()? };
+    let lists = kernel::debian()?;
     let (version, needs) = lists.about(&headers)?;
     // Its scripts and the headers of all flavours; not the compiler's package, which is the host's.
     let needs = |prefix: &str| needs.iter().find(|name| name.starts_with(prefix)).cloned();

@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::{Read, Write, stderr, stdout};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::console::{Console, State};
+use super::console::State;
 use super::qemu::{Machine, Running};
 use super::run_dir::RunDir;
 use crate::deadline;
@@ -22,26 +23,25 @@ pub fn to_the_end(
     machine: Machine,
     dir: &RunDir,
     timeout: Duration,
-    streams: Option<(UnixStream, UnixStream)>,
+    [out, err]: [UnixStream; 2],
     boot: Step,
 ) -> Result<i32> {
     let mut boot = Some(boot);
     let line = machine.line();
-    let mut running = machine.start("", &dir.qemu_log)?;
-    let console = Console::follow(running.console()?, &dir.live_console)?;
-    let copies = streams.map(|(out, err)| [copy(out, stdout()), copy(err, stderr())]);
+    let mut running = machine.start(&dir.qemu_log)?;
+    let copies = [copy(out, stdout()), copy(err, stderr())];
 
-    let verdict = wait(&mut running, &console, timeout, &mut boot);
+    let verdict = wait(&mut running, &dir.live_console, timeout, &mut boot);
     drop(running);
     // QEMU is gone, so these end with what is left in the sockets.
-    for thread in copies.into_iter().flatten() {
+    for thread in copies {
         let _ = thread.join();
     }
-    let (state, end_of_console) = console.finish();
+    let state = State::read(&dir.live_console);
     let result = verdict.and_then(|()| outcome(dir, &state));
     if result.is_err() {
         // Before the error, so that the error is what is seen last.
-        explain(dir, &line, &end_of_console);
+        explain(dir, &line, &state.last_lines(&dir.live_console));
     }
     result.map_err(|error| match state.stage == RUNNING {
         true => error,
@@ -84,15 +84,19 @@ fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
 /// Returns when QEMU has exited, or with the limit it has passed.
 fn wait(
     running: &mut Running,
-    console: &Console,
+    console: &Path,
     timeout: Duration,
     boot: &mut Option<Step>,
 ) -> Result<()> {
     let start = Instant::now();
+    let (mut length, mut last_output) = (0, start);
     // A guest that boots may write nothing for this long. Emulated on a busy machine, minutes pass.
     let silence = (timeout.min(deadline::left()) / 16).max(Duration::from_secs(120));
     while running.exited()?.is_none() {
-        let state = console.state();
+        let state = State::read(console);
+        if state.length != length {
+            (length, last_output) = (state.length, Instant::now());
+        }
         let is_running = state.stage == RUNNING;
         if let Some(boot) = boot.take_if(|_| is_running) {
             boot.done("The guest is up, with Soft-RoCE");
@@ -104,14 +108,14 @@ fn wait(
                 if is_running { "the command" } else { "booting" }
             );
         }
-        if !is_running && state.last_output.elapsed() > silence {
+        if !is_running && last_output.elapsed() > silence {
             let (seconds, stage) = (silence.as_secs(), &state.stage);
             bail!(
                 "booting stood still for {seconds} s after stage '{stage}'.\n\
                  Next: see the console above; if this was KVM, try --accel tcg"
             );
         }
-        sleep(Duration::from_millis(10));
+        sleep(Duration::from_millis(30));
     }
     Ok(())
 }
