@@ -1,4 +1,4 @@
-//! The post paths as functions of their own, for `cargo xtask machine-code` to look at.
+//! The post paths as functions of their own, for `cargo xtask test machine-code` to look at.
 
 #![allow(unsafe_code)] // unmangled names
 

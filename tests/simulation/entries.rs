@@ -54,10 +54,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// An entry came back for `wr`, and goes home. Gives the numbers of its buffers.
     pub fn came_back_as(&mut self, entry: Held, from: Place, wr: &Wr) -> Check<Vec<u32>> {
-        self.numbers(entry, from, wr.buffers.first().copied())
-    }
-
-    fn numbers(&mut self, entry: Held, from: Place, shared: Option<u32>) -> Check<Vec<u32>> {
+        let shared = wr.buffers.first().copied();
         let mut got = Vec::new();
         for buf in buffers_of(entry) {
             let buffer = match &buf {

@@ -42,9 +42,6 @@ struct Options {
     /// Run this world alone, as a failure names it.
     #[arg(long)]
     world: Option<u64>,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    json: bool,
     /// What cargo gives to every test.
     #[arg(hide = true)]
     _rest: Vec<String>,
@@ -70,12 +67,8 @@ fn main() -> ExitCode {
             break;
         }
     }
-    if options.json {
-        println!("{}", total.json(options.seed));
-    } else {
-        println!("{total}");
-        let (steps, seconds) = (total.tally.steps, started.elapsed().as_secs_f64());
-        println!("{steps} steps, none wrong: {seconds:.1} s, seed {}", options.seed);
-    }
+    println!("{total}");
+    let (steps, seconds) = (total.tally.steps, started.elapsed().as_secs_f64());
+    println!("{steps} steps, none wrong: {seconds:.1} s, seed {}", options.seed);
     ExitCode::SUCCESS
 }

@@ -40,23 +40,6 @@ impl Figures {
         let names = Injected::default().by_kind();
         names.into_iter().zip(self.injected).map(|((name, _), n)| (name, n))
     }
-
-    pub fn json(&self, seed: u64) -> String {
-        let Tally { steps, completions, bytes, lost_unreliable, reclaimed, refused, .. } =
-            self.tally;
-        let faults: Vec<String> =
-            self.faults().map(|(name, n)| format!("\"{name}\": {n}")).collect();
-        format!(
-            "{{\"seed\": {seed}, \"steps\": {steps}, \"worlds\": {}, \"completions\": {completions}, \
-             \"bytes\": {bytes}, \"lost_unreliable\": {lost_unreliable}, \
-             \"reclaimed\": {reclaimed}, \"refused\": {refused}, \"short\": {}, \"forgotten\": {}, \
-             \"faults\": {{{}}}}}",
-            self.worlds,
-            self.tally.short,
-            self.tally.forgotten,
-            faults.join(", ")
-        )
-    }
 }
 
 impl fmt::Display for Figures {

@@ -65,5 +65,5 @@ pub fn report(world: u64, mut config: Config, steps: Vec<Step>, why: &str) {
         println!("{i:>4}  {step:?}");
     }
     println!("\n{why}");
-    println!("\nNext: cargo xtask simulate --world {world}");
+    println!("\nNext: cargo xtask suite simulation -- --world {world}");
 }

@@ -1,30 +1,15 @@
-//! `cargo xtask loom`: the models of the protocols between threads, in every order that there is.
+//! `cargo xtask test loom`: the models of the protocols between threads, in every order that there is.
 //!
 //! A model takes in the file of its protocol. That none is forgotten, `models/protocols.toml` says:
 //! it names every file that has an atomic or a lock, with its models or the reason why it has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{Outcome, cargo, paths};
-
-/// What cargo calls a model by, but for its name. (Unoptimised, loom takes ten times as long.)
-pub const TEST: [&str; 5] = ["test", "--quiet", "--package", "models", "--release"];
-
-#[derive(clap::Args)]
-pub struct Args {
-    /// Only models whose names contain this.
-    filter: Option<String>,
-}
-
-pub fn main(args: Args) -> Outcome {
-    check(args.filter.as_deref())?;
-    Ok(ExitCode::SUCCESS)
-}
+use crate::sh::{self, Run, cmd};
+use crate::{cargo, paths};
 
 /// `models/protocols.toml`.
 #[derive(serde::Deserialize)]
@@ -37,13 +22,6 @@ struct Protocols {
 }
 
 impl Protocols {
-    fn read() -> Result<Protocols> {
-        let path = paths::workspace().join("models/protocols.toml");
-        let text = fs::read_to_string(&path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("cannot read {}", path.display()))
-    }
-
     /// What is wrong with it, if these files have an atomic or a lock, and `takes_in` says whether
     /// a model takes in a file.
     fn faults(
@@ -51,22 +29,17 @@ impl Protocols {
         files: &BTreeSet<String>,
         takes_in: impl Fn(&str, &str) -> bool,
     ) -> Vec<String> {
-        let mut faults = Vec::new();
-        for file in files {
-            match (self.models.contains_key(file), self.no_model.contains_key(file)) {
-                (false, false) => faults.push(format!(
-                    "{file} has an atomic or a lock, and models/protocols.toml neither names a model \
-                     of it nor the reason why it needs none"
-                )),
-                (true, true) => faults.push(format!("{file} stands in models/protocols.toml twice")),
-                _ => {}
-            }
-        }
-        for file in self.models.keys().chain(self.no_model.keys()) {
-            if !files.contains(file) {
-                faults.push(format!("{file}, in models/protocols.toml, has no atomic and no lock"));
-            }
-        }
+        let listed = self.models.keys().chain(self.no_model.keys()).cloned().collect();
+        let missing = files.difference(&listed).map(|file| {
+            format!(
+                "{file} has an atomic or a lock, and models/protocols.toml neither names a model of \
+                 it nor the reason why it needs none"
+            )
+        });
+        let gone = listed.difference(files);
+        let gone =
+            gone.map(|file| format!("{file}, in models/protocols.toml, has no atomic and no lock"));
+        let mut faults: Vec<String> = missing.chain(gone).collect();
         for (file, models) in &self.models {
             if models.is_empty() {
                 faults.push(format!("{file} has no model"));
@@ -98,54 +71,29 @@ fn has_atomics(source: &str) -> bool {
     code.any(|line| NAMES.iter().any(|name| line.contains(name)))
 }
 
-/// Files of Rust below `folder`, but for tests.
-fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let stem = path.file_stem().unwrap_or_default();
-        if stem.to_string_lossy().ends_with("tests") {
-            continue;
-        }
-        if path.is_dir() {
-            sources(&path, found)?;
-        } else if path.extension().is_some_and(|kind| kind == "rs") {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
 /// Whether every file with atomics has a model, or a reason to have none.
 fn check_protocols() -> Result<()> {
     let root = paths::workspace();
-    let mut found = Vec::new();
-    sources(&root.join("src"), &mut found)?;
-    let mut files = BTreeSet::new();
-    for path in found {
-        if has_atomics(&fs::read_to_string(&path)?) {
-            files.insert(path.strip_prefix(&root)?.to_string_lossy().into_owned());
-        }
-    }
-    let takes_in = |model: &str, file: &str| {
-        let folder = root.join("models/tests");
-        let mut texts = Vec::new();
-        let _ = sources(&folder.join(model), &mut texts);
-        texts.push(folder.join(format!("{model}.rs")));
-        let line = format!("../{file}\"]");
-        texts.iter().any(|path| fs::read_to_string(path).is_ok_and(|text| text.contains(&line)))
+    let text = fs::read_to_string(root.join("models/protocols.toml"));
+    let protocols: Protocols = toml::from_str(&text.context("models/protocols.toml")?)?;
+    let is_code = |file: &str| {
+        file.ends_with(".rs") && !file.ends_with("tests.rs") && !file.contains("tests/")
     };
-    let faults = Protocols::read()?.faults(&files, takes_in);
+    let sources = crate::mutants::sources(&root)?.into_iter();
+    let files = sources.filter(|(file, text)| is_code(file) && has_atomics(text));
+    let takes_in = |model: &str, file: &str| {
+        let (line, model) = (format!("../{file}\"]"), format!("models/tests/{model}"));
+        cmd!(sh::at(&root), "grep -rqsF {line} {model} {model}.rs").succeeds()
+    };
+    let faults = protocols.faults(&files.map(|(file, _)| file).collect(), takes_in);
     ensure!(faults.is_empty(), "{}", faults.join("\n"));
     Ok(())
 }
 
-/// That every protocol has a model, and all models, or those whose names contain `filter`.
-pub fn check(filter: Option<&str>) -> Result<()> {
+/// That every protocol has a model, and all models. (Unoptimised, loom takes ten times as long.)
+pub fn check() -> Result<()> {
     check_protocols()?;
-    let mut line = TEST.to_vec();
-    line.push("--tests");
-    line.extend(filter);
-    cargo::run(&line)
+    cargo::run(&["test", "--quiet", "--package", "models", "--release", "--tests"])
 }
 
 #[cfg(test)]

@@ -53,16 +53,10 @@ enum Command {
     Night(night::Args),
     /// Run the conformance suite under Miri.
     Miri(miri::Args),
-    /// Run the models of the protocols between threads, in every order that there is.
-    Loom(loom::Args),
     /// Run the suites under a sanitizer, or the examples under memcheck.
     Sanitize(sanitize::Args),
     /// Fuzz what parses bytes from a peer.
     Fuzz(suites::Fuzz),
-    /// Run the ui-tests: what must not compile, and what it says.
-    Ui(suites::Ui),
-    /// Look at what the post paths are compiled to.
-    MachineCode,
     /// Remove each trait bound, and check that a ui-test that names its rule fails.
     Rules(rules::Args),
     /// Change run-time logic, and see whether a test notices.
@@ -74,21 +68,13 @@ enum Command {
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is
     /// recorded.
     Overhead(overhead::Args),
-    /// Compile the crate with the oldest Rust that it names, and run the suites on aarch64.
-    Anywhere,
     /// See whether the crates could be published today.
     Package(release::Package),
-    /// Run random programs on the loopback device and its faults, against a model.
-    Simulate(suites::Simulate),
+    /// Run one suite with options of its own, on the loopback device or on Soft-RoCE.
+    Suite(suites::Suite),
     /// Write safe programs from a table of the public calls, and run what compiles, natively or
     /// under Miri.
     Programs(programs::Args),
-    /// Run the same random programs on the loopback device and on Soft-RoCE.
-    Differential(suites::Differential),
-    /// Load one completion queue and one shared receive queue with many queue pairs.
-    Load(suites::Load),
-    /// The same on Soft-RoCE, for ten minutes.
-    Soak(suites::Soak),
     /// Count lines of code by part, and the lines of the hand-kept tables.
     Lines(lines::Args),
     /// Install everything that is missing for the other commands.
@@ -107,24 +93,17 @@ fn run(command: Command) -> Outcome {
         Command::Test(args) => test::main(&args)?,
         Command::Night(args) => return night::main(&args),
         Command::Miri(args) => miri::main(&args)?,
-        Command::Loom(args) => return loom::main(args),
         Command::Sanitize(args) => sanitize::main(&args)?,
         Command::Fuzz(args) => args.run()?,
-        Command::Ui(args) => args.run()?,
-        Command::MachineCode => machine_code::check()?,
         Command::Rules(args) => rules::main(&args)?,
         Command::Mutants(args) => return mutants::main(&args),
         Command::WhatCDoes(args) if args.kernels => what_c_does::on_other_kernels()?,
         Command::WhatCDoes(args) => what_c_does::run(args.driver)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
-        Command::Anywhere => release::anywhere()?,
         Command::Package(args) => args.run()?,
-        Command::Simulate(args) => args.run()?,
+        Command::Suite(args) => args.run()?,
         Command::Programs(args) => return programs::main(args),
-        Command::Differential(args) => args.run()?,
-        Command::Load(args) => args.run()?,
-        Command::Soak(args) => args.run()?,
         Command::Lines(args) => lines::main(&args)?,
         Command::Setup => setup::main()?,
         Command::SoftRoce(args) => return soft_roce::main(args),

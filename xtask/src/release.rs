@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, Group};
-use crate::sh::{Next, Run, Shell, cmd};
+use crate::sh::{self, Next, Run, Shell, cmd};
 use crate::test::FEATURES;
 use crate::{aarch64, cargo, paths, toolchain};
 
@@ -20,10 +20,6 @@ pub struct Package {
     /// cargo-deny.
     #[arg(long)]
     policy: bool,
-    /// Say what of the interface changed since REV, and which version that takes: minutes. Installs
-    /// cargo-semver-checks.
-    #[arg(long, value_name = "REV")]
-    since: Option<String>,
 }
 
 impl Package {
@@ -34,11 +30,6 @@ impl Package {
             cargo::run(&["deny", "--workspace", "check"]).next(
                 "read above; where the advisories cannot be fetched: cargo deny --offline --workspace check",
             )?;
-        }
-        if let Some(rev) = &self.since {
-            setup::cargo_tool("semver-checks")?;
-            cargo::run(&["semver-checks", "-p", "proverbs", "--baseline-rev", rev])
-                .next("raise the version, or mend what is listed")?;
         }
         Ok(())
     }
@@ -52,9 +43,7 @@ pub fn package(verify: bool) -> Result<()> {
     }
     let pack = ["package", "--allow-dirty", "-p", "proverbs-macros", "-p", "proverbs"];
     let more: &[&str] = if verify { &[] } else { &["--no-verify"] };
-    let is_told = packs_together(&cargo::cargo(&["--version"])?.text()?);
-    let beside: &[&str] = if is_told { &[] } else { &["--config", BESIDE] };
-    cargo::run(&[&pack, more, beside].concat())?;
+    cargo::run(&[&pack, more].concat())?;
     new_crate()
 }
 
@@ -91,17 +80,6 @@ fn new_crate() -> Result<()> {
 /// What stands behind `key` in the first line of a manifest that begins so.
 fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
     manifest.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim_matches('"'))
-}
-
-/// Where the crate is that is packed beside the other, for a cargo that would look for it on
-/// crates.io.
-const BESIDE: &str = "patch.crates-io.proverbs-macros.path='macros'";
-
-/// Whether this cargo knows of each crate that it packs: from 1.90 on.
-fn packs_together(version: &str) -> bool {
-    let number = version.split_whitespace().nth(1).unwrap_or_default();
-    let minor = number.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
-    minor.is_none_or(|minor| minor >= 90)
 }
 
 /// Each dependency and each feature has its reason behind it or before it.
@@ -146,7 +124,8 @@ pub fn anywhere() -> Result<()> {
 fn targets() -> Result<()> {
     const MUSL: &str = "x86_64-unknown-linux-musl";
     const OTHERS: [&str; 2] = ["x86_64-pc-windows-gnu", "i686-unknown-linux-gnu"];
-    toolchain::targets(&[&[MUSL], &OTHERS[..]].concat())?;
+    cmd!(sh::here(), "rustup target add {MUSL} {OTHERS...}")
+        .step("Installing the standard library of targets")?;
     let check = |target| cargo::cargo(&["check", "--target", target, "--features", FEATURES]);
     check(MUSL)?.step("Checking the crate for musl")?;
     for target in OTHERS {
@@ -159,16 +138,4 @@ fn targets() -> Result<()> {
         println!("{target}: {error}");
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_old_cargo_is_told_where_the_other_crate_is() {
-        assert!(!packs_together("cargo 1.85.1 (d73d2caf9 2024-12-31)"));
-        assert!(packs_together("cargo 1.90.0 (840b83a10 2025-07-30)"));
-        assert!(packs_together("cargo 1.95.0 (f2d3ce0bd 2026-03-21)"));
-    }
 }

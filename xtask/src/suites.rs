@@ -8,21 +8,6 @@ use crate::test::FEATURES;
 use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
-pub struct Ui {
-    /// Take what the compiler says now as what is expected, for a person to read and commit.
-    #[arg(long)]
-    bless: bool,
-}
-
-impl Ui {
-    pub fn run(&self) -> Result<()> {
-        setup::ensure(&[Group::Build])?;
-        let env: &[_] = if self.bless { &[("TRYBUILD", "overwrite")] } else { &[] };
-        cargo::run_with(&["test", "--test", "ui"], env)
-    }
-}
-
-#[derive(clap::Args)]
 pub struct Fuzz {
     /// One target only; without, each of them.
     target: Option<String>,
@@ -53,103 +38,37 @@ impl Fuzz {
 }
 
 #[derive(clap::Args)]
-pub struct Simulate {
-    /// How many steps in all.
-    #[arg(long, default_value_t = 1_000_000)]
-    steps: u64,
-    /// What the programs are drawn from.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Run this world alone, as a failure names it.
-    #[arg(long)]
-    world: Option<u64>,
-}
-
-impl Simulate {
-    pub fn run(&self) -> Result<()> {
-        let mut options = options(&[("--steps", self.steps), ("--seed", self.seed)]);
-        options.extend(self.world.iter().map(|world| format!("--world={world}")));
-        on_loopback("simulation", &options)
-    }
-}
-
-#[derive(clap::Args)]
-pub struct Differential {
-    /// Programs for each transport.
-    #[arg(long, default_value_t = 10)]
-    programs: u64,
-    /// What the programs are drawn from.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-impl Differential {
-    pub fn run(&self) -> Result<()> {
-        let options = options(&[("--programs", self.programs), ("--seed", self.seed)]);
-        in_guest("differential", &options)
-    }
-}
-
-#[derive(clap::Args)]
-pub struct Load {
-    /// On Soft-RoCE in a guest, instead of on the loopback device.
+pub struct Suite {
+    /// A suite of `tests/`, such as `simulation`, `load`, `differential` or `conformance`.
+    name: String,
+    /// Run it on Soft-RoCE in a guest, instead of on the loopback device.
     #[arg(long)]
     soft_roce: bool,
-    /// Queue pairs; 1000, or 64 on Soft-RoCE.
-    #[arg(long)]
-    queue_pairs: Option<u64>,
-    /// Messages; a million, or 5000 on Soft-RoCE.
-    #[arg(long)]
-    messages: Option<u64>,
+    /// The suite's own options: `-- --help` prints them.
+    #[arg(last = true)]
+    options: Vec<String>,
 }
 
-impl Load {
+impl Suite {
     pub fn run(&self) -> Result<()> {
-        let (pairs, messages) = if self.soft_roce { (64, 5000) } else { (1000, 1_000_000) };
-        let options = options(&[
-            ("--queue-pairs", self.queue_pairs.unwrap_or(pairs)),
-            ("--messages", self.messages.unwrap_or(messages)),
-        ]);
-        match self.soft_roce {
-            true => in_guest("load", &options),
-            false => on_loopback("load", &options),
-        }
-    }
-}
-
-#[derive(clap::Args)]
-pub struct Soak {
-    /// How long, half of it with one thread and half with two.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    seconds: u64,
-}
-
-impl Soak {
-    pub fn run(&self) -> Result<()> {
-        let options = options(&[("--queue-pairs", 64), ("--seconds", self.seconds)]);
-        in_guest("load", &options)
+        let Suite { name, soft_roce, options } = self;
+        if *soft_roce { in_guest(name, options) } else { on_loopback(name, options) }
     }
 }
 
 /// What `cargo xtask test` runs of them: a million steps, and a small load.
 pub fn quick() -> Result<()> {
-    on_loopback("simulation", &options(&[("--steps", 1_000_000)]))?;
-    on_loopback("load", &options(&[("--queue-pairs", 1000), ("--messages", 50_000)]))
+    on_loopback("simulation", &["--steps=1000000"])?;
+    on_loopback("load", &["--queue-pairs=1000", "--messages=50000"])
 }
 
-fn options(all: &[(&str, u64)]) -> Vec<String> {
-    all.iter().map(|(name, value)| format!("{name}={value}")).collect()
-}
-
-/// Runs a test of this name. With debug assertions, which cost less than another build than that of
-/// `cargo xtask test`.
-fn on_loopback(test: &str, options: &[String]) -> Result<()> {
+/// With debug assertions, which cost less than another build than that of `cargo xtask test`.
+fn on_loopback<S: AsRef<str>>(test: &str, options: &[S]) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let line = cargo::cargo(&["test", "--quiet", "--features", FEATURES, "--test", test, "--"])?;
-    Ok(line.args(options).run()?)
+    Ok(line.args(options.iter().map(AsRef::as_ref)).run()?)
 }
 
-/// Runs a test of this name in a guest.
 fn in_guest(test: &str, options: &[String]) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Guest])?;
     // The features of `cargo xtask test`, so that they share a build.

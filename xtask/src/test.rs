@@ -223,7 +223,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Anywhere => release::anywhere(),
         Part::Ui => cargo::run(&["test", "--test", "ui"]),
         Part::Rules => cargo::run(&["test", "--test", "rules", "--test", "truth_table"]),
-        Part::Loom => loom::check(None),
+        Part::Loom => loom::check(),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => overhead::gate(),
         Part::Miri => miri::quick(),

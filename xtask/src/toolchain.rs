@@ -67,18 +67,6 @@ pub fn stable(version: &str) -> Result<()> {
     ensure(version, &[])
 }
 
-/// Installs the standard library of the toolchain that runs us for these targets.
-pub fn targets(targets: &[&str]) -> Result<()> {
-    let sh = sh::here();
-    let installed = cmd!(sh, "rustup target list --installed").text().next(RUSTUP)?;
-    let missing = targets.iter().filter(|target| !installed.lines().any(|line| line == **target));
-    let missing: Vec<&&str> = missing.collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    cmd!(sh, "rustup target add {missing...}").step("Installing the standard library of targets")
-}
-
 /// Installs what is missing of a toolchain and of these components of it.
 fn ensure(name: &str, components: &[&str]) -> Result<()> {
     let sh = sh::here();

@@ -62,9 +62,16 @@ const NOT_LOGIC: [&str; 3] = ["src/loopback/", "src/sys/bindings/", "src/guide/"
 
 /// One of several equal parts, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Turn {
+pub struct Turn {
     nth: usize,
     of: usize,
+}
+
+impl Turn {
+    /// Its part of a list, interleaved, so that each part has something of every file.
+    pub fn part<T>(self, all: Vec<T>) -> Vec<T> {
+        all.into_iter().skip(self.nth - 1).step_by(self.of).collect()
+    }
 }
 
 impl FromStr for Turn {
@@ -107,8 +114,7 @@ fn choose(args: &Args, root: &Path, sources: &Sources) -> Result<(Vec<Candidate>
     }
     let total = all.len();
     if let Some(turn) = args.turn {
-        // Interleaved, so that each part has mutants of every file.
-        all = all.into_iter().skip(turn.nth - 1).step_by(turn.of).collect();
+        all = turn.part(all);
     }
     if let Some(path) = &args.in_diff {
         let text = fs::read_to_string(path)

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::mutants::Turn;
 use crate::sh::{self, Run, cmd};
 use crate::test::FEATURES;
 use crate::{paths, setup};
@@ -29,13 +30,8 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Only every K-th bound, starting at the N-th: `1/4` to `4/4` are all of them.
-    #[arg(long, value_name = "N/K", value_parser = turn)]
-    turn: Option<(usize, usize)>,
-}
-
-fn turn(text: &str) -> Result<(usize, usize), String> {
-    let parts = text.split_once('/').and_then(|(n, k)| Some((n.parse().ok()?, k.parse().ok()?)));
-    parts.filter(|&(n, k)| 0 < n && n <= k).ok_or_else(|| "N/K, with N from 1 to K".to_owned())
+    #[arg(long, value_name = "N/K")]
+    turn: Option<Turn>,
 }
 
 pub fn main(args: &Args) -> Result<()> {
@@ -45,8 +41,9 @@ pub fn main(args: &Args) -> Result<()> {
     let tests = ui_tests(&copy.dir)?;
     let mut mutants = bounds::all(&crate::mutants::sources(&copy.dir)?);
     mutants.retain(|it| args.only.is_empty() || args.only.iter().any(|t| it.what.contains(t)));
-    let (n, k) = args.turn.unwrap_or((1, 1));
-    let mutants: Vec<Mutant> = mutants.into_iter().skip(n - 1).step_by(k).collect();
+    if let Some(turn) = args.turn {
+        mutants = turn.part(mutants);
+    }
     let mut unnoticed = Vec::new();
     for (i, mutant) in mutants.iter().enumerate() {
         let by = copy.noticed(mutant, &tests)?;
@@ -112,10 +109,8 @@ impl Copy {
         let (dir, target) = (below.join("tree"), below.join("target"));
         let _ = fs::remove_dir_all(&dir);
         paths::directory(dir.clone())?;
-        let needed = ["src", "macros", "tests", "ui-tests", "benches", "examples"];
-        for name in needed.into_iter().chain(["README.md", "RULES.md", "Cargo.lock"]) {
-            cmd!(sh::at(root), "cp -r {name} {dir}").bytes()?;
-        }
+        let folders = ["src", "macros", "tests", "ui-tests", "benches", "examples"];
+        cmd!(sh::at(root), "cp -r {folders...} README.md RULES.md Cargo.lock {dir}").bytes()?;
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
         fs::write(dir.join("Cargo.toml"), paths::alone(&manifest))?;
         let original = below.join("libproverbs.rmeta");
