@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::paths;
@@ -48,15 +48,45 @@ pub fn executables_with(
     let cargo = cargo(args)?.envs(env.iter().map(|(name, value)| (name, value)));
     let text = cargo.arg("--message-format=json-render-diagnostics").text()?;
     step.done(what);
-    let mut found = Vec::new();
+    Ok(messages(&text)?.executables)
+}
+
+/// What a build printed as JSON.
+pub struct Messages {
+    /// By target name.
+    pub executables: Vec<(String, PathBuf)>,
+    /// The compiler's messages of errors that are about a place.
+    pub errors: Vec<Value>,
+}
+
+/// Builds, whether it succeeds or not; an error if it fails and no place is at fault.
+pub fn try_build(cmd: Cmd<'_>) -> Result<(bool, Messages)> {
+    let output = cmd.arg("--message-format=json").ignore_status().output()?;
+    let messages = messages(&String::from_utf8_lossy(&output.stdout))?;
+    let is_told = output.status.success() || !messages.errors.is_empty();
+    ensure!(is_told, "cargo failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    Ok((output.status.success(), messages))
+}
+
+fn messages(text: &str) -> Result<Messages> {
+    let (mut executables, mut errors) = (Vec::new(), Vec::new());
     for line in text.lines() {
-        let message: Value = serde_json::from_str(line).context("cargo's messages")?;
+        let mut message: Value = serde_json::from_str(line).context("cargo's messages")?;
         let name = message["target"]["name"].as_str();
         if let (Some(path), Some(name)) = (message["executable"].as_str(), name) {
-            found.push((name.to_owned(), PathBuf::from(path)));
+            executables.push((name.to_owned(), PathBuf::from(path)));
+        }
+        let told = message["message"].take();
+        if told["level"] == "error" && told["spans"].as_array().is_some_and(|all| !all.is_empty()) {
+            errors.push(told);
         }
     }
-    Ok(found)
+    Ok(Messages { executables, errors })
+}
+
+/// A compiler's message as a person reads it.
+pub fn rendered(message: &Value) -> &str {
+    message["rendered"].as_str().unwrap_or("(no text)")
 }
 
 /// The one of `executables` that has this name.

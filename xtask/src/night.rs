@@ -46,7 +46,7 @@ const PARTS: [Part; 27] = [
     ("fuzz", "fuzz --seconds 600 --seed SEED"),
     ("simulation", "suite simulation -- --steps 10000000 --seed SEED"),
     ("programs", "programs --count 500 --turns 40 --seed SEED"),
-    ("programs-miri", "programs --miri --inlined --alternate --count 300 --turns 2 --seed SEED"),
+    ("programs-miri", "programs --miri --count 300 --turns 2 --seed SEED"),
     ("mutants", "mutants --turn TURN/28"),
     ("rules", "rules --mutate --turn TURN/7"),
     ("package", "package --verify --policy"),

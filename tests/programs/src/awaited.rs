@@ -9,12 +9,11 @@ use proverbs::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::short::is_short;
 use crate::world::World;
 
 /// An executor on this thread.
 fn runtime() -> Option<Runtime> {
-    if is_short() { None } else { Builder::new_current_thread().enable_all().build().ok() }
+    if cfg!(miri) { None } else { Builder::new_current_thread().enable_all().build().ok() }
 }
 
 impl World {

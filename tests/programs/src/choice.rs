@@ -1,5 +1,4 @@
-//! What a turn of a program chooses: the same from the same seed, for the program that runs and for
-//! `cargo xtask programs`, which prints it.
+//! What a turn of a program chooses: the same from the same seed.
 
 /// A number below `n` for a place in a program.
 pub fn choice(seed: u64, site: u32, n: usize) -> usize {

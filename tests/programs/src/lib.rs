@@ -10,7 +10,6 @@
 //! | `lanes` | what one thread uses |
 //! | `fields` | completion queues that are polled for fields |
 //! | `own` | memory of the program's own, contexts that hold other values |
-//! | `short` | what Miri runs, also natively |
 //! | `srd` | a transport without order |
 //! | `watch` | nothing sleeps without end |
 #![forbid(unsafe_code)]
@@ -26,7 +25,6 @@ mod lanes;
 mod oracle;
 mod own;
 mod profiles;
-mod short;
 mod srd;
 mod watch;
 mod world;
@@ -36,7 +34,6 @@ pub use bytes::*;
 pub use connect::{Connects, psn, qkey, qpn};
 pub use own::*;
 pub use profiles::*;
-pub use short::ask_for_short;
 pub use srd::End;
 pub use watch::Watch;
 pub use world::*;

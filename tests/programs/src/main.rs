@@ -1,13 +1,13 @@
 //! Runs the generated programs: `cargo xtask programs` writes them, compiles them and calls this.
 //!
 //! Arguments: the programs to run and the turns of each, as `N:FROM-TO`, and the seconds that a
-//! turn may take, as `60s`; `short`, if they are those that Miri runs. Each turn says `begin N:T`
-//! and `end N:T`, or `fail N:T: why`, and is the last of its program then.
+//! turn may take, as `60s`. Each turn says `begin N:T` and `end N:T`, or `fail N:T: why`, and is the
+//! last of its program then.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
-use proverbs_programs::{Watch, ask_for_short, run};
+use proverbs_programs::{Watch, run};
 
 #[allow(warnings, clippy::all)]
 mod generated {
@@ -39,9 +39,6 @@ fn job(text: &str) -> Option<(u64, std::ops::Range<u64>)> {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let seconds = args.iter().find_map(|arg| arg.strip_suffix('s')?.parse().ok());
-    if args.iter().any(|arg| arg == "short") {
-        ask_for_short();
-    }
     let mut failed = false;
     let watch = Watch::start(seconds.unwrap_or(60));
     for (number, turns) in args.iter().filter_map(|arg| job(arg)) {

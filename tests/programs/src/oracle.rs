@@ -12,7 +12,6 @@ use proverbs::qp::Drained;
 use proverbs::state::{QpState, State};
 use proverbs::transport::Transport;
 
-use crate::short::is_short;
 use crate::world::{BUFFERS, DEPTH, World, lock};
 
 /// What a queue pair books of its completion queues.
@@ -235,7 +234,7 @@ impl World {
     }
 
     fn empty(&self) -> u32 {
-        if is_short() && self.is_calm() { EMPTY_AND_CALM } else { EMPTY }
+        if cfg!(miri) && self.is_calm() { EMPTY_AND_CALM } else { EMPTY }
     }
 
     /// A load has passed a completion queue. What was in it before has, if the load was as long as
@@ -243,7 +242,7 @@ impl World {
     /// A short program's load is not (`rounds`), and leaves completions that were there before it;
     /// of those a queue pair that is gone may have some, and keeps its room.
     pub fn loaded<E: Owned>(&self, cq: &mut CompletionQueue<E>) {
-        if is_short() {
+        if cfg!(miri) {
             self.dry(cq);
         }
     }

@@ -9,7 +9,6 @@ use proverbs::memory::{Entry, MapOptions, Mapping, Memory, Pages, SharedMapping}
 use proverbs::prelude::*;
 
 use crate::profiles::Loud;
-use crate::short::is_short;
 use crate::world::{World, is_planned};
 
 pub type Octets = Vec<u8>;
@@ -113,7 +112,7 @@ impl Own for Pages {
 impl Own for SharedMapping {
     /// Miri maps no files.
     fn fresh(len: usize) -> Option<Self> {
-        if is_short() { None } else { MapOptions::new().memfd("program", len).ok().map(|it| it.0) }
+        if cfg!(miri) { None } else { MapOptions::new().memfd("program", len).ok().map(|it| it.0) }
     }
 
     fn wipe(&mut self) {

@@ -17,7 +17,6 @@ use crate::choice::{choice, leaves_out, seed};
 use crate::connect::{Connects, connect};
 use crate::own::sevens;
 use crate::profiles::{LoudArena, LoudPool};
-use crate::short::is_short;
 
 /// A generated program.
 pub struct Program {
@@ -87,7 +86,7 @@ pub struct World {
 /// least.
 fn world(seed: u64) -> (loopback::World, String) {
     let one_of = |site: u32, n: usize| choice(seed, u32::MAX - site, n);
-    let personality = match (one_of(1, 10), is_short()) {
+    let personality = match (one_of(1, 10), cfg!(miri)) {
         (0, false) => Personality::Plain,
         (1..=2, false) => Personality::Rxe,
         (0..=4, _) => Personality::Mlx5,
@@ -352,7 +351,7 @@ impl World {
 
     /// How often something is repeated: under Miri not for long.
     pub fn rounds(&self, natively: u32) -> u32 {
-        if is_short() { natively.min(2) } else { natively }
+        if cfg!(miri) { natively.min(2) } else { natively }
     }
 
     /// Connects one to itself.

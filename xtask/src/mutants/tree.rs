@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::find::Shape;
 use super::splice::{Mutant, Spliced, splice};
 use super::suite::SUITES;
+use crate::cargo::{self, Messages, rendered};
 use crate::paths;
 use crate::progress::Step;
 use crate::sh::{self, Run, cmd};
@@ -108,29 +109,16 @@ impl Tree {
                 name => args.extend(["--test", name]),
             }
         }
-        args.push("--message-format=json");
-        let output = cmd!(sh::at(&self.dir), "cargo {args...}")
-            // Dependencies are the same as those of the other tests.
-            .env("CARGO_TARGET_DIR", paths::target()?)
-            .ignore_status()
-            .output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let (mut executables, mut bad, mut told) = (Vec::new(), BTreeSet::new(), String::new());
-        for line in text.lines() {
-            let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
-            let name = message["target"]["name"].as_str();
-            if let (Some(path), Some(name)) = (message["executable"].as_str(), name) {
-                executables.push((name.to_owned(), PathBuf::from(path)));
-            }
-            if message["message"]["level"] == "error" {
-                bad.extend(blamed(&message["message"], places));
-                told.push_str(message["message"]["rendered"].as_str().unwrap_or_default());
-            }
-        }
-        if output.status.success() {
+        let build = cmd!(sh::at(&self.dir), "cargo {args...}");
+        // Dependencies are the same as those of the other tests.
+        let build = build.env("CARGO_TARGET_DIR", paths::target()?);
+        let (is_built, Messages { executables, errors }) = cargo::try_build(build)?;
+        if is_built {
             return Ok(Ok(executables));
         }
+        let bad: BTreeSet<u32> = errors.iter().flat_map(|error| blamed(error, places)).collect();
         if bad.is_empty() {
+            let told: String = errors.iter().map(rendered).collect();
             bail!("the copy in {} does not compile:\n{told}", self.dir.display());
         }
         Ok(Err(bad))

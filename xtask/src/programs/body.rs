@@ -1,6 +1,5 @@
 //! A program while it is written: its lines, and which values live.
 
-use super::line::Line;
 use super::table::{Mode, Table, Value};
 use super::term::Term;
 
@@ -29,7 +28,7 @@ pub struct Traits {
 
 pub struct Body<'t> {
     pub table: &'t Table,
-    pub lines: Vec<Line>,
+    pub lines: Vec<String>,
     pub vars: Vec<Var>,
     pub level: usize,
     /// The blocks around, innermost last: whether each is a loop.
@@ -62,7 +61,7 @@ impl<'t> Body<'t> {
     }
 
     pub fn line(&mut self, text: impl Into<String>) {
-        self.lines.push(Line::plain(self.level + 1, text));
+        self.lines.push(format!("{}{}", "    ".repeat(self.level + 1), text.into()));
     }
 
     /// A place at which a turn chooses.
@@ -72,12 +71,12 @@ impl<'t> Body<'t> {
     }
 
     pub fn value(&self, ty: &Term) -> Value {
-        self.table.values.get(&ty.name).cloned().unwrap_or_default()
+        self.table.values.get(&ty.name).copied().unwrap_or_default()
     }
 
     pub fn add(&mut self, ty: Term, borrows: Vec<(u32, bool)>, cqs: Vec<u32>) -> u32 {
         self.next += 1;
-        self.srqs += (self.value(&ty).role == "srq") as usize;
+        self.srqs += (self.value(&ty).is("srq")) as usize;
         let id = self.next;
         self.vars.push(Var { id, ty, borrows, cqs, level: self.level, root: None });
         id
@@ -128,7 +127,7 @@ impl<'t> Body<'t> {
         fn of(body: &Body, ty: &Term, role: &str) -> usize {
             // A Vec has at most what a program puts into one.
             let all: usize = ty.args.iter().map(|arg| of(body, arg, role)).sum();
-            (body.value(ty).role == role) as usize + if ty.name == "Vec" { 3 * all } else { 0 }
+            (body.value(ty).is(role)) as usize + if ty.name == "Vec" { 3 * all } else { 0 }
         }
         let may = |var: &&Var| role != "qp" || var.cqs.is_empty() || var.cqs.contains(&cq);
         self.vars.iter().filter(may).map(|var| of(self, &var.ty, role)).sum()
@@ -148,6 +147,6 @@ impl<'t> Body<'t> {
         if ty.name == "Vec" {
             return ty.args.iter().all(|arg| self.is_send(arg));
         }
-        self.value(ty).send
+        self.value(ty).is("send")
     }
 }

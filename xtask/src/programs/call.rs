@@ -2,7 +2,6 @@
 
 use super::body::Body;
 use super::dice::Dice;
-use super::line;
 use super::table::{Mode, Row, Where, entry_of, replace};
 use super::term::{Bound, Term};
 
@@ -41,7 +40,9 @@ fn arguments(
                 let mut bound = bound.clone();
                 arg.ty.is(&var.ty, &mut bound)
                     && row.wheres.iter().all(|it| may(it, &bound))
-                    && (arg.mode != Mode::Value || body.value(&var.ty).copy || body.may_move(var))
+                    && (arg.mode != Mode::Value
+                        || body.value(&var.ty).is("copy")
+                        || body.may_move(var))
             });
             all.map(|var| var.id).collect::<Vec<_>>()
         };
@@ -53,7 +54,7 @@ fn arguments(
         let id = *dice.one(&found)?;
         let ty = &body.get(id)?.ty;
         // Few are lost.
-        if arg.mode == Mode::Value && body.value(ty).few && !dice.percent(20) {
+        if arg.mode == Mode::Value && body.value(ty).is("few") && !dice.percent(20) {
             return None;
         }
         arg.ty.is(ty, bound);
@@ -138,7 +139,7 @@ impl Call<'_> {
     /// What a turn does that leaves it out: what it would take ends.
     pub fn instead(&self, body: &Body) -> String {
         let taken = self.row.takes.iter().zip(&self.args).filter(|(arg, id)| {
-            let copy = body.get(**id).is_some_and(|var| body.value(&var.ty).copy);
+            let copy = body.get(**id).is_some_and(|var| body.value(&var.ty).is("copy"));
             arg.mode == Mode::Value && !copy
         });
         let drops: String = taken.map(|(_, id)| format!("drop(v{id}); ")).collect();
@@ -149,7 +150,12 @@ impl Call<'_> {
     fn code(&self, body: &mut Body) -> String {
         let mut code = String::new();
         for (name, words) in &self.row.pick {
-            code.push_str(&format!("let {name} = {}; ", line::pick(body.site(), words)));
+            let site = body.site();
+            let picked = match &words[..] {
+                [word] => word.clone(),
+                words => format!("w.pick({site}, [{}])", words.join(", ")),
+            };
+            code.push_str(&format!("let {name} = {picked}; "));
         }
         code.push_str(&self.row.code);
         let bound = self.bound.iter().map(|(name, term)| (name.clone(), term.to_string()));
@@ -215,11 +221,11 @@ impl Call<'_> {
             } else {
                 on.iter().map(|at| self.args[*at]).collect()
             };
-            let is_qp = body.value(&ty).role == "qp";
+            let is_qp = body.value(&ty).is("qp");
             given.push((ty, if is_qp { cqs } else { Vec::new() }));
         }
         for (arg, id) in self.row.takes.iter().zip(&self.args) {
-            let copy = body.get(*id).is_some_and(|var| body.value(&var.ty).copy);
+            let copy = body.get(*id).is_some_and(|var| body.value(&var.ty).is("copy"));
             if arg.mode == Mode::Value && !copy {
                 body.gone(*id);
             }

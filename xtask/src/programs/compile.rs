@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::draw::Program;
-use crate::{cargo, paths};
+use crate::cargo::{self, Messages, rendered};
+use crate::paths;
 
 /// The package that the programs are compiled into, with what the suites are built with, so that
 /// nothing is built twice.
@@ -48,8 +49,11 @@ pub fn compile(name: &str, mut programs: Vec<Program>) -> Result<Compiled> {
     let source = paths::below_target("programs")?.join(format!("{name}.rs"));
     loop {
         let spans = write(&source, &programs)?;
-        let (executable, errors) = build(&source)?;
-        if let Some(built) = executable {
+        let build = ["build", "--quiet", "-p", PACKAGE, "--features", FEATURES];
+        let build = cargo::cargo(&build)?.env("PROVERBS_PROGRAMS", &source);
+        let (is_built, Messages { executables, errors }) = cargo::try_build(build)?;
+        if is_built {
+            let built = cargo::named(&executables, PACKAGE)?;
             // Another build takes the place of this one.
             let executable = source.with_extension("exe");
             fs::copy(&built, &executable).context("cannot copy the executable")?;
@@ -63,45 +67,10 @@ pub fn compile(name: &str, mut programs: Vec<Program>) -> Result<Compiled> {
             let Some(span) = spans.iter().find(|span| span.lines.contains(&line)) else {
                 bail!("the programs do not compile:\n{}", rendered(error));
             };
-            if refused.insert(span.number) && std::env::var_os("PROVERBS_REFUSALS").is_some() {
-                eprintln!("{}", rendered(error));
-            }
-        }
-        if refused.is_empty() {
-            bail!("the programs do not compile, and cargo does not say why");
+            refused.insert(span.number);
         }
         programs.retain(|program| !refused.contains(&program.number));
     }
-}
-
-fn rendered(message: &Value) -> String {
-    message["rendered"].as_str().unwrap_or("(no text)").to_owned()
-}
-
-/// Builds; the executable, or what is wrong.
-fn build(source: &Path) -> Result<(Option<PathBuf>, Vec<Value>)> {
-    let args = ["build", "--quiet", "-p", PACKAGE, "--features", FEATURES];
-    let cmd = cargo::cargo(&args)?.arg("--message-format=json").env("PROVERBS_PROGRAMS", source);
-    let output = cmd.ignore_status().output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let (mut executable, mut errors) = (None, Vec::new());
-    for line in text.lines() {
-        let message: Value = serde_json::from_str(line).context("cargo's messages")?;
-        if let Some(path) = message["executable"].as_str() {
-            executable = Some(PathBuf::from(path));
-        }
-        let told = &message["message"];
-        if told["level"] == "error" && told["spans"].as_array().is_some_and(|all| !all.is_empty()) {
-            errors.push(told.clone());
-        }
-    }
-    if !output.status.success() {
-        executable = None;
-        if errors.is_empty() {
-            bail!("cargo build failed:\n{}", String::from_utf8_lossy(&output.stderr));
-        }
-    }
-    Ok((executable, errors))
 }
 
 /// The line of the source that an error is about, through macros.

@@ -2,55 +2,37 @@
 
 use super::body::{Body, Traits};
 use super::call;
-use super::choice;
 use super::dice::Dice;
 use super::habits;
-use super::line::Line;
-use super::shrink;
 use super::table::{Row, Table};
 
 pub struct Program {
     pub number: u64,
     /// What its turns are drawn from.
     pub seed: u64,
-    pub lines: Vec<Line>,
+    pub lines: Vec<String>,
     pub traits: Traits,
 }
 
-/// What programs are drawn for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum For {
-    Native,
-    /// Shorter, and without what takes an interpreter too long.
-    Miri,
-}
-
-pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
+/// Those for Miri are shorter, and without what takes an interpreter too long.
+pub fn draw(table: &Table, seed: u64, number: u64, is_short: bool) -> Program {
     let mut dice = Dice::new(seed, number);
+    let seed = dice.seed();
     let mut body = Body::new(table);
     let may_forget = dice.percent(20);
-    setup(&mut body, &mut dice, what);
-    // Dice of their own: the programs without are what they were.
-    for (names, mut dice) in [
-        (WINDOWS, Dice::new(!seed, number)),
-        (GIVEN, Dice::new(seed, !number)),
-        (PARTS, Dice::new(!seed, !number)),
-        (SESSIONS, Dice::new(choice::seed(seed, !number), number)),
-        (BESIDE, Dice::new(choice::seed(!seed, number), number)),
-    ] {
+    setup(&mut body, &mut dice, is_short);
+    for names in [WINDOWS, GIVEN, PARTS, SESSIONS, BESIDE] {
         if dice.percent(8) {
             names.iter().for_each(|name| make(&mut body, &mut dice, name));
         }
     }
     body.may_leave_out = true;
-    let (least, most) = if what == For::Miri { (5, 16) } else { (12, 60) };
+    let (least, most) = if is_short { (5, 16) } else { (12, 60) };
     let steps = least + dice.below(most - least);
     let mut blocks = 0;
-    for at in 0..steps {
-        // Each step has dice of its own: one that is drawn otherwise leaves the others as they are.
-        let mut dice = Dice::new(choice::seed(seed, number), at as u64);
+    for _ in 0..steps {
         if dice.percent(4) && blocks == 0 {
-            blocks = block(&mut body, &mut dice, what);
+            blocks = block(&mut body, &mut dice, is_short);
         }
         step(&mut body, &mut dice, may_forget);
         if blocks > 0 {
@@ -65,15 +47,14 @@ pub fn draw(table: &Table, seed: u64, number: u64, what: For) -> Program {
     }
     body.may_leave_out = false;
     finish(&mut body, &mut dice);
-    let seed = choice::seed(seed, number);
     Program { number, seed, traits: body.traits, lines: body.lines }
 }
 
 /// A block begins: a loop, a scope, or one that may panic. How many steps it has.
-fn block(body: &mut Body, dice: &mut Dice, what: For) -> usize {
+fn block(body: &mut Body, dice: &mut Dice, is_short: bool) -> usize {
     match dice.below(3) {
         0 => {
-            let rounds = 2 + dice.below(if what == For::Miri { 2 } else { 8 });
+            let rounds = 2 + dice.below(if is_short { 2 } else { 8 });
             body.open_block(&format!("for _ in 0..{rounds} {{"), "}", true);
         }
         1 => body.open_block("{", "}", false),
@@ -129,8 +110,7 @@ const SESSIONS: &[&str] = &[
 ];
 
 /// What most programs begin with. Without queue pairs nothing much happens.
-fn setup(body: &mut Body, dice: &mut Dice, what: For) {
-    let is_short = what == For::Miri;
+fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
     make(body, dice, "context");
     make(body, dice, "alloc_pd");
     make(body, dice, "create_pool");
@@ -206,14 +186,15 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
         return habits::any(body, dice, may_forget);
     }
     // What stands in the way of others is used before they are.
-    let eager = |ty: &super::term::Term| body.table.values.get(&ty.name).is_some_and(|it| it.eager);
+    let eager =
+        |ty: &super::term::Term| body.table.values.get(&ty.name).is_some_and(|it| it.is("eager"));
     let waits = body.vars.iter().any(|var| eager(&var.ty)) && dice.percent(60);
     let mut rows: Vec<&Row> = body.table.rows.iter().collect();
     if waits {
         rows.retain(|row| row.takes.iter().any(|arg| eager(&arg.ty)));
     }
     for _ in 0..60 {
-        let Some(row) = dice.named(&rows, |row| &row.name, |row| row.weight) else { return };
+        let Some(row) = dice.weighted(&rows, |row| row.weight) else { return };
         if !may_forget && row.flags.iter().any(|flag| flag == "forgets") {
             continue;
         }
@@ -262,7 +243,7 @@ fn finish(body: &mut Body, dice: &mut Dice) {
     }
     let stays = |body: &Body, id: u32| {
         let value = body.get(id).map(|var| body.value(&var.ty)).unwrap_or_default();
-        value.role == "cq" || value.few
+        value.is("cq") || value.is("few")
     };
     if dice.percent(70) {
         drop_all(body, dice, stays);
@@ -301,24 +282,7 @@ impl Program {
     }
 
     pub fn text(&self) -> String {
-        self.with_lines(self.lines.iter().map(Line::text).collect())
-    }
-
-    fn with_lines(&self, lines: Vec<String>) -> String {
-        format!("fn {}(w: &World) {{\n{}\n}}\n", self.name(), lines.join("\n"))
-    }
-
-    /// One turn of it, as a program without choices.
-    pub fn in_turn(&self, turn: u64) -> Vec<String> {
-        let seed = choice::seed(self.seed, turn);
-        let lines: Vec<String> = self.lines.iter().map(|line| line.in_turn(seed)).collect();
-        shrink::without(&lines, |i| self.lines[i].is_left_out(seed))
-    }
-
-    /// With these lines instead.
-    pub fn of_lines(&self, number: u64, lines: &[String]) -> Program {
-        let lines = lines.iter().map(|line| Line::plain(0, line)).collect();
-        Program { number, seed: self.seed, lines, traits: self.traits }
+        format!("fn {}(w: &World) {{\n{}\n}}\n", self.name(), self.lines.join("\n"))
     }
 
     /// For the list of programs.

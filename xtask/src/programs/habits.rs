@@ -4,8 +4,7 @@
 use super::body::{Body, Var};
 use super::call::{self, Call};
 use super::dice::Dice;
-use super::line::Line;
-use super::table::Mode;
+use super::table::{Mode, Value};
 use super::term::Term;
 
 /// Ends a value: as a program does that needs what it borrows, or has done with it.
@@ -21,7 +20,7 @@ pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
                 && row.takes[0].ty.name == var.ty.name
         };
         let rows: Vec<_> = table.rows.iter().filter(last).collect();
-        if let Some(row) = dice.named(&rows, |row| &row.name, |_| 1) {
+        if let Some(row) = dice.one(&rows).copied() {
             let all: Vec<u32> = body.vars.iter().map(|var| var.id).filter(|it| *it != id).collect();
             if let Some(call) = call::choose(body, row, dice, &all) {
                 return emit(body, &call);
@@ -29,7 +28,7 @@ pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
         }
     }
     if may_forget && dice.percent(8) {
-        let noted = if body.value(&var.ty).plain { "" } else { "w.forgets(); " };
+        let noted = if body.value(&var.ty).is("plain") { "" } else { "w.forgets(); " };
         body.line(format!("{noted}std::mem::forget(v{id});"));
     } else {
         body.line(format!("drop(v{id});"));
@@ -46,11 +45,13 @@ pub fn emit(body: &mut Body, call: &Call) {
     };
     let (_, differ) = call.kin(body);
     let given = call.done(body);
-    let line = match instead {
-        None if given.is_empty() => Line::plain(body.level + 1, format!("{text};")),
-        instead => Line::call(body.level + 1, call::binding(&given), text, instead),
-    };
-    body.lines.push(line);
+    let binding = call::binding(&given);
+    body.line(match instead {
+        None => format!("{binding}{text};"),
+        Some((site, instead)) => {
+            format!("{binding}if w.does({site}) {{ {text} }} else {{ {instead} }};")
+        }
+    });
     if differ && !given.is_empty() {
         let made = given.iter().map(|id| format!("v{id}.is_some()")).collect::<Vec<_>>();
         let complaint = "w.complain(\"it was made of objects of two contexts\")";
@@ -70,11 +71,11 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
         let mut vars = body.vars.clone();
         vars.retain(|var| {
             body.may_move(var)
-                && !body.value(&var.ty).copy
+                && !body.value(&var.ty).is("copy")
                 && body.in_the_way(var.id, Mode::Value).is_empty()
         });
         let few = dice.percent(10);
-        vars.retain(|var| few || !body.value(&var.ty).few);
+        vars.retain(|var| few || !body.value(&var.ty).is("few"));
         vars
     };
     let vars = movable(body, dice);
@@ -169,7 +170,7 @@ fn swap(body: &mut Body, one: &Var, other: &Var) {
     body.line(format!("std::mem::swap(&mut v{}, &mut v{});", one.id, other.id));
     // Each may be the other from now on, as far as borrows go.
     let borrows = [one.borrows.clone(), other.borrows.clone()].concat();
-    let is_cq = body.value(&one.ty).role == "cq";
+    let is_cq = body.value(&one.ty).is("cq");
     // In the second round of a loop they are swapped back.
     let known = !body.loops.contains(&true);
     for var in &mut body.vars {
@@ -228,15 +229,15 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
             let value = body.value(&var.ty);
             !not.contains(&var.id)
                 && body.is_send(&var.ty)
-                && !value.copy
-                && !value.few
+                && !value.is("copy")
+                && !value.is("few")
                 && body.may_move(var)
                 && body.in_the_way(var.id, Mode::Value).is_empty()
         };
         let vars: Vec<u32> = body.vars.iter().filter(may).map(|var| var.id).collect();
         // Queues, most times: threads meet in them.
-        let is_queue =
-            |id: &&u32| body.get(**id).is_some_and(|var| !body.value(&var.ty).role.is_empty());
+        let is_one = |value: Value| ["qp", "srq", "cq"].iter().any(|role| value.is(role));
+        let is_queue = |id: &&u32| body.get(**id).is_some_and(|var| is_one(body.value(&var.ty)));
         let queues: Vec<u32> = vars.iter().filter(is_queue).copied().collect();
         let vars = if dice.percent(75) && !queues.is_empty() { queues } else { vars };
         let id = *dice.one(&vars)?;
@@ -249,7 +250,7 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
     let table = body.table;
     let rows: Vec<&super::table::Row> = table.rows.iter().collect();
     for _ in 0..20 {
-        let row = dice.named(&rows, |row| &row.name, |row| row.weight)?;
+        let row = dice.weighted(&rows, |row| row.weight)?;
         let send = |ty: &Term| body.is_send(ty);
         let alone = row.flags.iter().any(|flag| flag == "alone");
         if row.panics || alone || !row.gives.iter().all(|ty| ty.is_variable || send(ty)) {
@@ -259,7 +260,7 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
         let clear = |(i, id): (usize, &u32)| {
             let shared = row.takes[i].mode == Mode::Shared;
             let goes =
-                |value: super::table::Value| value.send && (!shared || value.few || value.sync);
+                |value: Value| value.is("send") && (!shared || value.is("few") || value.is("sync"));
             body.get(*id).is_some_and(|var| goes(body.value(&var.ty)))
                 && body.in_the_way(*id, row.takes[i].mode).is_empty()
         };
@@ -271,7 +272,7 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
         let mut taken = Vec::new();
         for (arg, id) in row.takes.iter().zip(&call.args) {
             let value = body.get(*id).map(|var| body.value(&var.ty)).unwrap_or_default();
-            let is_shared = value.few || value.sync && arg.mode == Mode::Shared;
+            let is_shared = value.is("few") || value.is("sync") && arg.mode == Mode::Shared;
             if !is_shared {
                 taken.push(*id);
             }

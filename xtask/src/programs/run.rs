@@ -38,16 +38,13 @@ pub struct Ran {
 /// How programs are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// With what Miri runs, if it is short.
-    Native { short: bool },
+    Native,
     Miri {
         model: Model,
         /// Whether the programs have threads: without, there are no data races to look for.
         threads: bool,
         /// With the weak memory of real processors, where there are threads.
         weak: bool,
-        /// With a std whose functions are inlined into each other (`inlined`).
-        inlined: bool,
     },
 }
 
@@ -61,11 +58,11 @@ fn turn() -> String {
     format!("{}s", (deadline::left() / 60).as_secs().max(40))
 }
 
-/// Runs these, one after the other; of `first`, until one fails.
-pub fn run(way: Way, executable: &Path, source: &Path, jobs: &[Job], first: bool) -> Result<Ran> {
+/// Runs these, one after the other.
+pub fn run(way: Way, executable: &Path, source: &Path, jobs: &[Job]) -> Result<Ran> {
     let mut left: VecDeque<Job> = jobs.iter().cloned().collect();
     let mut ran = Ran::default();
-    while !left.is_empty() && (!first || ran.failures.is_empty()) {
+    while !left.is_empty() {
         let mut child = command(way, executable, source, &left)?
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -73,7 +70,7 @@ pub fn run(way: Way, executable: &Path, source: &Path, jobs: &[Job], first: bool
             .spawn()
             .context("cannot run the programs")?;
         let before = ran.turns + ran.failures.len();
-        let (running, told) = follow(&mut child, &mut left, &mut ran, first)?;
+        let (running, told) = follow(&mut child, &mut left, &mut ran)?;
         let status = child.wait()?;
         if let Some((number, turn)) = running {
             left.retain(|it| it.number != number);
@@ -91,19 +88,16 @@ fn command(way: Way, executable: &Path, source: &Path, jobs: &VecDeque<Job>) -> 
         .iter()
         .map(|it| format!("{}:{}-{}", it.number, it.turns.start, it.turns.end))
         .collect();
-    let (model, threads, weak, inlined) = match way {
-        Way::Miri { model, threads, weak, inlined } => (model, threads, weak, inlined),
-        Way::Native { short } => {
-            let mut command = Command::new(executable);
-            command.arg(turn()).args(short.then_some("short")).args(jobs);
-            return Ok(command);
-        }
+    let Way::Miri { model, threads, weak } = way else {
+        let mut command = Command::new(executable);
+        command.arg(turn()).args(jobs);
+        return Ok(command);
     };
     let cmd = cargo::nightly(&["miri", "run", "--release", "--quiet", "-p", PACKAGE, "--"])?
         .args(jobs)
         .env("PROVERBS_PROGRAMS", source)
         .env("MIRIFLAGS", flags(model, threads, weak));
-    Ok(if inlined { inlined::with(cmd)? } else { cmd }.into())
+    Ok(inlined::with(cmd)?.into())
 }
 
 fn flags(model: Model, threads: bool, weak: bool) -> String {
@@ -120,7 +114,6 @@ fn follow(
     child: &mut Child,
     left: &mut VecDeque<Job>,
     ran: &mut Ran,
-    first: bool,
 ) -> Result<(Option<(u64, u64)>, String)> {
     let (stdout, mut stderr) =
         (child.stdout.take().context("stdout")?, child.stderr.take().context("stderr")?);
@@ -162,10 +155,6 @@ fn follow(
             let why = rest.split_once(": ").map_or("", |(_, why)| why).to_owned();
             ran.failures.push(Failure { number, turn, why });
             running = None;
-            if first {
-                child.kill()?;
-                break;
-            }
         }
     }
     let told = told.join().unwrap_or_default();

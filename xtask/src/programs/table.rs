@@ -15,6 +15,15 @@ use crate::paths;
 
 /// What a program does with values of these types besides. All are dropped, forgotten, moved,
 /// swapped with their like, kept in a Vec, and alive during a panic.
+///
+/// | word | meaning |
+/// |---|---|
+/// | `send` | it may go to another thread |
+/// | `sync` | threads may share it |
+/// | `few` | a program has few of them, and seldom loses one |
+/// | `eager` | it stands in the way of others while it lives: it is used soon |
+/// | `plain` | forgetting it loses nothing |
+/// | `copy`; `qp`, `srq`, `cq` | what it is |
 const VALUES: &[(&str, &str)] = &[
     ("Context Pd Pool Arena Channel Events LoudArena", "send few"),
     ("Cq", "send cq"),
@@ -41,22 +50,14 @@ const ENTRIES: &[(&str, &str)] = &[
     ("Nests", "NestBuf"),
 ];
 
-/// What a program may do with a value of a type.
-#[derive(Clone, Default)]
-pub struct Value {
-    /// It may go to another thread.
-    pub send: bool,
-    pub copy: bool,
-    /// `qp`, `srq` or `cq`.
-    pub role: String,
-    /// A program has few of them, and seldom loses one.
-    pub few: bool,
-    /// It stands in the way of others while it lives: it is used soon.
-    pub eager: bool,
-    /// Forgetting it loses nothing.
-    pub plain: bool,
-    /// Threads may share it.
-    pub sync: bool,
+/// The words of a type.
+#[derive(Clone, Copy, Default)]
+pub struct Value(&'static str);
+
+impl Value {
+    pub fn is(self, word: &str) -> bool {
+        self.0.split(' ').any(|it| it == word)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,22 +135,11 @@ pub fn read() -> Result<Table> {
 }
 
 fn values() -> BTreeMap<String, Value> {
-    let mut all = BTreeMap::new();
-    for (names, words) in VALUES {
-        let has = |word: &str| words.split(' ').any(|it| it == word);
-        let role = ["qp", "srq", "cq"].into_iter().find(|role| has(role)).unwrap_or_default();
-        let value = Value {
-            send: has("send"),
-            copy: has("copy"),
-            role: role.to_owned(),
-            few: has("few"),
-            eager: has("eager"),
-            plain: has("plain"),
-            sync: has("sync"),
-        };
-        all.extend(names.split(' ').map(|name| (name.to_owned(), value.clone())));
-    }
-    all
+    let of = |(names, words): &(&str, &'static str)| {
+        let words = Value(words);
+        names.split(' ').map(|name| (name.to_owned(), words)).collect::<Vec<_>>()
+    };
+    VALUES.iter().flat_map(of).collect()
 }
 
 /// `sets! { NAME: MEMBER MEMBER; .. }`

@@ -190,18 +190,6 @@ fn lists<'a>(
     }
 }
 
-/// weight 1
-#[cfg(any())] // It compiles if a list without room is a hole again.
-fn a_list_without_room_which_rustc_refuses(w: &World, qp: &mut Qp<AnyConnected, AnyPostsSends, P>) {
-    let n = w.pick(0, [1, 3]);
-    let mut slots = SendSlots::<3, 0>::new();
-    let mut list = qp.send_list(&mut slots);
-    for _ in 0..n {
-        let _ = list.push(wr::Send::inline(&[1, 2, 3]));
-    }
-    w.posted(list.post());
-}
-
 /// weight 12
 fn send_list_push(w: &World, list: &mut SendList<'_, T, AnyQuiet>, buf: Buf) {
     let before = list.len();
