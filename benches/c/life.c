@@ -26,7 +26,6 @@ static volatile uint32_t seen;
 		} \
 		return 0; \
 	} \
-	int c##_loop_write(struct env *e) { return c##_one_by_one(e, IBV_WR_RDMA_WRITE, 0, 0); } \
 	int c##_full(struct env *e) \
 	{ \
 		struct ibv_qp *deep = e->qp; \
@@ -120,7 +119,6 @@ static volatile uint32_t seen;
 	} \
 	int c##_echo(struct env *e) { return c##_echoes(e, 0, 1, 0); } \
 	int c##_shared(struct env *e) { return c##_echoes(e, 1, 0, 0); } \
-	int c##_shared_answer(struct env *e) { return c##_echoes(e, 1, 1, 0); } \
 	int c##_datagrams(struct env *e) { return c##_echoes(e, 0, 0, 1); } \
 	INLINE int c##_prime(struct env *e, int n, int is_shared) \
 	{ \
@@ -131,8 +129,6 @@ static volatile uint32_t seen;
 	} \
 	int c##_prime1(struct env *e) { return c##_prime(e, 1, 0); } \
 	int c##_prime8(struct env *e) { return c##_prime(e, 8, 0); } \
-	int c##_prime_shared1(struct env *e) { return c##_prime(e, 1, 1); } \
-	int c##_prime_shared8(struct env *e) { return c##_prime(e, 8, 1); } \
 	int c##_prime_shared16(struct env *e) { return c##_prime(e, 16, 1); } \
 	int c##_prime_datagrams(struct env *e) \
 	{ \

@@ -154,18 +154,6 @@ pub fn readme(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// One WRITE after the other.
-#[inline(always)]
-pub fn write(life: &mut Life) -> Done {
-    let mut buf = first(&mut life.slots)?;
-    for _ in 0..ROUNDS {
-        posted(life.qp.post_send(wr::RdmaWrite::new(buf, life.at)))?;
-        buf = back(&mut life.cq)?;
-    }
-    life.slots[0] = Some(buf);
-    Ok(())
-}
-
 /// One SEND after the other, of a work request that is filled once.
 #[inline(always)]
 pub fn prepared(life: &mut Life) -> Done {
@@ -212,7 +200,7 @@ pub fn prepared_inline(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// WRITEs on a queue that is kept as full as it is deep.
+/// One WRITE after the other on a queue that is kept as full as it is deep.
 #[inline(always)]
 pub fn full(life: &mut Life) -> Done {
     let mut buf = first(&mut life.slots)?;
@@ -283,10 +271,10 @@ pub fn prime<const N: usize, const SHARED: bool>(life: &mut Life) -> Done {
     })
 }
 
-/// What arrives is answered from the buffer that it came in, and what is sent is a receive again:
-/// of the shared receive queue, or of the queue pair. An item is a completion with its post.
+/// What arrives is answered from the buffer that it came in, and what is sent is a receive again.
+/// An item is a completion with its post.
 #[inline(always)]
-pub fn echo<const SHARED: bool>(life: &mut Life) -> Done {
+pub fn echo(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
         for completion in life.cq.poll().map_err(dead)? {
             if completion.status().is_err() {
@@ -297,8 +285,6 @@ pub fn echo<const SHARED: bool>(life: &mut Life) -> Done {
             if let Some(len) = arrived {
                 buf.set_len(len as usize);
                 posted(life.qp.post_send(wr::Send::new(buf)))?;
-            } else if SHARED {
-                posted(life.srq.post_srq_recv(wr::Recv::new(buf)))?;
             } else {
                 posted(life.qp.post_recv(wr::Recv::new(buf)))?;
             }
@@ -397,33 +383,6 @@ pub fn datagrams(life: &mut Datagrams) -> Done {
             } else {
                 let to = life.to[round % 64];
                 posted(life.qp.post_send(wr::Send::new(buf).to(to)))?;
-            }
-        }
-    }
-    black_box(sum);
-    Ok(())
-}
-
-/// As `datagrams`, by `outcome`.
-#[inline(always)]
-pub fn datagrams_outcome(life: &mut Datagrams) -> Done {
-    let mut sum = 0;
-    for round in 0..ROUNDS as usize {
-        for completion in life.cq.poll().map_err(dead)? {
-            match completion.outcome() {
-                Outcome::Datagram(message) => {
-                    let buf = message.entry.ok_or_else(missing)?;
-                    sum += buf.get(GRH_LEN).map_or(0, |&byte| byte as u32);
-                    posted(life.qp.post_recv(wr::Recv::new(buf)))?;
-                }
-                Outcome::Sent(sent) => {
-                    let buf = sent.entry.ok_or_else(missing)?;
-                    let to = life.to[round % 64];
-                    posted(life.qp.post_send(wr::Send::new(buf).to(to)))?;
-                }
-                Outcome::Failed(failed) => return Err(unexpected(failed.entry)),
-                Outcome::Received(message) => return Err(unexpected(message.entry)),
-                Outcome::Selective(completion) => return Err(selective(completion)),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Builds the stub provider, the C twins with each compiler, and the Rust forms.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -28,43 +29,21 @@ const GCC: [&str; 2] = ["-fno-ipa-icf", "-mstringop-strategy=unrolled_loop"];
 
 const LEVELS: [&str; 2] = ["-O2", "-O3"];
 
-/// clang: what the distribution calls so, or another that is there.
-const CLANGS: [&str; 6] = ["clang", "clang-14", "clang-19", "clang-16", "clang-15", "clang-13"];
-
 /// The shared objects.
 pub struct Twins {
     pub stub: Stub,
     /// Name (`gcc -O2`) and file.
     pub objects: Vec<(String, PathBuf)>,
-    clang: Option<&'static str>,
 }
 
-impl Twins {
-    /// The tools that made the numbers.
-    pub fn versions(&self) -> Result<Vec<String>> {
-        let mut all = vec![
-            version("rustc")?,
-            version("gcc")?,
-            version("valgrind")?,
-            // Not run, but its optimiser is what rustc and clang share.
-            llvm_of_rustc()?,
-        ];
-        if let Some(clang) = self.clang {
-            all.push(version(clang)?);
-        }
-        Ok(all)
-    }
-}
-
-fn version(program: &str) -> Result<String> {
-    let text = cmd!(sh::here(), "{program} --version").read()?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
-fn llvm_of_rustc() -> Result<String> {
-    let text = cmd!(sh::here(), "rustc -vV").read()?;
-    let line = text.lines().find(|line| line.starts_with("LLVM")).unwrap_or("LLVM unknown");
-    Ok(format!("rustc's {line}"))
+/// The compilers that make the numbers, as `gcc 12.2.0`.
+pub fn versions() -> Result<Vec<String>> {
+    let sh = sh::here();
+    let rustc = cmd!(sh, "rustc --version").read()?;
+    let rustc = rustc.split_whitespace().nth(1).context("rustc prints its version")?;
+    let gcc = cmd!(sh, "gcc -dumpfullversion").read()?;
+    let clang = cmd!(sh, "clang -dumpversion").read()?;
+    Ok(vec![format!("rustc {rustc}"), format!("gcc {gcc}"), format!("clang {clang}")])
 }
 
 /// Builds the stub and the twins.
@@ -72,17 +51,16 @@ pub fn twins() -> Result<Twins> {
     let out = paths::below_target("overhead")?;
     let benches = paths::workspace().join("benches");
     let stub = stub()?;
-    let clang = clang();
     let mut objects = Vec::new();
-    for compiler in [Some("gcc"), clang].into_iter().flatten() {
+    for compiler in ["gcc", "clang"] {
         for level in LEVELS {
-            let name = format!("{} {level}", compiler.split('-').next().unwrap_or(compiler));
+            let name = format!("{compiler} {level}");
             let file = out.join(format!("twins-{compiler}{level}.so"));
-            compile(compiler, level, &sources(&benches.join("c")), &file)?;
+            compile(compiler, level, &sources(&benches.join("c"))?, &file)?;
             objects.push((name, file));
         }
     }
-    Ok(Twins { stub, objects, clang })
+    Ok(Twins { stub, objects })
 }
 
 /// What the programs get in place of a device.
@@ -130,33 +108,13 @@ fn stub() -> Result<Stub> {
     Ok(Stub { libibverbs, preload })
 }
 
-/// The clang that is here, if there is one.
-fn clang() -> Option<&'static str> {
-    let clang = CLANGS.into_iter().find(|name| cmd!(sh::here(), "{name} --version").succeeds());
-    if clang.is_none() {
-        eprintln!("warning: there is no clang here; C is measured with gcc alone");
-    }
-    clang
-}
-
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let names = [
-        "idiom",
-        "fast",
-        "c0",
-        "c1",
-        "c2",
-        "c0_selective",
-        "c1_selective",
-        "c2_selective",
-        "life",
-        "wake",
-        "extended",
-        "own",
-        "ready",
-        "failed",
-    ];
-    names.iter().map(|name| directory.join(name).with_extension("c")).collect()
+/// The C of a directory.
+fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>();
+    let mut files = files.with_context(|| format!("cannot read {}", directory.display()))?;
+    files.retain(|file| file.extension().is_some_and(|kind| kind == "c"));
+    files.sort_unstable();
+    Ok(files)
 }
 
 /// Makes a shared object of measured C.

@@ -39,7 +39,7 @@ pub struct Args {
 /// Counts the hot rows and compares them with their records.
 pub fn gate() -> Result<()> {
     let twins = prepare()?;
-    hold(&counted(&twins, &gate::HOT.join(","))?, &twins.versions()?, true)
+    hold(&counted(&twins, &gate::HOT.join(","))?, &build::versions()?, true)
 }
 
 /// Counts all rows and prints them.
@@ -47,7 +47,7 @@ pub fn main(args: &Args) -> Result<()> {
     let twins = prepare()?;
     let only = args.only.as_deref().unwrap_or_default();
     let rows = counted(&twins, only)?;
-    let versions = twins.versions()?;
+    let versions = build::versions()?;
     println!("{}", table::render(&rows, &versions));
     if args.write {
         page::write(&table::readme(&rows))?;

@@ -62,14 +62,11 @@ impl Row {
         self.forms.iter().filter(of_form).map(|f| f.2).min_by(f64::total_cmp)
     }
 
-    /// Allocations of typed or safe Rust, and the least of C.
-    pub fn allocations(&self) -> (f64, f64) {
-        let of = |is_ours| {
-            let of = self.forms.iter().zip(&self.allocations);
-            let of = of.filter(move |(form, _)| (form.1.is_empty() && form.0 != "raw") == is_ours);
-            of.map(|(_, count)| *count).min_by(f64::total_cmp).unwrap_or(0.0)
-        };
-        (of(true), of(false))
+    /// Allocations of typed or safe Rust.
+    pub fn our_allocations(&self) -> f64 {
+        let is_ours = |form: &(String, String, f64)| form.1.is_empty() && form.0 != "raw";
+        let at = self.forms.iter().position(is_ours);
+        at.and_then(|at| self.allocations.get(at)).copied().unwrap_or_default()
     }
 
     /// The best C: the fastest, or C with all our checks. (Where idiomatic C turns out

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::row::Row;
 
 const HEAD: &str = "
-| row | C: gcc / clang | Rust | to the best C | allocations: Rust / C |
-|---|---|---|--:|--:|
+| row | C: gcc / clang | Rust | to the best C |
+|---|---|---|--:|
 ";
 
 /// All rows: instructions outside the provider, of C the best of -O2 and -O3.
@@ -29,15 +29,7 @@ fn line(row: &Row) -> String {
         (Some((_, ours)), Some(theirs)) => format!("{:.2}", ours / theirs),
         _ => "-".into(),
     };
-    let (ours, theirs) = row.allocations();
-    let cells = [
-        row.id(),
-        c.join(", "),
-        rust.join(", "),
-        ratio,
-        format!("{} / {}", show(Some(ours)), show(Some(theirs))),
-    ];
-    format!("| {} |\n", cells.join(" | "))
+    format!("| {} | {} | {} | {ratio} |\n", row.id(), c.join(", "), rust.join(", "))
 }
 
 fn show(count: Option<f64>) -> String {

@@ -204,13 +204,10 @@ impl Call<'_> {
         for at in self.row.borrows.iter().chain(&self.row.inherits) {
             borrows.extend(body.get(self.args[*at]).iter().flat_map(|var| var.borrows.clone()));
         }
-        let before: Vec<u32> =
-            self.row.takes.iter().zip(&self.args).fold(Vec::new(), |mut all, (arg, id)| {
-                if arg.mode == Mode::Value {
-                    all.extend(body.get(*id).iter().flat_map(|var| var.cqs.clone()));
-                }
-                all
-            });
+        let moved = self.row.takes.iter().zip(&self.args);
+        let moved = moved.filter(|(arg, _)| arg.mode == Mode::Value);
+        let cqs_of = |id: &u32| body.get(*id).map_or(Vec::new(), |var| var.cqs.clone());
+        let before: Vec<u32> = moved.flat_map(|(_, id)| cqs_of(id)).collect();
         for (i, ty) in self.row.gives.iter().enumerate() {
             let Some(ty) = ty.with(&self.bound) else { continue };
             let on = &self.row.on;

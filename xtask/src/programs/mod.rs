@@ -58,17 +58,11 @@ pub struct Args {
     /// One borrow model only.
     #[arg(long, requires = "miri")]
     model: Option<Model>,
-    /// Print a text instead of running it.
-    #[arg(long, value_name = "NUMBER")]
-    print: Option<u64>,
 }
 
 /// Texts in one crate: natively as many as compile in a minute, under Miri as many as run in some.
 const CRATE: u64 = 150;
 const CRATE_OF_MIRI: u64 = 20;
-
-/// What it exits with if a program failed.
-const FAILED: u8 = 7;
 
 /// What became of the programs.
 #[derive(Default)]
@@ -99,10 +93,6 @@ pub fn main(args: Args) -> Outcome {
     let table = table::read()?;
     let day = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 86400;
     let seed = args.seed.unwrap_or(day);
-    if let Some(number) = args.print {
-        print!("{}", draw::draw(&table, seed, number, args.miri).text());
-        return Ok(ExitCode::SUCCESS);
-    }
     let started = Instant::now();
     let mut figures = Figures { seed, ..Figures::default() };
     eprintln!("seed {seed}");
@@ -115,7 +105,7 @@ pub fn main(args: Args) -> Outcome {
         eprintln!("{figures}, {:.0} s", started.elapsed().as_secs_f64());
     }
     println!("{figures}");
-    Ok(ExitCode::from(if figures.failed != 0 { FAILED } else { 0 }))
+    Ok(ExitCode::from(u8::from(figures.failed != 0)))
 }
 
 /// Draws, compiles and runs some.
@@ -144,11 +134,11 @@ fn some(table: &Table, args: &Args, numbers: Range<u64>, figures: &mut Figures) 
                 Way::Native => String::new(),
                 Way::Miri { model, .. } => format!(" --miri --model {model}"),
             };
-            println!("program {number}, turn {turn} ({way:?}): {why}\nits text, and again:");
-            let again = format!("cargo xtask programs --seed {seed}{miri}");
-            println!(
-                "  {again} --print {number}\n  {again} --from {number} --count 1 --turn {turn}"
-            );
+            println!("program {number}, turn {turn} ({way:?}): {why}");
+            let text = compiled.programs.iter().find(|program| program.number == *number);
+            println!("{}again:", text.map(Program::text).unwrap_or_default());
+            let program = format!("--seed {seed} --from {number} --count 1 --turn {turn}");
+            println!("  cargo xtask programs {program}{miri}");
         }
     }
     Ok(())

@@ -24,13 +24,6 @@ impl Accel {
         }
     }
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "KVM",
-            Self::Tcg => "emulated",
-        }
-    }
-
     /// The best that works here, as far as `dir` knows.
     pub fn best(dir: &Path) -> Self {
         let is_there = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();

@@ -169,7 +169,7 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     }
     let streams = [machine.port("stdout")?, machine.port("stderr")?];
     let timeout = guest.timeout.map_or_else(deadline::left, Duration::from_secs);
-    let boot = Step::start(format!("Booting Linux {} ({})", kernel.release, accel.name()));
+    let boot = Step::start(format!("Booting Linux {} ({accel:?})", kernel.release));
     let ended = watch::to_the_end(machine, &dir, timeout, streams, boot);
     if ended.as_ref().is_err_and(|error| error.is::<watch::NotBooted>()) {
         accel.failed(&parent);

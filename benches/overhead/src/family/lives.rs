@@ -18,7 +18,6 @@ mod forms {
     use crate::life::{self, Datagrams, Life, Ring, code};
 
     form! { readme(life: Life) code(life::readme(life)) }
-    form! { write(life: Life) code(life::write(life)) }
     form! { prepared(life: Life) code(life::prepared(life)) }
     form! { prepared_write(life: Life) code(life::prepared_write(life)) }
     form! { prepared_inline(life: Life) code(life::prepared_inline(life)) }
@@ -29,17 +28,13 @@ mod forms {
     form! { two_queue_pairs(life: Life) code(life::two_queue_pairs(life)) }
     form! { prime1(life: Life) code(life::prime::<1, false>(life)) }
     form! { prime8(life: Life) code(life::prime::<8, false>(life)) }
-    form! { prime_shared1(life: Life) code(life::prime::<1, true>(life)) }
-    form! { prime_shared8(life: Life) code(life::prime::<8, true>(life)) }
     form! { prime_shared16(life: Life) code(life::prime::<16, true>(life)) }
-    form! { echo(life: Life) code(life::echo::<false>(life)) }
+    form! { echo(life: Life) code(life::echo(life)) }
     form! { echo_outcome(life: Life) code(life::echo_outcome(life)) }
     form! { shared(life: Life) code(life::shared(life)) }
     form! { shared_outcome(life: Life) code(life::shared_outcome(life)) }
-    form! { shared_answer(life: Life) code(life::echo::<true>(life)) }
     form! { prime_datagrams(life: Datagrams) code(life::prime_datagrams(life)) }
     form! { datagrams(life: Datagrams) code(life::datagrams(life)) }
-    form! { datagrams_outcome(life: Datagrams) code(life::datagrams_outcome(life)) }
     form! { chain4(life: Ring) code(life::chain4(life)) }
 }
 
@@ -89,7 +84,6 @@ pub(super) fn lives(stub: &Stub) -> Family {
     };
     let one = |name, twin, rust| primed(name, twin, rust, ("ready_fill", fill), 1);
     let rows = vec![
-        Row { twin: "loop_write", ..living("write", write) },
         one("prepared", "loop_ready_send", prepared),
         one("prepared_write", "loop_ready_write", prepared_write),
         one("prepared_inline", "loop_ready_inline_send", prepared_inline),
@@ -102,9 +96,6 @@ pub(super) fn lives(stub: &Stub) -> Family {
         primed("echo1", "echo", echo, ("prime1", prime1), 1),
         primed("echo1_outcome", "echo", echo_outcome, ("prime1", prime1), 1),
         primed("echo8", "echo", echo, ("prime8", prime8), 8),
-        primed("echo8_outcome", "echo", echo_outcome, ("prime8", prime8), 8),
-        primed("shared1", "shared", shared, ("prime_shared1", prime_shared1), 1),
-        primed("shared1_outcome", "shared", shared_outcome, ("prime_shared1", prime_shared1), 1),
         primed("shared16", "shared", shared, ("prime_shared16", prime_shared16), 16),
         primed(
             "shared16_outcome",
@@ -112,13 +103,6 @@ pub(super) fn lives(stub: &Stub) -> Family {
             shared_outcome,
             ("prime_shared16", prime_shared16),
             16,
-        ),
-        primed(
-            "shared_answer",
-            "shared_answer",
-            shared_answer,
-            ("prime_shared8", prime_shared8),
-            8,
         ),
     ];
     Family {
@@ -154,11 +138,7 @@ pub(super) fn life_of_datagrams(stub: &Stub) -> Family {
     twin.peers = more.map(|(_, ah)| ah.cast());
     let World { qp, cq, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
-    let row = |name, rust| Row {
-        twin: "datagrams",
-        prime: Some(("prime_datagrams", forms::prime_datagrams)),
-        ..living(name, rust)
-    };
+    let prime = Some(("prime_datagrams", forms::prime_datagrams as Form));
     Family {
         name: "life",
         twins: &["c0", "c2"],
@@ -171,10 +151,7 @@ pub(super) fn life_of_datagrams(stub: &Stub) -> Family {
             life::drain(&mut life.cq, &mut life.slots);
         }),
         twin,
-        rows: vec![
-            row("datagrams", forms::datagrams),
-            row("datagrams_outcome", forms::datagrams_outcome),
-        ],
+        rows: vec![Row { prime, ..living("datagrams", forms::datagrams) }],
     }
 }
 
