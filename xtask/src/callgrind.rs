@@ -70,7 +70,8 @@ pub fn run(
     Ok(Counted { each, allocations })
 }
 
-/// The instructions of each dump by its label, without that of objects whose path begins with `stub`.
+/// The instructions of each dump by its label, without those of objects whose path begins with
+/// `stub`.
 fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
     const LABEL: &str = "desc: Trigger: Client Request: ";
     let mut costs = HashMap::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask test loom`: the models of the protocols between threads, in every order that there is.
+//! `cargo xtask test loom`: the models of the protocols between threads, in every order.
 //!
 //! A model takes in the file of its protocol. That none is forgotten, `models/protocols.toml` says:
 //! it names every file that has an atomic or a lock, with its models or the reason why it has none.
