@@ -82,6 +82,8 @@ pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
         lines.push(format!("{kv} --file /dev/shm/kv | grep 'an earlier run left rule = types'"));
         // Deviations are known for Soft-RoCE only.
         lines.push(format!("{} --programs 10", path_of(&tests, "differential")?));
+        // Linux's NVMe host, of the guest's kernel.
+        lines.push(interop_line("nvme.sh", examples));
         // This takes the link down, which is for a guest only, and comes behind all that needs it.
         lines.push(interop_line("asyncwatch.sh", examples));
         // And this the device.
@@ -141,6 +143,7 @@ pub fn siw(features: &str) -> Result<()> {
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
         interop_line("cm.sh", examples),
+        interop_line("nvme.sh", examples),
         format!("{cm} {skips} --skip removal::"),
         // Some tests sleep for long, so more threads than processors.
         format!("RUST_BACKTRACE=0 timeout 3000 {conformance} --quiet --test-threads 4"),

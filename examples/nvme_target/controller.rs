@@ -1,0 +1,509 @@
+//! Commands: Fabrics, admin, and I/O. Nothing here knows RDMA.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::identify::{self, BLOCK_SHIFT, EVENT_REQUESTS, VERSION};
+use crate::wire::{
+    CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, Command, ConnectData, FABRICS, INVALID_FIELD,
+    INVALID_LOG_PAGE, INVALID_NAMESPACE, INVALID_OPCODE, LBA_OUT_OF_RANGE, SEQUENCE_ERROR,
+    SGL_LENGTH_INVALID, Status, TOO_MANY_EVENT_REQUESTS, put,
+};
+
+/// Fabrics commands.
+const PROPERTY_SET: u8 = 0x00;
+const CONNECT: u8 = 0x01;
+const PROPERTY_GET: u8 = 0x04;
+/// Admin commands.
+const GET_LOG_PAGE: u8 = 0x02;
+const IDENTIFY: u8 = 0x06;
+const ABORT: u8 = 0x08;
+const SET_FEATURES: u8 = 0x09;
+const GET_FEATURES: u8 = 0x0a;
+const ASYNC_EVENT_REQUEST: u8 = 0x0c;
+const KEEP_ALIVE: u8 = 0x18;
+/// I/O commands.
+const FLUSH: u8 = 0x00;
+const WRITE: u8 = 0x01;
+const READ: u8 = 0x02;
+
+/// Features.
+const NUMBER_OF_QUEUES: u32 = 0x07;
+const ASYNC_EVENTS: u32 = 0x0b;
+const KEEP_ALIVE_TIMER: u32 = 0x0f;
+
+/// Properties, by their offsets.
+const CAP: u32 = 0x00;
+const VS: u32 = 0x08;
+const CC: u32 = 0x14;
+const CSTS: u32 = 0x1c;
+
+/// I/O queues of a controller, at most.
+const IO_QUEUES: u32 = 8;
+const NAMESPACE: u32 = 1;
+const ALL_NAMESPACES: u32 = u32::MAX;
+/// The controller identifier with which a host asks for any controller.
+const ANY_CONTROLLER: u16 = 0xffff;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The subsystem: a namespace, and the controllers of the hosts that are connected.
+pub struct Target {
+    nqn: String,
+    disk: Mutex<Vec<u8>>,
+    controllers: Mutex<HashMap<u16, Arc<Controller>>>,
+    next_id: AtomicU16,
+}
+
+/// The controller of one host.
+struct Controller {
+    id: u16,
+    host: (String, [u8; 16]),
+    /// The property CC.
+    configuration: AtomicU32,
+    /// Milliseconds; 0: none.
+    keep_alive: AtomicU32,
+}
+
+impl Controller {
+    fn is_enabled(&self) -> bool {
+        self.configuration.load(Ordering::Relaxed) & 1 != 0
+    }
+
+    /// The property CSTS: ready when enabled, and shut down at once.
+    fn status(&self) -> u32 {
+        const SHUTDOWN_COMPLETE: u32 = 2 << 2;
+        let is_shut_down = self.configuration.load(Ordering::Relaxed) >> 14 & 3 != 0;
+        u32::from(self.is_enabled()) | if is_shut_down { SHUTDOWN_COMPLETE } else { 0 }
+    }
+}
+
+impl Target {
+    /// A target with a namespace of `bytes` zeroes.
+    pub fn new(nqn: &str, bytes: usize) -> Target {
+        Target {
+            nqn: nqn.to_owned(),
+            disk: Mutex::new(vec![0; bytes]),
+            controllers: Mutex::default(),
+            next_id: AtomicU16::new(1),
+        }
+    }
+}
+
+/// A command that succeeded.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The first eight bytes of the completion.
+    Done(u64),
+    /// Completed at a later time, if ever.
+    Held,
+}
+
+type Executed = Result<Reply, Status>;
+
+const DONE: Executed = Ok(Reply::Done(0));
+
+/// One queue of a host.
+pub struct Served {
+    target: Arc<Target>,
+    qid: u16,
+    /// Entries of the submission queue: those of the connection, then those of Connect.
+    entries: u16,
+    head: u16,
+    /// None before Connect.
+    controller: Option<Arc<Controller>>,
+    event_requests: u8,
+}
+
+impl Served {
+    pub fn new(target: &Arc<Target>, qid: u16, entries: u16) -> Served {
+        let target = Arc::clone(target);
+        Served { target, qid, entries, head: 0, controller: None, event_requests: 0 }
+    }
+
+    pub fn qid(&self) -> u16 {
+        self.qid
+    }
+
+    /// The head of the submission queue after one more command.
+    pub fn next_head(&mut self) -> u16 {
+        self.head = (self.head + 1) % self.entries;
+        self.head
+    }
+
+    /// Whether the queue has lost its host, which was silent for so long. An admin queue has the
+    /// keep-alive time-out; an I/O queue ends with the admin queue.
+    pub fn is_over(&self, silence: Duration) -> bool {
+        const BEFORE_CONNECT: Duration = Duration::from_secs(30);
+        match &self.controller {
+            None => silence > BEFORE_CONNECT,
+            Some(controller) if self.qid == 0 => {
+                // Twice, since messages take time.
+                let limit = 2 * u64::from(controller.keep_alive.load(Ordering::Relaxed));
+                limit != 0 && silence > Duration::from_millis(limit)
+            }
+            Some(controller) => !lock(&self.target.controllers).contains_key(&controller.id),
+        }
+    }
+
+    /// Executes a command. `data` has the length that the command's descriptor says, with the
+    /// host's bytes or with zeroes.
+    pub fn execute(&mut self, command: &Command, data: &mut [u8]) -> Executed {
+        let is_fabrics = command.opcode() == FABRICS;
+        if is_fabrics && command.fabrics_type() == CONNECT {
+            return self.connect(command, data);
+        }
+        let controller = self.controller.clone().ok_or(SEQUENCE_ERROR)?;
+        match (is_fabrics, self.qid) {
+            (true, 0) => fabrics(&controller, command),
+            (true, _) => Err(INVALID_OPCODE),
+            (false, _) if !controller.is_enabled() => Err(SEQUENCE_ERROR),
+            (false, 0) => self.admin(&controller, command, data),
+            (false, _) => self.io(command, data),
+        }
+    }
+
+    fn connect(&mut self, command: &Command, data: &[u8]) -> Executed {
+        let (dword10, dword11) = (command.dword(10), command.dword(11));
+        let (format, qid) = (dword10 as u16, (dword10 >> 16) as u16);
+        let last_entry = dword11 as u16;
+        if self.controller.is_some() {
+            return Err(SEQUENCE_ERROR);
+        }
+        let asked = ConnectData::parse(data)?;
+        let is_its = asked.subsystem == self.target.nqn && qid == self.qid && format == 0;
+        if !is_its || !(1..self.entries).contains(&last_entry) {
+            return Err(CONNECT_INVALID_PARAMETERS);
+        }
+        let host = (asked.host, asked.host_id);
+        let controller = match (qid, asked.controller) {
+            (0, ANY_CONTROLLER) => self.target.new_controller(host, command.dword(12))?,
+            (0, _) => return Err(CONNECT_INVALID_PARAMETERS),
+            (_, id) => {
+                let found = lock(&self.target.controllers).get(&id).cloned();
+                let controller = found.ok_or(CONNECT_INVALID_PARAMETERS)?;
+                if controller.host != host {
+                    return Err(CONNECT_INVALID_HOST);
+                }
+                if !controller.is_enabled() || u32::from(qid) > IO_QUEUES {
+                    return Err(CONNECT_INVALID_PARAMETERS);
+                }
+                controller
+            }
+        };
+        let id = controller.id;
+        self.entries = last_entry + 1;
+        self.controller = Some(controller);
+        Ok(Reply::Done(id.into()))
+    }
+
+    fn admin(&mut self, controller: &Controller, command: &Command, data: &mut [u8]) -> Executed {
+        match command.opcode() {
+            IDENTIFY => self.identify(controller, command, data),
+            SET_FEATURES | GET_FEATURES => features(controller, command),
+            // Every command before an Abort is completed when it executes: not aborted.
+            ABORT => Ok(Reply::Done(1)),
+            KEEP_ALIVE => DONE,
+            ASYNC_EVENT_REQUEST if self.event_requests < EVENT_REQUESTS => {
+                self.event_requests += 1;
+                Ok(Reply::Held)
+            }
+            ASYNC_EVENT_REQUEST => Err(TOO_MANY_EVENT_REQUESTS),
+            // Error information, health, firmware slots: nothing to report.
+            GET_LOG_PAGE => match command.dword(10) & 0xff {
+                1..=3 => DONE,
+                _ => Err(INVALID_LOG_PAGE),
+            },
+            _ => Err(INVALID_OPCODE),
+        }
+    }
+
+    fn identify(&self, controller: &Controller, command: &Command, data: &mut [u8]) -> Executed {
+        let blocks = (lock(&self.target.disk).len() >> BLOCK_SHIFT) as u64;
+        let identified = match (command.dword(10) & 0xff, command.namespace()) {
+            (0x00, NAMESPACE | ALL_NAMESPACES) => identify::namespace(blocks),
+            (0x01, _) => identify::controller(controller.id, &self.target.nqn),
+            (0x02, after) => identify::active_namespaces(after),
+            (0x03, NAMESPACE) => identify::descriptors(),
+            (0x00 | 0x03, _) => return Err(INVALID_NAMESPACE),
+            _ => return Err(INVALID_FIELD),
+        };
+        if data.len() < identified.len() {
+            return Err(SGL_LENGTH_INVALID);
+        }
+        put(data, 0, &identified);
+        DONE
+    }
+
+    fn io(&self, command: &Command, data: &mut [u8]) -> Executed {
+        if ![NAMESPACE, ALL_NAMESPACES].contains(&command.namespace()) {
+            return Err(INVALID_NAMESPACE);
+        }
+        match command.opcode() {
+            FLUSH => DONE,
+            WRITE => {
+                let mut disk = lock(&self.target.disk);
+                let range = blocks(command, data.len(), disk.len())?;
+                disk[range].copy_from_slice(data);
+                DONE
+            }
+            READ => {
+                let disk = lock(&self.target.disk);
+                data.copy_from_slice(&disk[blocks(command, data.len(), disk.len())?]);
+                DONE
+            }
+            _ => Err(INVALID_OPCODE),
+        }
+    }
+}
+
+/// A host's controller ends with its admin queue.
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let (Some(controller), 0) = (&self.controller, self.qid) {
+            lock(&self.target.controllers).remove(&controller.id);
+        }
+    }
+}
+
+impl Target {
+    fn new_controller(
+        &self,
+        host: (String, [u8; 16]),
+        keep_alive: u32,
+    ) -> Result<Arc<Controller>, Status> {
+        const ALL_IN_USE: Status = 0x181;
+        const MOST: usize = 64;
+        let mut controllers = lock(&self.controllers);
+        if controllers.len() >= MOST {
+            return Err(ALL_IN_USE);
+        }
+        // From 1 to 0xffef, those that a dynamic controller may have.
+        let id = loop {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed) % 0xffef + 1;
+            if !controllers.contains_key(&id) {
+                break id;
+            }
+        };
+        let configuration = AtomicU32::new(0);
+        let keep_alive = AtomicU32::new(keep_alive);
+        let controller = Arc::new(Controller { id, host, configuration, keep_alive });
+        controllers.insert(id, Arc::clone(&controller));
+        Ok(controller)
+    }
+}
+
+/// The bytes of the disk that a command is about, as long as its data.
+fn blocks(command: &Command, data: usize, disk: usize) -> Result<Range<usize>, Status> {
+    let (first, count) = (command.qword(10), u64::from(command.dword(12) as u16) + 1);
+    let bytes = (count as usize) << BLOCK_SHIFT;
+    if bytes != data {
+        return Err(SGL_LENGTH_INVALID);
+    }
+    let last = first.checked_add(count).ok_or(LBA_OUT_OF_RANGE)?;
+    if last > (disk >> BLOCK_SHIFT) as u64 {
+        return Err(LBA_OUT_OF_RANGE);
+    }
+    let start = (first as usize) << BLOCK_SHIFT;
+    Ok(start..start + bytes)
+}
+
+/// Properties.
+fn fabrics(controller: &Controller, command: &Command) -> Executed {
+    let (has_eight_bytes, offset) = (command.dword(10) & 7 == 1, command.dword(11));
+    match (command.fabrics_type(), offset, has_eight_bytes) {
+        (PROPERTY_GET, CAP, true) => Ok(Reply::Done(identify::capabilities())),
+        (PROPERTY_GET, VS, false) => Ok(Reply::Done(VERSION.into())),
+        (PROPERTY_GET, CC, false) => {
+            Ok(Reply::Done(controller.configuration.load(Ordering::Relaxed).into()))
+        }
+        (PROPERTY_GET, CSTS, false) => Ok(Reply::Done(controller.status().into())),
+        (PROPERTY_SET, CC, false) => {
+            controller.configuration.store(command.dword(12), Ordering::Relaxed);
+            DONE
+        }
+        (PROPERTY_GET | PROPERTY_SET, ..) => Err(INVALID_FIELD),
+        _ => Err(INVALID_OPCODE),
+    }
+}
+
+/// Features, none of which has data.
+fn features(controller: &Controller, command: &Command) -> Executed {
+    let is_set = command.opcode() == SET_FEATURES;
+    match command.dword(10) & 0xff {
+        NUMBER_OF_QUEUES => {
+            // Submission and completion queues, each from 0; a host gets no more than it asks for.
+            let granted = |asked: u32| (asked & 0xffff).min(IO_QUEUES - 1);
+            let asked = if is_set { command.dword(11) } else { u32::MAX };
+            Ok(Reply::Done((granted(asked >> 16) << 16 | granted(asked)).into()))
+        }
+        KEEP_ALIVE_TIMER if is_set => {
+            controller.keep_alive.store(command.dword(11), Ordering::Relaxed);
+            DONE
+        }
+        KEEP_ALIVE_TIMER => Ok(Reply::Done(controller.keep_alive.load(Ordering::Relaxed).into())),
+        // No events come, so all settings do the same.
+        ASYNC_EVENTS => DONE,
+        _ => Err(INVALID_FIELD),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::tests::command;
+    use crate::wire::{CONNECT_DATA, IDENTIFY_DATA};
+
+    const NQN: &str = "nqn.test";
+    const BLOCKS: usize = 64;
+
+    fn connect_data(controller: u16, subsystem: &str, host: &str) -> Vec<u8> {
+        let mut data = vec![0; CONNECT_DATA];
+        put(&mut data, 16, &controller.to_le_bytes());
+        put(&mut data, 256, subsystem.as_bytes());
+        put(&mut data, 512, host.as_bytes());
+        data
+    }
+
+    fn connect(qid: u16) -> Command {
+        let qid = qid.to_le_bytes();
+        command(&[(0, &[FABRICS]), (4, &[CONNECT]), (42, &qid), (44, &[31, 0])])
+    }
+
+    fn set_configuration(value: u32) -> Command {
+        let fields: [(usize, &[u8]); 3] =
+            [(0, &[FABRICS]), (44, &CC.to_le_bytes()), (48, &value.to_le_bytes())];
+        command(&fields)
+    }
+
+    /// The admin queue of a host, with its controller enabled, and an I/O queue.
+    fn connected() -> (Served, Served) {
+        let target = Arc::new(Target::new(NQN, BLOCKS << BLOCK_SHIFT));
+        let mut admin = Served::new(&target, 0, 32);
+        let Ok(Reply::Done(id)) =
+            admin.execute(&connect(0), &mut connect_data(ANY_CONTROLLER, NQN, "host"))
+        else {
+            panic!("not connected")
+        };
+        assert_eq!(admin.execute(&set_configuration(1), &mut []), DONE);
+        let mut io = Served::new(&target, 1, 32);
+        let connected = io.execute(&connect(1), &mut connect_data(id as u16, NQN, "host"));
+        assert_eq!(connected, Ok(Reply::Done(id)));
+        (admin, io)
+    }
+
+    #[test]
+    fn a_host_connects_to_its_own_controller_only() {
+        let target = Arc::new(Target::new(NQN, 512));
+        let asks = |qid, data: &[u8]| {
+            let mut served = Served::new(&target, qid, 32);
+            let executed = served.execute(&connect(qid), &mut data.to_vec());
+            (served, executed)
+        };
+        let (_, unknown) = asks(0, &connect_data(ANY_CONTROLLER, "nqn.other", "host"));
+        assert_eq!(unknown, Err(CONNECT_INVALID_PARAMETERS));
+        assert_eq!(asks(0, &[0; 512]).1, Err(SGL_LENGTH_INVALID));
+        let (mut admin, executed) = asks(0, &connect_data(ANY_CONTROLLER, NQN, "host"));
+        let Ok(Reply::Done(id)) = executed else { panic!("{executed:?}") };
+        let id = id as u16;
+        let (_, early) = asks(1, &connect_data(id, NQN, "host"));
+        assert_eq!(early, Err(CONNECT_INVALID_PARAMETERS), "the controller is not enabled");
+        assert_eq!(admin.execute(&set_configuration(1), &mut []), DONE);
+        assert_eq!(asks(1, &connect_data(id, NQN, "thief")).1, Err(CONNECT_INVALID_HOST));
+        let (io, executed) = asks(1, &connect_data(id, NQN, "host"));
+        assert_eq!(executed, Ok(Reply::Done(id.into())));
+        assert!(!io.is_over(Duration::MAX));
+        drop(admin);
+        assert!(io.is_over(Duration::ZERO), "an I/O queue ends with the admin queue");
+    }
+
+    #[test]
+    fn nothing_comes_before_connect() {
+        let target = Arc::new(Target::new(NQN, 512));
+        let mut served = Served::new(&target, 0, 32);
+        assert_eq!(served.execute(&set_configuration(1), &mut []), Err(SEQUENCE_ERROR));
+        assert!(served.is_over(Duration::from_secs(31)));
+    }
+
+    #[test]
+    fn a_controller_is_ready_when_enabled_and_shut_down_at_once() {
+        let (mut admin, _io) = connected();
+        let status = |admin: &mut Served| {
+            let get = command(&[(0, &[FABRICS]), (4, &[PROPERTY_GET]), (44, &CSTS.to_le_bytes())]);
+            admin.execute(&get, &mut [])
+        };
+        assert_eq!(status(&mut admin), Ok(Reply::Done(1)));
+        admin.execute(&set_configuration(1 << 14), &mut []).expect("shut down");
+        assert_eq!(status(&mut admin), Ok(Reply::Done(2 << 2)));
+    }
+
+    #[test]
+    fn blocks_are_written_and_read() {
+        let (_admin, mut io) = connected();
+        let at = |opcode: u8, first: u64, count: u16| {
+            let last = (count - 1).to_le_bytes();
+            command(&[(0, &[opcode]), (4, &[1]), (40, &first.to_le_bytes()), (48, &last)])
+        };
+        assert_eq!(io.execute(&at(WRITE, 62, 2), &mut [7; 1024]), DONE);
+        let mut back = [0; 512];
+        assert_eq!(io.execute(&at(READ, 63, 1), &mut back), DONE);
+        assert_eq!(back, [7; 512]);
+        assert_eq!(io.execute(&at(READ, 61, 1), &mut back), DONE);
+        assert_eq!(back, [0; 512]);
+        assert_eq!(io.execute(&at(READ, 63, 2), &mut [0; 1024]), Err(LBA_OUT_OF_RANGE));
+        assert_eq!(io.execute(&at(READ, u64::MAX, 1), &mut back), Err(LBA_OUT_OF_RANGE));
+        assert_eq!(io.execute(&at(READ, 0, 2), &mut back), Err(SGL_LENGTH_INVALID));
+    }
+
+    #[test]
+    fn event_requests_stay_pending_up_to_the_limit() {
+        let (mut admin, _io) = connected();
+        let request = command(&[(0, &[ASYNC_EVENT_REQUEST])]);
+        for _ in 0..EVENT_REQUESTS {
+            assert_eq!(admin.execute(&request, &mut []), Ok(Reply::Held));
+        }
+        assert_eq!(admin.execute(&request, &mut []), Err(TOO_MANY_EVENT_REQUESTS));
+    }
+
+    #[test]
+    fn a_host_gets_no_more_queues_than_it_asks_for() {
+        let (mut admin, _io) = connected();
+        let mut asks = |asked: u32| {
+            let feature = NUMBER_OF_QUEUES.to_le_bytes();
+            let fields: [(usize, &[u8]); 3] =
+                [(0, &[SET_FEATURES]), (40, &feature), (44, &asked.to_le_bytes())];
+            admin.execute(&command(&fields), &mut [])
+        };
+        assert_eq!(asks(0), Ok(Reply::Done(0)));
+        assert_eq!(asks(0x0003_0002), Ok(Reply::Done(0x0003_0002)));
+        assert_eq!(asks(0x00ff_00ff), Ok(Reply::Done(0x0007_0007)));
+    }
+
+    proptest! {
+        /// Whatever a host sends, a command is executed or refused.
+        #[test]
+        fn any_command_is_answered(
+            opcode in prop_oneof![Just(FABRICS), 0u8..0x20, any::<u8>()],
+            rest in proptest::collection::vec(any::<u8>(), 63),
+            sparse in any::<bool>(),
+            len in prop_oneof![Just(0), Just(512), Just(CONNECT_DATA), Just(IDENTIFY_DATA), 0..9000usize],
+        ) {
+            let mut rest = rest;
+            if sparse {
+                rest.iter_mut().filter(|byte| **byte > 16).for_each(|byte| *byte = 0);
+            }
+            let command = command(&[(0, &[opcode]), (1, &rest)]);
+            let (mut admin, mut io) = connected();
+            let _ = admin.execute(&command, &mut vec![0; len]);
+            let _ = io.execute(&command, &mut vec![0; len]);
+            let _ = format!("{command:?}");
+        }
+    }
+}

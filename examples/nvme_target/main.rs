@@ -1,0 +1,190 @@
+//! An NVMe over Fabrics target on RDMA, to which Linux's NVMe host connects: one subsystem, one
+//! namespace in memory.
+//!
+//! ```text
+//! nvme_target -a 10.77.0.1                 # the target, on the address of an RDMA network device
+//!
+//! modprobe nvme-rdma                       # the host, as root, with nvme-cli ...
+//! nvme connect -t rdma -a 10.77.0.1 -s 4420 -n nqn.2026-01.example:proverbs
+//! echo transport=rdma,traddr=10.77.0.1,trsvcid=4420,nqn=nqn.2026-01.example:proverbs \
+//!     >/dev/nvme-fabrics                   # ... or without it
+//! ```
+//!
+//! A host sends a command of 64 bytes and says where its data is: address, length and key. The
+//! target reads the data by RDMA READ or writes it by RDMA WRITE, and sends a completion of 16
+//! bytes. A host may ask that the completion also invalidate the key: then it is a SEND_WITH_INV.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `wire` | byte layouts of commands, completions, and the private data of connections |
+//! | `queue` | an RDMA connection that carries one submission queue and its completion queue |
+//! | `controller` | commands: Fabrics, admin, and I/O |
+//! | `identify` | the data structures of Identify |
+//!
+//! Each queue has a thread and executes one command at a time. There is no discovery service, no
+//! data in capsules, no authentication, and no event: asynchronous event requests stay pending. The
+//! layouts are from the NVM Express Base, NVM Command Set and RDMA Transport specifications.
+
+#![forbid(unsafe_code)]
+
+#[path = "../cm_common/mod.rs"]
+mod cm_common;
+mod controller;
+mod identify;
+mod queue;
+mod wire;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use cm_common::{Result, listen, report};
+use proverbs::cm::{Request, Tcp};
+
+use controller::{Reply, Served, Target};
+use queue::{Next, Queue};
+use wire::{Command, Completion, Direction, KeyedSgl, RdmaRequest};
+
+#[derive(Clone, Parser)]
+#[command(version, about = "An NVMe over RDMA target with a namespace in memory")]
+struct Options {
+    /// Address of this machine to listen on [default: any]
+    #[arg(short, long)]
+    address: Option<String>,
+    #[arg(short, long, default_value_t = 4420)]
+    port: u16,
+    /// NVMe qualified name of the subsystem
+    #[arg(short, long, default_value = "nqn.2026-01.example:proverbs", value_parser = nqn)]
+    nqn: String,
+    /// Size of the namespace in MiB
+    #[arg(short, long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    size: u32,
+    /// Print each command
+    #[arg(short, long)]
+    verbose: bool,
+    /// How to answer a command that asks for the invalidation of its key; for tests of hosts
+    #[arg(long, value_enum, default_value_t = Invalidation::AsAsked)]
+    invalidation: Invalidation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Invalidation {
+    /// SEND_WITH_INV of the command's key
+    AsAsked,
+    /// SEND, which leaves the key to the host
+    Never,
+    /// SEND_WITH_INV of another key, which breaks the connection
+    WrongKey,
+}
+
+/// The field has 256 bytes, with a zero at the end.
+fn nqn(name: &str) -> std::result::Result<String, String> {
+    match name.len() {
+        1..=223 => Ok(name.to_owned()),
+        len => Err(format!("an NVMe qualified name has 1 to 223 bytes, not {len}")),
+    }
+}
+
+fn main() -> ExitCode {
+    report("nvme_target", run(&Options::parse()))
+}
+
+fn run(options: &Options) -> Result<()> {
+    let target = Arc::new(Target::new(&options.nqn, (options.size as usize) << 20));
+    let listening = listen::<Tcp>(options.address.as_deref(), options.port)?;
+    println!("nvme_target: {} on port {}, {} MiB", options.nqn, options.port, options.size);
+    loop {
+        let (request, target) = (listening.get_request()?, Arc::clone(&target));
+        let options = options.clone();
+        thread::spawn(move || {
+            // Other queues go on.
+            if let Err(error) = serve(request, &target, &options) {
+                eprintln!("nvme_target: {error}");
+            }
+        });
+    }
+}
+
+/// One connection, from its request to its end.
+fn serve(request: Request<Tcp>, target: &Arc<Target>, options: &Options) -> Result<()> {
+    let asked = match RdmaRequest::parse(&request.private_data) {
+        Ok(asked) => asked,
+        Err(refusal) => {
+            request.reject(&wire::rdma_reject(refusal))?;
+            return Err(format!("rejected a connection: {refusal:?}").into());
+        }
+    };
+    let RdmaRequest { qid, sq_size, .. } = asked;
+    let mut queue = Queue::accept(request, asked)?;
+    let mut served = Served::new(target, qid, sq_size);
+    let served = serve_queue(&mut queue, &mut served, options);
+    let ended = served.map_err(|error| format!("queue {qid}: {error}"));
+    let (commands, invalidated) = queue.counts();
+    println!("queue {qid}: {commands} commands, {invalidated} answered by SEND_WITH_INV");
+    queue.close()?;
+    Ok(ended?)
+}
+
+fn serve_queue(queue: &mut Queue, served: &mut Served, options: &Options) -> Result<()> {
+    let mut heard = Instant::now();
+    loop {
+        let capsule = match queue.next(Duration::from_secs(1))? {
+            Next::Capsule(capsule) => capsule,
+            Next::Ended => return Ok(()),
+            Next::Silence if served.is_over(heard.elapsed()) => {
+                return Err("the host is silent for longer than its keep-alive time-out".into());
+            }
+            Next::Silence => continue,
+        };
+        heard = Instant::now();
+        let command = Command::parse(&capsule);
+        queue.take_more(capsule)?;
+        serve_command(queue, served, &command?, options)?;
+    }
+}
+
+fn serve_command(
+    queue: &mut Queue,
+    served: &mut Served,
+    command: &Command,
+    options: &Options,
+) -> Result<()> {
+    let sgl = match command.direction() {
+        Direction::None => Ok(KeyedSgl::default()),
+        _ => KeyedSgl::parse(command, queue::MAX_TRANSFER),
+    };
+    let reply = match sgl {
+        Ok(sgl) => {
+            let mut data = queue.data(sgl.len)?;
+            if command.direction() == Direction::ToTarget && sgl.len > 0 {
+                data = queue.fetch(data, sgl)?;
+            }
+            let reply = served.execute(command, &mut data);
+            let has_data = command.direction() == Direction::ToHost && sgl.len > 0;
+            if has_data && matches!(reply, Ok(Reply::Done(_))) {
+                queue.put(data, sgl)?;
+            }
+            reply
+        }
+        Err(status) => Err(status),
+    };
+    let (result, status) = match reply {
+        Ok(Reply::Held) => return Ok(()),
+        Ok(Reply::Done(result)) => (result, wire::SUCCESS),
+        Err(status) => (0, status),
+    };
+    let completion =
+        Completion { result, head: served.next_head(), command: command.id(), status }.to_bytes();
+    let key = match (sgl.ok().filter(|sgl| sgl.invalidate), options.invalidation) {
+        (None, _) | (_, Invalidation::Never) => None,
+        (Some(sgl), Invalidation::AsAsked) => Some(sgl),
+        (Some(sgl), Invalidation::WrongKey) => Some(KeyedSgl { key: sgl.key ^ 0x5a00, ..sgl }),
+    };
+    if options.verbose {
+        let answer = key.map_or("SEND".to_owned(), |sgl| format!("SEND_WITH_INV {:#x}", sgl.key));
+        println!("queue {}: {command:?} -> status {status:#x}, {answer}", served.qid());
+    }
+    queue.answer(&completion, key)
+}

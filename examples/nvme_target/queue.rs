@@ -1,0 +1,217 @@
+//! An RDMA connection that carries one submission queue and its completion queue.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use proverbs::cm::{AcceptParam, Connection, Request, Tcp};
+use proverbs::completion::{WcOpcode, WcStatus};
+use proverbs::memory::Revocable;
+use proverbs::prelude::*;
+
+use crate::cm_common::{PATIENCE, Result, STEP};
+use crate::wire::{COMMAND, COMPLETION, KeyedSgl, RdmaRequest, rdma_accept};
+
+/// Bytes of the largest transfer.
+pub const MAX_TRANSFER: usize = 128 * 1024;
+
+/// A READ or WRITE, and a completion.
+const SENDS: u32 = 2;
+/// A sleep ends this soon, to see whether the host has disconnected.
+const NAP: Duration = Duration::from_millis(20);
+
+pub struct Queue {
+    connection: Connection,
+    channel: CompletionChannel,
+    cq: CompletionQueue,
+    /// One buffer each: one command is executed at a time.
+    data: Pool,
+    completions: Pool,
+    /// Capsules that are not looked at yet.
+    arrived: VecDeque<Buf>,
+    /// Sends without their completions.
+    outstanding: u32,
+    /// The buffer of a READ that is done.
+    fetched: Option<Buf>,
+    /// Commands answered, and those of them by SEND_WITH_INV.
+    answered: (u64, u64),
+}
+
+/// What comes next from the host.
+pub enum Next {
+    Capsule(Buf),
+    /// Nothing for some time.
+    Silence,
+    /// The host has disconnected.
+    Ended,
+}
+
+impl Queue {
+    /// Accepts a connection that has room for all commands that the host may send.
+    pub fn accept(request: Request<Tcp>, asked: RdmaRequest) -> Result<Queue> {
+        let (context, pd) = (request.id.context()?, request.id.pd()?);
+        let depth = Depth { send: SENDS, recv: asked.sq_size.into() };
+        let channel = context.create_comp_channel()?;
+        let cq = context.create_cq_on(depth.send + depth.recv, &channel)?;
+        let mut qp = request.id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
+        let capsules = pd.create_pool(asked.sq_size.into(), COMMAND)?;
+        while let Some(buf) = capsules.take() {
+            qp.post_recv(wr::Recv::new(buf))?;
+        }
+        let (data, completions) =
+            (pd.create_pool(1, MAX_TRANSFER)?, pd.create_pool(1, COMPLETION)?);
+        let private_data = rdma_accept(asked.sq_size);
+        let param = AcceptParam { private_data, ..Default::default() };
+        let connection = request.accept(qp, &param, STEP)?;
+        let (arrived, fetched) = Default::default();
+        let (outstanding, answered) = (0, (0, 0));
+        Ok(Queue {
+            connection,
+            channel,
+            cq,
+            data,
+            completions,
+            arrived,
+            outstanding,
+            fetched,
+            answered,
+        })
+    }
+
+    /// Commands that were answered, and how many of them by SEND_WITH_INV.
+    pub fn counts(&self) -> (u64, u64) {
+        self.answered
+    }
+
+    /// The next capsule, for at most `patience`.
+    pub fn next(&mut self, patience: Duration) -> Result<Next> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(capsule) = self.arrived.pop_front() {
+                return Ok(Next::Capsule(capsule));
+            }
+            // Asked first, so that a capsule that came before the end is not missed.
+            let is_over = self.is_disconnected()?;
+            let is_alive = self.wait(if is_over { Duration::ZERO } else { NAP })?;
+            if self.arrived.is_empty() {
+                if is_over || !is_alive {
+                    return Ok(Next::Ended);
+                }
+                if Instant::now() > end {
+                    return Ok(Next::Silence);
+                }
+            }
+        }
+    }
+
+    /// Makes room for another capsule. The host sends one more when it has the completion of this
+    /// one, so this comes first.
+    pub fn take_more(&mut self, capsule: Buf) -> Result<()> {
+        Ok(self.connection.qp.post_recv(wr::Recv::new(capsule))?)
+    }
+
+    /// The buffer for data, with so many zeroes.
+    pub fn data(&mut self, len: usize) -> Result<Buf> {
+        let mut data = self.data.take().ok_or("the buffer for data is in use")?;
+        data.set_len(len);
+        data.fill(0);
+        Ok(data)
+    }
+
+    /// Reads the host's data by RDMA READ.
+    pub fn fetch(&mut self, data: Buf, from: KeyedSgl) -> Result<Buf> {
+        let from = RemoteSlice::<RemoteRead>::from_parts(from.addr, from.len as u64, from.key);
+        self.connection.qp.post_send(wr::RdmaRead::new(data, from.read()))?;
+        self.outstanding += 1;
+        self.settle()?;
+        self.fetched.take().ok_or_else(|| "a READ without its buffer".into())
+    }
+
+    /// Writes data to the host by RDMA WRITE. A completion that is sent after it arrives after it.
+    pub fn put(&mut self, data: Buf, to: KeyedSgl) -> Result<()> {
+        let to = RemoteSlice::<RemoteWrite>::from_parts(to.addr, to.len as u64, to.key);
+        self.connection.qp.post_send(wr::RdmaWrite::new(data, to.write()))?;
+        self.outstanding += 1;
+        Ok(())
+    }
+
+    /// Sends a completion, which also invalidates the key of `invalidate`, and waits until it and
+    /// what was posted before are done.
+    pub fn answer(
+        &mut self,
+        completion: &[u8; COMPLETION],
+        invalidate: Option<KeyedSgl>,
+    ) -> Result<()> {
+        let mut buf = self.completions.take().ok_or("the completion's buffer is in use")?;
+        buf.copy_from(completion)?;
+        let qp = &mut self.connection.qp;
+        // From a buffer, because siw does not send SEND_WITH_INV with inline data.
+        match invalidate {
+            None => qp.post_send(wr::Send::new(buf))?,
+            Some(KeyedSgl { addr, len, key, .. }) => {
+                let lent = RemoteSlice::<RemoteRead>::from_parts(addr, len as u64, key);
+                qp.post_send(wr::SendWithInv::new(buf, Revocable::new(lent)))?;
+            }
+        }
+        self.outstanding += 1;
+        self.answered.0 += 1;
+        self.answered.1 += u64::from(invalidate.is_some());
+        self.settle()
+    }
+
+    /// Ends the connection.
+    pub fn close(self) -> Result<()> {
+        let Queue { connection, .. } = self;
+        // Buffers that are posted return to their pools as the queue pair is dropped.
+        let ended = connection.disconnect()?;
+        ended.qp.destroy()?;
+        Ok(ended.id.destroy()?)
+    }
+
+    /// Waits until everything that was sent is done.
+    fn settle(&mut self) -> Result<()> {
+        let began = Instant::now();
+        while self.outstanding > 0 {
+            let is_over = self.is_disconnected()?;
+            let is_alive = self.wait(NAP)?;
+            if self.outstanding > 0 && (is_over || !is_alive) {
+                return Err("the host disconnected during a command".into());
+            }
+            if began.elapsed() > PATIENCE {
+                let seconds = PATIENCE.as_secs();
+                return Err(format!("a command's transfers took longer than {seconds} s").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_disconnected(&mut self) -> Result<bool> {
+        match self.connection.id.wait_disconnected(Duration::ZERO) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.kind(), proverbs::ErrorKind::TimedOut { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes completions, for which it waits at most `nap`; false if the connection is over.
+    fn wait(&mut self, nap: Duration) -> Result<bool> {
+        let mut is_alive = true;
+        for completion in self.channel.wait_timeout(&mut self.cq, nap)? {
+            match completion.outcome() {
+                Outcome::Received(received) => self.arrived.extend(received.entry),
+                Outcome::Sent(sent) => {
+                    self.outstanding -= 1;
+                    if sent.opcode == WcOpcode::RdmaRead {
+                        self.fetched = sent.entry;
+                    }
+                }
+                // The host's end flushes receives, on iWARP perhaps before its event.
+                Outcome::Failed(failed) if failed.error.status == WcStatus::WrFlush => {
+                    is_alive = false;
+                }
+                Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
+                _ => return Err("a completion of another kind".into()),
+            }
+        }
+        Ok(is_alive)
+    }
+}

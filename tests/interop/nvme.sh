@@ -1,0 +1,153 @@
+#!/bin/sh
+# The example nvme_target and Linux's own NVMe host, which asks for remote invalidation in each
+# command that has data.
+#
+#     cargo build --release --examples
+#     cargo xtask soft-roce -- sh tests/interop/nvme.sh "$PWD/target/release/examples"
+#
+# The argument is an absolute path. Three connections:
+#  1. The target answers by SEND_WITH_INV: the keys are those of the commands, data makes a round
+#     trip, the kernel invalidates no key itself, and it reports no error.
+#  2. A control: the target answers by SEND. The kernel then invalidates each key itself, so the
+#     probe of the first connection sees what it looks for.
+#  3. A control: the target invalidates another key. The kernel complains and does not connect.
+# The kernel's own invalidations are counted by a kprobe on their completions.
+set -u
+
+examples=${1:?usage: nvme.sh DIRECTORY-OF-EXAMPLES}
+address=${PROVERBS_ADDRESS:-10.77.0.1}
+seconds=$(sh "$(dirname "$0")/patience.sh")
+port=4420
+nqn=nqn.2026-01.example:interop
+tracing=/sys/kernel/tracing
+out=$(mktemp -d) || exit 1
+trap 'rm -rf "$out"' EXIT
+
+fail() {
+    echo "FAIL  nvme: $*"
+    echo "the target's last lines:"
+    tail -n 20 "$out/target"
+    echo "the kernel's:"
+    dmesg | tail -n 20
+    exit 1
+}
+
+# until_true WHAT COMMAND...: waits until the command succeeds.
+until_true() {
+    what=$1
+    end=$(($(date +%s) + seconds))
+    shift
+    until "$@"; do
+        [ "$(date +%s)" -lt $end ] || fail "no $what in $seconds s"
+        sleep 0.1
+    done
+}
+
+listening() { rdma resource show cm_id | grep 'state LISTEN' | grep -q ":$port\\b"; }
+silent() { ! listening; }
+gone() { ! [ -e "/sys/class/nvme/$controller" ]; }
+target_says() { [ "$(grep -c "$1" "$out/target")" -ge "$2" ]; }
+
+# start HOW: the target, which answers commands with keys in this way.
+start() {
+    until_true "free port" silent
+    echo "soft-roce: nvme $1" >/dev/kmsg
+    echo >$tracing/kprobe_events
+    echo 'p:nvme_local_inv nvme_rdma_inv_rkey_done' >$tracing/kprobe_events ||
+        fail "no kprobe on nvme_rdma_inv_rkey_done"
+    echo 1 >$tracing/events/kprobes/nvme_local_inv/enable
+    "$examples/nvme_target" -a "$address" -p $port -n $nqn -s 16 --verbose --invalidation "$1" \
+        >"$out/target" 2>&1 &
+    target=$!
+    until_true "listening target" listening
+}
+
+stop() {
+    kill $target
+    wait $target 2>/dev/null
+    echo 0 >$tracing/events/kprobes/nvme_local_inv/enable
+}
+
+# What the kernel said since `start`.
+said() { dmesg | sed '1,/soft-roce: nvme '"$1"'/d'; }
+local_invalidations() { awk '$1 == "nvme_local_inv" { print $2 }' $tracing/kprobe_profile; }
+
+connect() {
+    exec 3<>/dev/nvme-fabrics || return 1
+    echo "transport=rdma,traddr=$address,trsvcid=$port,nqn=$nqn,nr_io_queues=1" >&3 || {
+        exec 3>&-
+        return 1
+    }
+    read -r answer <&3
+    exec 3>&-
+    controller=${answer%%,*}
+    controller=nvme${controller#instance=}
+}
+
+disconnect() {
+    echo 1 >"/sys/class/nvme/$controller/delete_controller" || fail "cannot disconnect"
+    until_true "end of the controller" gone
+    until_true "ends of both queues" target_says '^queue .* commands' 2
+}
+
+# round_trip: data that goes to the namespace, and back.
+round_trip() {
+    disk=/dev/${controller}n1
+    until_true "$disk" test -b "$disk"
+    dd if=/dev/urandom of="$out/data" bs=64k count=32 2>/dev/null
+    dd if="$out/data" of="$disk" bs=64k oflag=direct 2>/dev/null || fail "cannot write to $disk"
+    # One block too, at the end.
+    dd if="$out/data" of="$disk" bs=512 count=1 seek=32767 oflag=direct 2>/dev/null ||
+        fail "cannot write the last block of $disk"
+    dd if="$disk" of="$out/back" bs=64k count=32 iflag=direct 2>/dev/null ||
+        fail "cannot read from $disk"
+    cmp "$out/data" "$out/back" || fail "other bytes came back"
+    dd if="$disk" of="$out/last" bs=512 skip=32767 iflag=direct 2>/dev/null
+    cmp -n 512 "$out/data" "$out/last" || fail "other bytes came back from the last block"
+}
+
+modprobe nvme-rdma || exit 1
+[ -e $tracing/kprobe_events ] || mount -t tracefs tracefs $tracing || exit 1
+uname -r
+
+start as-asked
+connect || fail "the host cannot connect"
+round_trip
+disconnect
+stop
+asked=$(grep -c 'to be invalidated' "$out/target")
+# The key that each such command names is the one that its answer invalidates.
+matching=$(grep 'to be invalidated' "$out/target" |
+    sed -n 's/.*key \(0x[0-9a-f]*\), to be .* status 0x0, SEND_WITH_INV \(0x[0-9a-f]*\)$/\1 \2/p' |
+    awk '$1 == $2' | wc -l)
+refused=$(grep 'to be invalidated' "$out/target" | grep -vc 'status 0x0,')
+[ "$asked" -gt 64 ] || fail "the host asked for $asked invalidations only"
+[ $((matching + refused)) = "$asked" ] || fail "$matching of $asked answers name the key"
+[ "$(local_invalidations)" = 0 ] || fail "the host invalidated $(local_invalidations) keys itself"
+said as-asked | grep nvme
+said as-asked | grep -i nvme | grep -iE 'inv|bogus|fail|error|timeout|reset' &&
+    fail "the host complains"
+grep ' Fabrics\|^queue ' "$out/target" | head -n 12
+grep 'commands,' "$out/target"
+echo "ok    nvme: $asked commands asked for invalidation, and none was invalidated by the host"
+
+start never
+connect || fail "the host cannot connect to a target without SEND_WITH_INV"
+round_trip
+disconnect
+stop
+count=$(local_invalidations)
+[ "$count" -gt 64 ] || fail "the host invalidated $count keys itself: the probe is blind"
+echo "ok    nvme, control: without SEND_WITH_INV the host invalidated $count keys itself"
+
+start wrong-key
+# The time after which the host gives up the Connect command.
+echo 20 >/sys/module/nvme_core/parameters/admin_timeout
+if connect; then
+    fail "the host accepted another key"
+fi
+stop
+said wrong-key | grep nvme
+said wrong-key | grep nvme | grep -qiE 'bogus|failed|error' || fail "the host does not complain"
+grep 'SEND_WITH_INV' "$out/target" || fail "no wrong key was sent"
+echo "ok    nvme, control: the host complains about another key"
