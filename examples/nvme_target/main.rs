@@ -75,8 +75,8 @@ enum Invalidation {
     AsAsked,
     /// SEND, which leaves the key to the host
     Never,
-    /// SEND_WITH_INV of another key, which breaks the connection
-    WrongKey,
+    /// SEND_WITH_INV of the key of another command, if one is outstanding; it ends the connection
+    OthersKey,
 }
 
 /// The field has 256 bytes, with a zero at the end.
@@ -177,14 +177,19 @@ fn serve_command(
     };
     let completion =
         Completion { result, head: served.next_head(), command: command.id(), status }.to_bytes();
-    let key = match (sgl.ok().filter(|sgl| sgl.invalidate), options.invalidation) {
-        (None, _) | (_, Invalidation::Never) => None,
-        (Some(sgl), Invalidation::AsAsked) => Some(sgl),
-        (Some(sgl), Invalidation::WrongKey) => Some(KeyedSgl { key: sgl.key ^ 0x5a00, ..sgl }),
+    let key = sgl.ok().filter(|sgl| sgl.invalidate);
+    let (key, is_wrong) = match (options.invalidation, key) {
+        (Invalidation::Never, _) => (None, false),
+        (Invalidation::OthersKey, Some(key)) => match queue.another_key()? {
+            Some(other) => (Some(other), true),
+            None => (Some(key), false),
+        },
+        (_, key) => (key, false),
     };
     if options.verbose {
         let answer = key.map_or("SEND".to_owned(), |sgl| format!("SEND_WITH_INV {:#x}", sgl.key));
         println!("queue {}: {command:?} -> status {status:#x}, {answer}", served.qid());
     }
-    queue.answer(&completion, key)
+    queue.answer(&completion, key)?;
+    if is_wrong { Err("answered with the key of another command".into()) } else { Ok(()) }
 }

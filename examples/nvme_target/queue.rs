@@ -9,7 +9,7 @@ use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
 use crate::cm_common::{PATIENCE, Result, STEP};
-use crate::wire::{COMMAND, COMPLETION, KeyedSgl, RdmaRequest, rdma_accept};
+use crate::wire::{COMMAND, COMPLETION, Command, KeyedSgl, RdmaRequest, rdma_accept};
 
 /// Bytes of the largest transfer.
 pub const MAX_TRANSFER: usize = 128 * 1024;
@@ -101,6 +101,14 @@ impl Queue {
                 }
             }
         }
+    }
+
+    /// The key of a command that has arrived and asks for its invalidation.
+    pub fn another_key(&mut self) -> Result<Option<KeyedSgl>> {
+        self.wait(Duration::ZERO)?;
+        let commands = self.arrived.iter().filter_map(|capsule| Command::parse(capsule).ok());
+        let mut sgls = commands.filter_map(|command| KeyedSgl::parse(&command, MAX_TRANSFER).ok());
+        Ok(sgls.find(|sgl| sgl.invalidate))
     }
 
     /// Makes room for another capsule. The host sends one more when it has the completion of this
