@@ -118,6 +118,7 @@ fn serve(request: Request<Tcp>, target: &Arc<Target>, options: &Options) -> Resu
     };
     let RdmaRequest { qid, sq_size, .. } = asked;
     let mut queue = Queue::accept(request, asked)?;
+    println!("queue {qid}: accepted, {sq_size} entries");
     let mut served = Served::new(target, qid, sq_size);
     let served = serve_queue(&mut queue, &mut served, options);
     let ended = served.map_err(|error| format!("queue {qid}: {error}"));
