@@ -116,16 +116,15 @@ fn serve(request: Request<Tcp>, target: &Arc<Target>, options: &Options) -> Resu
             return Err(format!("rejected a connection: {refusal:?}").into());
         }
     };
-    let RdmaRequest { qid, sq_size, .. } = asked;
+    let RdmaRequest { qid, sq_size } = asked;
     let mut queue = Queue::accept(request, asked)?;
     println!("queue {qid}: accepted, {sq_size} entries");
     let mut served = Served::new(target, qid, sq_size);
-    let served = serve_queue(&mut queue, &mut served, options);
-    let ended = served.map_err(|error| format!("queue {qid}: {error}"));
+    let ended = serve_queue(&mut queue, &mut served, options);
     let (commands, invalidated) = queue.counts();
     println!("queue {qid}: {commands} commands, {invalidated} answered by SEND_WITH_INV");
-    queue.close()?;
-    Ok(ended?)
+    let closed = queue.close();
+    ended.and(closed).map_err(|error| format!("queue {qid}: {error}").into())
 }
 
 fn serve_queue(queue: &mut Queue, served: &mut Served, options: &Options) -> Result<()> {
@@ -152,6 +151,7 @@ fn serve_command(
     command: &Command,
     options: &Options,
 ) -> Result<()> {
+    let head = served.next_head();
     let sgl = match command.direction() {
         Direction::None => Ok(KeyedSgl::default()),
         _ => KeyedSgl::parse(command, queue::MAX_TRANSFER),
@@ -176,8 +176,7 @@ fn serve_command(
         Ok(Reply::Done(result)) => (result, wire::SUCCESS),
         Err(status) => (0, status),
     };
-    let completion =
-        Completion { result, head: served.next_head(), command: command.id(), status }.to_bytes();
+    let completion = Completion { result, head, command: command.id(), status }.to_bytes();
     let key = sgl.ok().filter(|sgl| sgl.invalidate);
     let (key, is_wrong) = match (options.invalidation, key) {
         (Invalidation::Never, _) => (None, false),

@@ -225,8 +225,6 @@ fn name(field: &[u8]) -> std::result::Result<String, Status> {
 pub struct RdmaRequest {
     /// Queue 0 is the admin queue.
     pub qid: u16,
-    /// Completions for which the host has room.
-    pub cq_size: u16,
     /// Commands that the host may have outstanding.
     pub sq_size: u16,
 }
@@ -258,7 +256,7 @@ impl RdmaRequest {
         if cq_size <= sq_last {
             return Err(Refusal::ReceiveQueueSize);
         }
-        Ok(RdmaRequest { qid, cq_size, sq_size: sq_last + 1 })
+        Ok(RdmaRequest { qid, sq_size: sq_last + 1 })
     }
 }
 
@@ -321,7 +319,7 @@ pub mod tests {
             let fields = [format, 1, recv, send].map(u16::to_le_bytes).concat();
             [&fields[..], &[0; 48]].concat()
         };
-        let asked = RdmaRequest { qid: 1, cq_size: 32, sq_size: 32 };
+        let asked = RdmaRequest { qid: 1, sq_size: 32 };
         assert_eq!(RdmaRequest::parse(&data(0, 32, 31)), Ok(asked));
         assert_eq!(RdmaRequest::parse(&data(1, 32, 31)), Err(Refusal::RecordFormat));
         assert_eq!(RdmaRequest::parse(&data(0, 31, 31)), Err(Refusal::ReceiveQueueSize));

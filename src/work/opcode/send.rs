@@ -170,12 +170,13 @@ impl SolicitedOp for SendWithImm {}
 /// SEND_WITH_INV (`IBV_WR_SEND_WITH_INV`, RC only): a SEND that ends the key of a memory window at
 /// the peer, whose completion names it.
 ///
-/// The slice that the peer lent is given up. Its key is that of a type 2 window (R1.6). With any
-/// other key the peer's receive fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq)
-/// and its queue pair is in the error state; on this side the SEND may have succeeded. If the peer
-/// has Soft-RoCE and the window's key was ended before, the peer's kernel crashes (Linux 6.1 and
-/// 7.3). (A post that is refused ends no key: [`Revocable::new`] makes the slice of its numbers
-/// again.)
+/// The slice that the peer lent is given up. Its key is that of a type 2 window (R1.6), or, if the
+/// peer is a kernel, of a region that it registered by a work request: Linux's NVMe host lends such
+/// regions, and the example `nvme_target` invalidates them. With any other key the peer's receive
+/// fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the
+/// error state; on this side the SEND may have succeeded. If the peer has Soft-RoCE and the
+/// window's key was ended before, the peer's kernel crashes (Linux 6.1 and 7.3). (A post that is
+/// refused ends no key: [`Revocable::new`] makes the slice of its numbers again.)
 ///
 /// ```
 /// # use proverbs::prelude::*;
