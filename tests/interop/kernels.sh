@@ -52,7 +52,7 @@ suite attack "$attack"
 suite cm "$cm" --skip removal::
 # Kernels differ in what they answer, and not in the thousandth time; the part `guest` has that.
 export PROVERBS_ITERS=100
-for script in devinfo pingpong cm perf asyncwatch; do
+for script in devinfo pingpong cm perf nvme asyncwatch; do
     interop $script
 done
 export PROVERBS_MAY_REMOVE="$PROVERBS_DEVICE"

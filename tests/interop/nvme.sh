@@ -22,7 +22,17 @@ port=4420
 nqn=nqn.2026-01.example:interop
 tracing=/sys/kernel/tracing
 out=$(mktemp -d) || exit 1
-trap 'rm -rf "$out"' EXIT
+target=
+
+# Later scripts of this boot need the device.
+leave() {
+    [ -z "$target" ] || kill "$target" 2>/dev/null
+    for delete in /sys/class/nvme/nvme*/delete_controller; do
+        [ ! -e "$delete" ] || echo 1 >"$delete"
+    done
+    rm -rf "$out"
+}
+trap leave EXIT
 
 fail() {
     echo "FAIL  nvme: $*"
@@ -68,6 +78,7 @@ start() {
 stop() {
     kill $target
     wait $target 2>/dev/null
+    target=
     echo 0 >$tracing/events/kprobes/nvme_local_inv/enable
 }
 
