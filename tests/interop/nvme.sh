@@ -85,9 +85,8 @@ stop() {
 said() { dmesg | sed "1,/$mark/d"; }
 local_invalidations() { awk '$1 == "nvme_local_inv" { print $2 }' $tracing/kprobe_profile; }
 
-# connect [OPTION]: a controller with one I/O queue. On siw the first message of a connection now and
-# then stays in the target's socket: siw_accept sends its answer before it takes over the socket, and
-# a message that arrives in between wakes nothing. The host then gives up, and is asked again.
+# connect [OPTION]: a controller with one I/O queue. On siw the first message of a connection may stay
+# in the target's socket (R24.17). The host then gives up, and is asked again.
 connect() {
     for try in 1 2 3 4 5; do
         mark="nvme.sh: target $target, try $try of process $$."
