@@ -84,8 +84,8 @@ impl Place<'_> {
             self.node(name, node).or_else(|| unlisted().then(|| unlisted_device(name)))
         };
         match wanted {
-            Wanted::Device(wanted) => why(devices.iter().find(|(name, _)| name == wanted)?),
             _ if devices.is_empty() => Some(Absence::Device),
+            Wanted::Device(wanted) => why(devices.iter().find(|(name, _)| name == wanted)?),
             // A device that can be used is not a cause.
             _ => devices.iter().map(why).collect::<Option<Vec<_>>>()?.into_iter().next(),
         }
@@ -110,6 +110,12 @@ impl Place<'_> {
         Ok(devices)
     }
 
+    /// Whether the kernel has the device, but not in this process's network namespace.
+    fn is_elsewhere(&self, device: &str, node: &str) -> bool {
+        let has = |class, name| Path::new(self.sys).join(class).join(name).exists();
+        has("infiniband_verbs", node) && !has("infiniband", device)
+    }
+
     /// Explains why this process cannot open a file, if it cannot.
     fn node(&self, device: &str, node: &str) -> Option<Absence> {
         let path = Path::new(self.dev).join(node);
@@ -117,6 +123,10 @@ impl Place<'_> {
         match opened.err()?.raw_os_error()? {
             errno if is_of_files(errno) => Some(too_many_files()),
             libc::ENOENT | libc::ENOTDIR => Some(Absence::Node { path, device: device.to_owned() }),
+            // The class `infiniband` shows the devices of this network namespace alone.
+            libc::EPERM if self.is_elsewhere(device, node) => {
+                Some(Absence::Namespace { device: device.to_owned() })
+            }
             errno @ (libc::EACCES | libc::EPERM) => Some(Absence::Forbidden { path, errno }),
             // The file is there, and the kernel refuses for another reason, which C's errno names.
             _ => None,
@@ -205,6 +215,7 @@ mod tests {
         assert_eq!(tree.why(Wanted::Any, libc::ENOSYS), module);
         tree.write("sys/infiniband_verbs/abi_version", "6");
         assert_eq!(tree.why(Wanted::Any, 0), Some(Absence::Device));
+        assert_eq!(tree.why(Wanted::Device("rxe0"), 0), Some(Absence::Device));
         tree.write("sys/infiniband_verbs/uverbs0/ibdev", "rxe0\n");
         tree.write("sys/infiniband_verbs/uverbs1/ibdev", "rxe1\n");
         assert_eq!(tree.why(Wanted::Any, 0), node("uverbs0", "rxe0"));
@@ -216,6 +227,14 @@ mod tests {
         let provider = Some(Absence::Provider { device: "rxe1".into() });
         assert_eq!(tree.why(Wanted::Device("rxe1"), 0), provider);
         assert!(matches!(tree.why(Wanted::Any, libc::EMFILE), Some(Absence::Files { .. })));
+        let is_elsewhere = |device, node| {
+            let of = |name| tree.0.join(name).display().to_string();
+            Place { sys: &of("sys"), dev: &of("dev") }.is_elsewhere(device, node)
+        };
+        tree.write("sys/infiniband/rxe0/node_guid", "");
+        let elsewhere = [("rxe0", "uverbs0"), ("rxe1", "uverbs1"), ("rdma_cm", "rdma_cm")];
+        let elsewhere = elsewhere.map(|(device, node)| is_elsewhere(device, node));
+        assert_eq!(elsewhere, [false, true, false], "rdma_cm is no device");
     }
 
     #[cfg(feature = "cm")]

@@ -52,6 +52,12 @@ pub enum Absence {
         /// The errno of open(2).
         errno: i32,
     },
+    /// The device belongs to another network namespace, and the kernel does not share devices
+    /// (`rdma system set netns exclusive`).
+    Namespace {
+        /// The name of the device.
+        device: String,
+    },
     /// libibverbs has no driver for the device.
     Provider {
         /// The name of the device.
@@ -69,6 +75,7 @@ impl Absence {
             Absence::Sysfs
             | Absence::Module { .. }
             | Absence::Device
+            | Absence::Namespace { .. }
             | Absence::Provider { .. } => libc::ENODEV,
         }
     }
@@ -98,13 +105,19 @@ impl fmt::Display for Absence {
             ),
             Absence::Forbidden { path, errno: libc::EPERM } => write!(
                 f,
-                "a control group forbids {}: start the container with `--device=/dev/infiniband`",
+                "a control group or a network namespace forbids {}: start the container with \
+                 `--device=/dev/infiniband`, or run `rdma system set netns shared` as root",
                 path.display()
             ),
             Absence::Forbidden { path, .. } => write!(
                 f,
                 "this user may not open {}: check its owner and mode (`ls -l`)",
                 path.display()
+            ),
+            Absence::Namespace { device } => write!(
+                f,
+                "{device} belongs to another network namespace: run `rdma dev set {device} netns \
+                 NAME` there, or `rdma system set netns shared`, as root"
             ),
             Absence::Provider { device } => write!(
                 f,
