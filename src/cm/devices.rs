@@ -135,7 +135,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         if is_mine {
             return Ok(());
         }
-        let asked = format!("a queue pair on {}, while the id is on {mine}", context.name());
+        let theirs = match context.name() {
+            name if name == mine => format!("another device called {name}, such as a removed one"),
+            name => name,
+        };
+        let asked = format!(
+            "a queue pair on {theirs}, while the id is on {mine}: take the protection domain of \
+             `CmId::pd`"
+        );
         Err(Error::os(verb, libc::EINVAL, asked))
     }
 }

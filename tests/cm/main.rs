@@ -24,6 +24,7 @@ mod options;
 mod patience;
 mod removal;
 mod removed;
+mod replaced;
 mod steps;
 mod support;
 mod table;

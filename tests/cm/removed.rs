@@ -384,6 +384,7 @@ fn a_server_serves_again_on_a_device_of_the_same_name() {
             let cq = device.create_cq(4).unwrap();
             let error = id.create_qp::<DefaultProfile>(old, &cq, &cq, DEPTH).unwrap_err();
             assert_eq!(error.errno(), Some(libc::EINVAL), "{error}");
+            assert!(error.to_string().contains("on another device called"), "{error}");
             assert!(fabric.replace_device(&device).is_none(), "it is gone");
             drop((a, b, listening));
             device = new;

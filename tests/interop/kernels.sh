@@ -55,7 +55,9 @@ export PROVERBS_ITERS=100
 for script in devinfo pingpong cm perf nvme asyncwatch; do
     interop $script
 done
-export PROVERBS_MAY_REMOVE="$PROVERBS_DEVICE"
+export PROVERBS_MAY_REPLACE="$PROVERBS_DEVICE"
+suite replaced "$cm" replaced::
+export PROVERBS_MAY_REMOVE="$PROVERBS_DEVICE" PROVERBS_ADDRESS=10.77.9.1
 suite removal "$cm" removal::
 
 echo

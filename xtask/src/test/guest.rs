@@ -49,6 +49,7 @@ pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
         &[
             &["test", "--no-run", "--features", features, "--test", "cm"][..],
             &["--test", "differential", "--test", "load", "--test", "imm_interop"],
+            &["--test", "absence"],
         ]
         .concat(),
     )?;
@@ -86,8 +87,12 @@ pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
         lines.push(interop_line("nvme.sh", examples));
         // This takes the link down, which is for a guest only, and comes behind all that needs it.
         lines.push(interop_line("asyncwatch.sh", examples));
-        // And this the device.
-        lines.push(format!("PROVERBS_MAY_REMOVE=rxe0 {cm} removal::"));
+        // And these the device: absent in each way, replaced by one with another address, removed.
+        let script = paths::workspace().join("tests/interop/absence.sh");
+        lines.push(format!("sh {} {}", script.display(), path_of(&tests, "absence")?));
+        lines.push(format!("PROVERBS_MAY_REPLACE=rxe0 {cm} replaced::"));
+        let address = "PROVERBS_ADDRESS=10.77.9.1";
+        lines.push(format!("{address} PROVERBS_MAY_REMOVE=rxe0 {cm} removal::"));
     }
     on_device(device, &lines)?;
     // What C does is recorded for Soft-RoCE only.
