@@ -32,8 +32,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// until its event is taken: what a program, or an `AsyncEventChannel`, takes and keeps without
     /// an answer is not counted any more.
     ///
-    /// A request that finds the backlog full is dropped, and its client asks again: on Linux after
-    /// some seconds, so a short time-out may be over before. On iWARP, and on UDP, it is refused.
+    /// A request that finds the backlog full is dropped, and its client asks again. Linux does so
+    /// after some seconds, so a short time-out may expire before, and newer requests come first. A
+    /// fabric does so when the program waits for the next event. On iWARP and on UDP the request is
+    /// refused.
+    ///
+    /// A request whose client has gone stays in the backlog. The program is told when it answers:
+    /// `create_qp`, `accept` and `reject` fail with EINVAL, or on iWARP `accept` and `reject` with
+    /// ECONNRESET.
     ///
     /// # Errors
     /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the

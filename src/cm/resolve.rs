@@ -36,6 +36,12 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
     if errno == libc::ENODEV {
         return format!("{address}: no RDMA device of this machine has it or reaches it");
     }
+    if errno == libc::EADDRNOTAVAIL {
+        return format!(
+            "{address}: no network interface of this machine has this address, or another id has \
+             the port"
+        );
+    }
     address.to_string()
 }
 
@@ -46,12 +52,15 @@ fn patience(timeout: Duration) -> Duration {
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Binds the id to a local address (`rdma_bind_addr`). Port 0 takes a free port, and the
-    /// unspecified address any of this machine's. 127.0.0.1 is not an RDMA address: use the network
+    /// unspecified address any of this machine's. 127.0.0.1 is not an RDMA address: Linux listens
+    /// there as on the unspecified address, and finds no route to it on RoCE. Use the network
     /// device's ([R16.23](crate::guide::rules#r16-23)).
     ///
     /// # Errors
     /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
-    /// the address. ENODEV: no RDMA device has it; EADDRINUSE: another id has the port.
+    /// the address. EADDRNOTAVAIL: no network interface has it, or the port is taken and one of
+    /// the two addresses is the unspecified one; ENODEV: no RDMA device has it; EADDRINUSE: another
+    /// id has the port.
     #[doc(alias = "rdma_bind_addr")]
     pub fn bind_addr(self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
@@ -130,10 +139,11 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// The id is given back. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if the
     /// kernel finds no way or gets no answer in time; [`TimedOut`](crate::ErrorKind::TimedOut) if
     /// the kernel has not said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_resolve_addr` and the address: ENODEV if no RDMA device reaches it. The kernel binds
-    /// the id on the way, so its type is that of one that is bound. After an `Os` it may be bound
-    /// to nothing: then [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen)
-    /// takes any address on Linux, and is refused on a fabric.
+    /// `rdma_resolve_addr` and the address: ENETUNREACH if this machine has no route to it, ENODEV
+    /// if no RDMA device reaches it. The kernel binds the id on the way, so its type is that of one
+    /// that is bound. After an `Os` it may be bound to nothing: then
+    /// [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen) takes any address
+    /// on Linux, and is refused on a fabric.
     #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
@@ -240,7 +250,10 @@ impl<PS: PortSpace, S: ResolvesRoute, M: Mode> CmId<PS, S, M> {
         // SAFETY: in states that resolve routes the id has a device.
         match unsafe { self.core.id.resolve_route(milliseconds(timeout)) } {
             Ok(()) => Ok(self.to()),
-            Err(errno) => Err(Refused::new(self, Error::os(ROUTE, errno, ""))),
+            Err(errno) => {
+                let asked = self.peer_addr().map(|peer| asked(peer, errno)).unwrap_or_default();
+                Err(Refused::new(self, Error::os(ROUTE, errno, asked)))
+            }
         }
     }
 }

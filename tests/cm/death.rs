@@ -5,7 +5,7 @@ use std::thread;
 use proverbs::cm::*;
 use proverbs::{ErrorKind, Outcome, post_send, wr};
 
-use crate::support::{end, event_channel, is_siw, listener, long, routed};
+use crate::support::{end, event_channel, is_iwarp, is_siw, listener, long, routed};
 
 /// The active side dies when the passive one has all it needs to accept.
 #[test]
@@ -60,7 +60,7 @@ fn a_listener_dies_with_a_request_in_its_queue() {
     match (refused.error.errno(), refused.into_object()) {
         (None, NotConnected::Failed { qp, id: _id }) => active.drain(qp),
         // R24.7: it was quicker than the attempt.
-        (Some(libc::ECONNREFUSED | libc::ECONNRESET), _) if is_siw() => {}
+        (Some(libc::ECONNREFUSED | libc::ECONNRESET), _) if is_iwarp() => {}
         (errno, object) => panic!("{errno:?}, {object:?}"),
     }
 }

@@ -21,8 +21,8 @@ fn accounted(refused: Refused<NotConnected>, mut end: End) -> ErrorKind {
             end.drain(qp);
             id.destroy().unwrap();
         }
-        // siw asks within the call.
-        NotConnected::Unsent { .. } if is_siw() => {}
+        // iWARP asks within the call.
+        NotConnected::Unsent { .. } if is_iwarp() => {}
         NotConnected::Unsent { id, qp } => panic!("nothing was sent: {id:?}, {qp:?}"),
     }
     kind
@@ -36,10 +36,10 @@ fn a_closed_port_rejects() {
     let id = routed::<Tcp>(taken.local_addr().unwrap());
     let (qp, end) = end(&id, 4);
     let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
-    assert!(is_siw() || refused.to_string().contains("nobody listens"), "{refused}");
+    assert!(is_iwarp() || refused.to_string().contains("nobody listens"), "{refused}");
     match accounted(refused, end) {
         ErrorKind::Rejected { reason: 8, .. } => {}
-        ErrorKind::Os { errno: libc::ECONNREFUSED, .. } if is_siw() => {}
+        ErrorKind::Os { errno: libc::ECONNREFUSED, .. } if is_iwarp() => {}
         other => panic!("{other:?}"),
     }
 }
@@ -103,7 +103,7 @@ fn a_rejection_comes_with_its_private_data() {
     let refused = id.connect(qp, &ConnParam::default(), long()).unwrap_err();
     match accounted(refused, end) {
         ErrorKind::Rejected { reason, private_data } => {
-            assert_eq!(reason, if is_siw() { -libc::ECONNRESET } else { 28 });
+            assert_eq!(reason, if is_iwarp() { -libc::ECONNRESET } else { 28 });
             assert_eq!(private_data, words);
         }
         other => panic!("{other:?}"),

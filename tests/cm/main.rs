@@ -25,6 +25,7 @@ mod patience;
 mod removal;
 mod removed;
 mod replaced;
+mod scenarios;
 mod steps;
 mod support;
 mod table;

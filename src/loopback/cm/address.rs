@@ -1,6 +1,7 @@
 //! Addresses and ports. A device has one IP address: 10.0.0.1, or fd00::1 in a world of IPv6, for
 //! the first of a fabric, and so on.
 
+use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use libc::sockaddr_storage;
@@ -53,7 +54,22 @@ pub(super) fn to_storage(at: SocketAddr, space: Space) -> sockaddr_storage {
     }
 }
 
+/// Whether an address stands for each of this machine's (`cma.c`, `cma_any_addr`).
+fn stands_for_any(ip: IpAddr) -> bool {
+    ip.is_unspecified() || ip.is_loopback()
+}
+
 impl State {
+    /// Whether this machine has a route to an address.
+    fn has_route(&self, to: SocketAddr) -> bool {
+        let is_in_network = match (to.ip().to_canonical(), self.world.link) {
+            (IpAddr::V4(ip), Link::Ipv4 | Link::InfiniBand | Link::Iwarp) => ip.octets()[0] == 10,
+            (IpAddr::V6(ip), Link::Ipv6) => ip.octets()[0] == 0xfd,
+            _ => false,
+        };
+        is_in_network || is_infiniband(to) || to.ip().is_multicast() || stands_for_any(to.ip())
+    }
+
     /// The IP address of a device.
     pub(super) fn ip_of(&self, device: u32) -> IpAddr {
         let number = self.place_of(device).wrapping_add(1).to_be_bytes();
@@ -88,6 +104,10 @@ impl State {
     /// The device's own address, of the family that `to` has.
     fn own(&self, device: u32, to: SocketAddr, port: u16) -> SocketAddr {
         match (to, self.gid_of(device)) {
+            _ if stands_for_any(to.ip()) => {
+                let this: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+                SocketAddr::new(this[usize::from(to.is_ipv6())], port)
+            }
             (SocketAddr::V6(v6), Some(IpAddr::V6(gid))) if is_infiniband(to) => {
                 SocketAddrV6::new(gid, port, v6.flowinfo(), INFINIBAND).into()
             }
@@ -136,13 +156,21 @@ impl State {
         Address { dlid: self.device_with(ip).map_or(0, |device| self.lid(device)), ..way }
     }
 
-    /// ENODEV: no device has the address. EADDRINUSE and EADDRNOTAVAIL: another id has the port.
+    /// Why no device has an address: it is that of one that went, or nothing's.
+    fn why_not(&self, at: SocketAddr) -> c_int {
+        let mut all = self.devices.keys();
+        let is_of_a_device = is_infiniband(at) || all.any(|&device| self.ip_of(device) == at.ip());
+        if is_of_a_device { libc::ENODEV } else { libc::EADDRNOTAVAIL }
+    }
+
+    /// ENODEV and EADDRNOTAVAIL: no device has the address. EADDRINUSE and EADDRNOTAVAIL: another
+    /// id has the port.
     pub(super) fn bind_id(&mut self, number: u32, at: SocketAddr) -> Verb {
         self.id_in(number, &[Phase::Idle])?;
         self.check_family(at)?;
         let device = match at.ip() {
-            ip if ip.is_unspecified() => None,
-            ip => Some(self.device_with(ip).ok_or(libc::ENODEV)?),
+            ip if stands_for_any(ip) => None,
+            ip => Some(self.device_with(ip).ok_or_else(|| self.why_not(at))?),
         };
         let at = match at.port() {
             0 => self.with_a_port(number, at)?,
@@ -184,10 +212,10 @@ impl State {
             if may_share && both_share || apart && at.is_ipv4() != theirs.is_ipv4() {
                 continue;
             }
-            if at.ip().is_unspecified() != theirs.ip().is_unspecified() {
+            if stands_for_any(at.ip()) || stands_for_any(theirs.ip()) {
                 return Err(libc::EADDRNOTAVAIL);
             }
-            if at.ip().is_unspecified() || at.ip().to_canonical() == theirs.ip().to_canonical() {
+            if at.ip().to_canonical() == theirs.ip().to_canonical() {
                 return Err(libc::EADDRINUSE);
             }
         }
@@ -195,22 +223,29 @@ impl State {
     }
 
     /// The device is that of the id's own address; else the one that has the peer's; else the
-    /// first. An address that nobody has is told as one that does not answer in time.
+    /// first, which has a route to each address of the fabric's network. An address that no device
+    /// has is one that does not answer in time. (On Linux, an id that is bound to a device takes
+    /// any address for one of its network.)
     pub(super) fn resolve_addr(&mut self, number: u32, to: SocketAddr) -> Verb {
         self.check_family(to)?;
         let id = self.id_in(number, &[Phase::Idle, Phase::Bound])?;
         let (bound, local) = (id.device, id.local);
         let there = self.device_with(to.ip());
         let device = bound.or(there).or_else(|| self.there().next()).ok_or(libc::ENODEV)?;
-        if to.ip().is_loopback() {
-            return Err(libc::ENODEV);
+        if bound.is_none() && !self.has_route(to) {
+            return Err(libc::ENETUNREACH);
+        }
+        // It looks for the device's first P_Key (`cma.c`, `cma_bind_loopback`).
+        if bound.is_none() && stands_for_any(to.ip()) && self.world.link == Link::Iwarp {
+            return Err(libc::EINVAL);
         }
         let local = match local {
-            Some(local) if !local.ip().is_unspecified() => local,
+            Some(local) if !stands_for_any(local.ip()) => local,
             Some(local) => self.own(device, to, local.port()),
             None => self.with_a_port(number, self.own(device, to, 0))?,
         };
         let answers = to.ip().is_multicast()
+            || stands_for_any(to.ip())
             || there.is_some_and(|there| self.hear_each_other(device, there));
         let id = self.id(number)?;
         id.local = Some(local);
@@ -228,6 +263,11 @@ impl State {
     pub(super) fn resolve_route(&mut self, number: u32) -> Verb {
         let id = self.id_in(number, &[Phase::AddrResolved])?;
         let (device, remote) = (id.device, id.remote);
+        // RoCE finds no network device for this machine's own addresses (`cma.c`,
+        // `cma_iboe_set_path_rec_l2_fields`). No kernel with InfiniBand was asked.
+        if remote.is_some_and(|remote| stands_for_any(remote.ip())) {
+            return Err(libc::ENODEV);
+        }
         let answers = match (device, remote.map(|remote| remote.ip())) {
             (Some(_), Some(ip)) if ip.is_multicast() => true,
             (Some(device), Some(ip)) => {
@@ -258,9 +298,12 @@ impl State {
 
     /// The id that listens at an address.
     pub(super) fn listener_at(&self, space: Space, at: SocketAddr) -> Option<u32> {
+        // TCP listens at the addresses of the loopback interface alone.
+        let is_iwarp = self.world.link == Link::Iwarp;
         let listens = |id: &Id| {
             let Some(local) = id.local else { return false };
-            let of_any = local.ip().is_unspecified()
+            let of_any = stands_for_any(local.ip())
+                && !(is_iwarp && local.ip().is_loopback())
                 && (local.is_ipv4() == at.is_ipv4() || local.is_ipv6() && !id.options.af_only);
             is_infiniband(local) == is_infiniband(at)
                 && id.phase == Phase::Listening

@@ -9,6 +9,7 @@ use crate::loopback::fabric::State;
 use crate::loopback::limits::BITS_24;
 use crate::loopback::memory::{REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
 use crate::loopback::modify::*;
+use crate::loopback::world::Link;
 use crate::sys::types::ibv_qp_state;
 
 /// `RDMA_UDP_QKEY`.
@@ -25,6 +26,7 @@ impl State {
         number: u32,
         to: ibv_qp_state::Type,
     ) -> Verb<(Attributes, u32)> {
+        let is_iwarp = self.world.link == Link::Iwarp;
         let id = self.id(number)?;
         let (phase, space, agreed, options) = (id.phase, id.space, id.agreed, id.options);
         let (local, remote, peer) = (id.device, id.remote, id.peer);
@@ -33,6 +35,8 @@ impl State {
         let has_peer = match phase {
             Phase::Asked | Phase::Answered | Phase::Accepted | Phase::Connected => true,
             Phase::Bound | Phase::AddrResolved | Phase::RouteResolved | Phase::Asking => false,
+            // Its queue pairs need no peer (`iwcm.c`, `iw_cm_init_qp_attr`).
+            Phase::Ended if is_iwarp && to == ibv_qp_state::IBV_QPS_INIT => true,
             _ => return Err(libc::EINVAL),
         };
         local.ok_or(libc::EINVAL)?;

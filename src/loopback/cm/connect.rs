@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, Unheard, padded};
+use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, Unheard};
 use crate::loopback::attributes::Changes;
 use crate::loopback::fabric::State;
 use crate::loopback::world::Link;
@@ -20,6 +20,8 @@ const LOOKUP_REPLY: usize = 136;
 /// Reasons of a rejection (IBA 12.6.7.2).
 pub(super) const TIMEOUT: c_int = 4;
 const NOBODY_LISTENS: c_int = 8;
+/// The status of any rejection on iWARP, whose messages have no reasons.
+const ON_IWARP: c_int = -libc::ECONNRESET;
 pub(super) const BY_THE_CONSUMER: c_int = 28;
 pub(super) const OF_THE_OPTIONS: c_int = 35;
 
@@ -39,7 +41,8 @@ impl State {
         if space == Space::Tcp && depths > limits::RD_ATOMIC {
             return Err(libc::EINVAL);
         }
-        let data = padded(data, if space == Space::Tcp { REQUEST } else { LOOKUP })?;
+        let data = self.filled(data, if space == Space::Tcp { REQUEST } else { LOOKUP })?;
+        let id = self.id(number)?;
         id.phase = Phase::Asking;
         id.qp_num = param.qp_num;
         id.agreed = Agreed {
@@ -48,25 +51,75 @@ impl State {
             retry_count: param.retry_count,
             rnr_retry_count: param.rnr_retry_count,
         };
-        self.ask(Unheard { id: number, param, data })
+        let asked = self.ask(Unheard { id: number, param, data });
+        if asked.is_err() {
+            self.id(number)?.phase = Phase::RouteResolved;
+        }
+        asked
     }
 
-    /// Requests that were dropped are sent again. (Linux does so after seconds, by the timer of the
-    /// request; here as soon as there may be room.)
+    /// The private data of a message. It fills its field, but on iWARP, whose messages have a
+    /// length.
+    fn filled(&self, data: &[u8], field: usize) -> Verb<Vec<u8>> {
+        if data.len() > field {
+            return Err(libc::EINVAL);
+        }
+        let mut whole = data.to_vec();
+        if self.world.link != Link::Iwarp {
+            whole.resize(field, 0);
+        }
+        Ok(whole)
+    }
+
+    /// Sends the requests again that a full backlog dropped. On Linux a timer does so after some
+    /// seconds, so everything that a program does before comes first. Here it happens when a
+    /// channel has no other event to give.
     pub(super) fn ask_again(&mut self) {
         for unheard in std::mem::take(&mut self.cm.unheard) {
-            if self.id_in(unheard.id, &[Phase::Asking]).is_err() {
-                continue;
-            }
-            let id = unheard.id;
-            if self.ask(unheard).is_err() {
-                self.unreachable(id);
+            self.repeat(unheard);
+        }
+    }
+
+    fn repeat(&mut self, unheard: Unheard) {
+        let id = unheard.id;
+        let asks = self.id_in(id, &[Phase::Asking]).is_ok();
+        if asks && self.ask(unheard).is_err() {
+            self.unreachable(id);
+        }
+    }
+
+    /// After a change of what a dropped request will find: if it is an id with room in its backlog,
+    /// the channel of that id becomes readable, and otherwise the request fails.
+    pub(super) fn mind_the_unheard(&mut self) {
+        let heard = |state: &State, number: u32| {
+            let id = state.cm.ids.get(&number)?;
+            let (device, to) = (id.device?, id.remote?);
+            let there = state.device_with(to.ip())?;
+            let listener = state.listener_at(id.space, to)?;
+            state.hear_each_other(device, there).then_some(listener)
+        };
+        for unheard in std::mem::take(&mut self.cm.unheard) {
+            match heard(self, unheard.id) {
+                None => self.repeat(unheard),
+                Some(listener) => {
+                    self.cm.unheard.push(unheard);
+                    if self.has_room(listener) {
+                        self.wake_channel_of(listener);
+                    }
+                }
             }
         }
     }
 
+    /// Whether the backlog of an id that listens has room for a request.
+    fn has_room(&self, listener: u32) -> bool {
+        let backlog = self.cm.ids.get(&listener).map_or(0, |id| id.backlog);
+        self.waiting_requests(listener).len() < backlog
+    }
+
     /// Brings a request to the id that listens. A full backlog drops it, as Linux's does
-    /// (`ucma.c`), but those of iWARP and of lookups are refused.
+    /// (`ucma.c`), but those of iWARP and of lookups are refused. iWARP connects by TCP within the
+    /// call, so an address where nothing listens is an errno (`siw_cm.c`, `siw_connect`).
     fn ask(&mut self, request: Unheard) -> Verb {
         let number = request.id;
         let Id { space, device, local, remote, local_ece: remote_ece, .. } = *self.id(number)?;
@@ -79,12 +132,13 @@ impl State {
             return Ok(());
         };
         let Some(listener) = self.listener_at(space, to) else {
+            if self.world.link == Link::Iwarp {
+                return Err(libc::ECONNREFUSED);
+            }
             self.refuse(number, NOBODY_LISTENS, NO_SERVICE, &[]);
             return Ok(());
         };
-        let listening = self.id(listener)?;
-        let (channel, backlog) = (listening.channel, listening.backlog);
-        if self.waiting_requests(listener).len() >= backlog {
+        if !self.has_room(listener) {
             match (space, self.world.link) {
                 (Space::Udp, _) | (_, Link::Iwarp) => {
                     self.refuse(number, BY_THE_CONSUMER, REFUSED, &[]);
@@ -93,6 +147,7 @@ impl State {
             }
             return Ok(());
         }
+        let channel = self.id(listener)?.channel;
         let Unheard { param, data, .. } = request;
         let request = self.number()?;
         // Each side has its own view of the depths.
@@ -147,9 +202,11 @@ impl State {
     /// The request, or the answer, of an id is refused: a connection for `reason`, a lookup with
     /// `status`.
     pub(super) fn refuse(&mut self, number: u32, reason: c_int, status: c_int, data: &[u8]) {
+        let is_iwarp = self.world.link == Link::Iwarp;
         let Ok(id) = self.id(number) else { return };
         (id.phase, id.peer) = (Phase::Ended, None);
         let (kind, status, field) = match id.space {
+            Space::Tcp if is_iwarp => (Kind::RDMA_CM_EVENT_REJECTED, ON_IWARP, REJECTION),
             Space::Tcp => (Kind::RDMA_CM_EVENT_REJECTED, reason, REJECTION),
             Space::Udp => (Kind::RDMA_CM_EVENT_UNREACHABLE, status, LOOKUP_REPLY),
         };
@@ -157,7 +214,7 @@ impl State {
             Space::Tcp => Arm::Conn(Param::default()),
             Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0 },
         };
-        let data = padded(data, field).unwrap_or_default();
+        let data = self.filled(data, field).unwrap_or_default();
         self.tell(Event::of(number, kind).status(status).arm(arm).data(data));
     }
 
@@ -171,15 +228,28 @@ impl State {
         }
     }
 
+    /// An id that may answer. If its peer has gone, the errno is siw's on iWARP (`siw_cm.c`,
+    /// `siw_accept` and `siw_reject`).
+    fn asked(&mut self, number: u32, phases: &[Phase]) -> Verb<&mut Id> {
+        let is_iwarp = self.world.link == Link::Iwarp;
+        let id = self.id(number)?;
+        match id.phase {
+            phase if phases.contains(&phase) => Ok(id),
+            Phase::Ended if is_iwarp && id.came_by_request => Err(libc::ECONNRESET),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
     pub(super) fn accept_request(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
-        let id = self.id_in(number, &[Phase::Asked])?;
+        let id = self.asked(number, &[Phase::Asked])?;
         let (space, peer, remote_ece) = (id.space, id.peer, id.local_ece);
         let depths = param.initiator_depth.max(param.responder_resources);
         if space == Space::Tcp && depths > limits::RD_ATOMIC {
             return Err(libc::EINVAL);
         }
-        let data = padded(data, if space == Space::Tcp { REPLY } else { LOOKUP_REPLY })?;
-        id.qp_num = param.qp_num;
+        let data = self.filled(data, if space == Space::Tcp { REPLY } else { LOOKUP_REPLY })?;
+        let id = self.id(number)?;
+        (id.qp_num, id.has_accepted) = (param.qp_num, true);
         if space == Space::Tcp {
             id.phase = Phase::Accepted;
             id.agreed.initiator_depth = param.initiator_depth;
@@ -255,7 +325,12 @@ impl State {
             responder_resources: param.responder_resources,
             ..Param::default()
         };
-        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED));
+        let own = Param {
+            initiator_depth: param.responder_resources,
+            responder_resources: param.initiator_depth,
+            ..Param::default()
+        };
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED).arm(Arm::Conn(own)));
         self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_ESTABLISHED).arm(Arm::Conn(arm)).data(data));
         Ok(())
     }
@@ -267,7 +342,7 @@ impl State {
 
     /// Like [`reject_id`](Self::reject_id), for a reason.
     pub(super) fn reject_id_for(&mut self, number: u32, reason: c_int, data: &[u8]) -> Verb {
-        let id = self.id_in(number, &[Phase::Asked, Phase::Answered])?;
+        let id = self.asked(number, &[Phase::Asked, Phase::Answered])?;
         let field = if id.space == Space::Tcp { REJECTION } else { LOOKUP_REPLY };
         if data.len() > field {
             return Err(libc::EINVAL);

@@ -101,15 +101,14 @@ impl State {
             self.end_id(waiting);
         }
         self.end_id(number);
-        // A dropped request may find nothing that listens any more, or room.
-        self.ask_again();
+        self.mind_the_unheard();
         Ok(())
     }
 
     /// An event of the program's own.
     pub(super) fn write_cm_event(&mut self, number: u32, status: c_int, arg: u64) -> Verb {
         self.id(number)?;
-        self.tell(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
+        self.bring(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
         Ok(())
     }
 
@@ -129,7 +128,7 @@ impl State {
             Space::Tcp => Arm::Conn(Param::default()),
             Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0x11 },
         };
-        self.tell(Event::of(number, kind).status(status).arm(arm));
+        self.bring(Event::of(number, kind).status(status).arm(arm));
         if kind == Kind::RDMA_CM_EVENT_DEVICE_REMOVAL {
             if let Some(id) = self.cm.ids.get_mut(&number) {
                 id.phase = Phase::Removed;
@@ -172,6 +171,7 @@ impl State {
             }
         }
         self.cm.removed.insert(device);
+        self.mind_the_unheard();
         true
     }
 

@@ -4,7 +4,8 @@
 //! each event is in its channel when the call that caused it returns. Whoever waits for an answer
 //! that cannot come is told at once that the time is over. So no clock is needed, and a program
 //! that makes the same calls sees the same events. A request that a full backlog drops is sent
-//! again when there may be room, where Linux's is after some seconds.
+//! again when there is room and its listener's channel has no other event, where Linux sends it
+//! again after some seconds. `tests/cm/scenarios` compares all this with kernels.
 //!
 //! | file | what |
 //! |---|---|
@@ -129,6 +130,7 @@ struct Id {
     space: Space,
     channel: u32,
     came_by_request: bool,
+    has_accepted: bool,
     /// `None` until the request that brings the id was taken.
     object: Option<Object>,
     /// Of a request that was not taken yet.
@@ -233,16 +235,6 @@ impl Event {
     }
 }
 
-/// Private data fills the field of its message.
-fn padded(data: &[u8], field: usize) -> Verb<Vec<u8>> {
-    if data.len() > field {
-        return Err(libc::EINVAL);
-    }
-    let mut whole = data.to_vec();
-    whole.resize(field, 0);
-    Ok(whole)
-}
-
 /// What an event says, with what C's structs show of its id.
 struct Told {
     event: Event,
@@ -303,8 +295,18 @@ impl State {
         Ok(Seen { ps: id.space.to_c(), device: id.device, local: id.local, remote: id.remote })
     }
 
-    /// Brings an event to the channel of its id. The last one of an id is that its device goes.
+    /// Brings an event to the channel of its id. The id of a request has no event until the program
+    /// accepts it (`ucma.c`, `ucma_event_handler`).
     fn tell(&mut self, event: Event) {
+        let is_known = |id: &Id| !id.came_by_request || id.has_accepted;
+        let is_request = event.kind == Kind::RDMA_CM_EVENT_CONNECT_REQUEST;
+        if is_request || self.cm.ids.get(&event.id).is_some_and(is_known) {
+            self.bring(event);
+        }
+    }
+
+    /// Brings any event to the channel of its id. The last one of an id is that its device goes.
+    fn bring(&mut self, event: Event) {
         let Some(id) = self.cm.ids.get(&event.id).filter(|id| id.phase != Phase::Removed) else {
             return;
         };
@@ -316,10 +318,14 @@ impl State {
 
     /// Takes the next event of a channel; `EAGAIN` if there is none.
     fn take_event(&mut self, number: u32) -> Verb<Told> {
+        if self.cm.channels.get(&number).ok_or(libc::EINVAL)?.events.is_empty() {
+            self.ask_again();
+        }
         let channel = self.cm.channels.get_mut(&number).ok_or(libc::EINVAL)?;
         let taken = channel.events.pop_front();
         if channel.events.is_empty() {
             channel.signal.lower();
+            self.mind_the_unheard();
         }
         let event = taken.ok_or(libc::EAGAIN)?;
         let number = event.id;
@@ -335,7 +341,15 @@ impl State {
             (id.object, id.listener) = (Some(object), None);
         }
         // The backlog may have room now.
-        self.ask_again();
+        self.mind_the_unheard();
+    }
+
+    /// Makes the channel of an id readable without an event, so that the program looks.
+    fn wake_channel_of(&mut self, number: u32) {
+        let channel = self.cm.ids.get(&number).map(|id| id.channel);
+        if let Some(channel) = channel.and_then(|channel| self.cm.channels.get_mut(&channel)) {
+            channel.signal.raise();
+        }
     }
 
     /// Drops the events of an id that nobody took.
@@ -379,6 +393,7 @@ impl State {
                 channel.signal.raise();
             }
         }
+        self.mind_the_unheard();
         Ok(())
     }
 }
@@ -389,6 +404,7 @@ impl Id {
             space,
             channel,
             came_by_request: false,
+            has_accepted: false,
             object: None,
             listener: None,
             phase,
