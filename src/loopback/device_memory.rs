@@ -121,7 +121,16 @@ impl State {
         // SAFETY: within the memory (tested above).
         let base = Base(unsafe { of.base.cast::<u8>().add(offset as usize) });
         let backing = Backing::Device(dm);
-        self.add_region(Mr { pd, base, length, iova: 0, access, backing, is_ended: false })
+        self.add_region(Mr {
+            pd,
+            base,
+            length,
+            iova: 0,
+            access,
+            backing,
+            is_ended: false,
+            is_held: false,
+        })
     }
 
     /// Like `reg_mr`, of a part of the file behind a descriptor.
@@ -164,6 +173,7 @@ impl State {
             access,
             backing: Backing::Map(map),
             is_ended: false,
+            is_held: false,
         })
     }
 

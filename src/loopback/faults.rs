@@ -149,6 +149,12 @@ impl State {
         }
     }
 
+    /// A region is about to be deregistered: whether the device gives up, and returns 0 all the
+    /// same.
+    pub(super) fn gives_up_fault(&mut self) -> bool {
+        self.decide(Occasion::Dereg).is_some()
+    }
+
     /// A region is about to be re-registered: C's code of the failure.
     pub(super) fn rereg_fault(&mut self) -> Option<c_int> {
         match self.decide(Occasion::Rereg) {

@@ -23,7 +23,7 @@ macro_rules! injected {
             }
 
             /// The name and number of each kind.
-            pub fn by_kind(&self) -> [(&'static str, u64); 16] {
+            pub fn by_kind(&self) -> [(&'static str, u64); 17] {
                 [$((stringify!($fault), self.$counter)),*]
             }
         }
@@ -46,5 +46,6 @@ injected! {
     break_cq: BreakCq;
     fail_poll: FailPoll;
     busy: Busy;
+    gives_up: GivesUp;
     rereg: Rereg;
 }

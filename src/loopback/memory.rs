@@ -7,6 +7,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use super::Verb;
 use super::fabric::State;
@@ -17,6 +18,7 @@ use crate::memory::open::Open;
 use crate::memory::own::map::Map;
 use crate::sys::control::Holds;
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
+use crate::sys::provider::Provider;
 use crate::sys::types::{OPTIONAL_ACCESS, ibv_access_flags as right};
 
 pub(super) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
@@ -24,13 +26,18 @@ pub(super) const REMOTE_WRITE: u32 = right::IBV_ACCESS_REMOTE_WRITE.0;
 pub(super) const REMOTE_READ: u32 = right::IBV_ACCESS_REMOTE_READ.0;
 pub(super) const REMOTE_ATOMIC: u32 = right::IBV_ACCESS_REMOTE_ATOMIC.0;
 pub(super) const REMOTE: u32 = REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
+const MW_BIND: u32 = right::IBV_ACCESS_MW_BIND.0;
 const KNOWN: u32 = LOCAL_WRITE
     | REMOTE
-    | right::IBV_ACCESS_MW_BIND.0
+    | MW_BIND
     | right::IBV_ACCESS_HUGETLB.0
     | ACCESS_FLUSH_GLOBAL
     | ACCESS_FLUSH_PERSISTENT
     | OPTIONAL_ACCESS;
+
+/// The shortest time after which a kernel's Soft-RoCE gives up: 200 ticks, of which a second has at
+/// most 1,000.
+const GIVES_UP_AFTER: Duration = Duration::from_millis(200);
 
 pub(super) struct Pd {
     pub(super) device: u32,
@@ -46,6 +53,10 @@ pub(super) struct Mr {
     pub(super) backing: Backing,
     /// A message ended its key, as on iWARP messages can.
     pub(super) is_ended: bool,
+    /// `dereg_mr` returned 0, and a peer's request still uses it ([`Fault::GivesUp`]).
+    ///
+    /// [`Fault::GivesUp`]: super::script::Fault::GivesUp
+    pub(super) is_held: bool,
 }
 
 /// Whose memory a region is in.
@@ -66,7 +77,12 @@ impl Mr {
     pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32, holds: Holds) -> Mr {
         let iova = base.0.addr().get() as u64;
         let backing = Backing::Program(holds);
-        Mr { pd, base, length, iova, access, backing, is_ended: false }
+        Mr { pd, base, length, iova, access, backing, is_ended: false, is_held: false }
+    }
+
+    /// Whether a request of a peer can reach memory of the program through it.
+    fn is_reached_by_peers(&self) -> bool {
+        matches!(self.backing, Backing::Program(_)) && self.access & (REMOTE | MW_BIND) != 0
     }
 }
 
@@ -110,7 +126,7 @@ pub(super) struct Span {
 
 /// The rights for which the kernel pins pages to be written: `ib_access_writable` of
 /// include/rdma/ib_verbs.h.
-const PINS_TO_WRITE: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_ATOMIC | right::IBV_ACCESS_MW_BIND.0;
+const PINS_TO_WRITE: u32 = LOCAL_WRITE | REMOTE_WRITE | REMOTE_ATOMIC | MW_BIND;
 
 /// EFAULT for rights of which some write, if a page is mapped read-only.
 pub(super) fn check_pages(base: Base, length: usize, access: u32) -> Verb {
@@ -149,7 +165,7 @@ impl State {
 
     pub(super) fn dealloc_pd(&mut self, pd: u32) -> Verb {
         self.destroy_fault(None)?;
-        let used = self.mrs.values().any(|mr| mr.pd == pd)
+        let used = self.mrs.values().any(|mr| mr.pd == pd && !mr.is_held)
             || self.ahs.values().any(|ah| ah.pd == pd)
             || self.srqs.values().any(|srq| srq.pd == pd)
             || self.windows.values().any(|window| window.pd == pd)
@@ -158,6 +174,7 @@ impl State {
         if used {
             return Err(libc::EBUSY);
         }
+        self.mrs.retain(|_, mr| mr.pd != pd);
         self.pds.remove(&pd).map(drop).ok_or(libc::EINVAL)
     }
 
@@ -184,6 +201,7 @@ impl State {
                 access,
                 backing,
                 is_ended: false,
+                is_held: false,
             });
         }
         self.check_region(pd, length, access & !ON_DEMAND)?;
@@ -230,6 +248,13 @@ impl State {
         // Most devices keep a region registered that a window is bound to (R6.11).
         if self.has_windows(mr) && self.habits.checks_windows() {
             return Err(libc::EINVAL);
+        }
+        let may_give_up = self.world.provider == Provider::Rxe
+            && self.mrs.get(&mr).is_some_and(Mr::is_reached_by_peers);
+        if may_give_up && self.gives_up_fault() {
+            std::thread::sleep(GIVES_UP_AFTER);
+            self.mrs.get_mut(&mr).ok_or(libc::EINVAL)?.is_held = true;
+            return Ok(());
         }
         self.mrs.remove(&mr).map(drop).ok_or(libc::EINVAL)
     }

@@ -89,6 +89,11 @@ pub enum Fault {
     FailPoll,
     /// Destroying an object fails with EBUSY, and the object stays.
     Busy,
+    /// Deregistering a region that peers can reach waits for a request of a peer, gives up after
+    /// 200 ms, and returns 0. The region can still be reached. This happens where the
+    /// [provider](super::World::provider) is [`Rxe`](crate::device::Provider::Rxe): Linux's
+    /// Soft-RoCE gives up after 200 ms to 50 s, depending on the kernel (`docs/providers.md`).
+    GivesUp,
     /// Re-registering a region fails with this code of `enum ibv_rereg_mr_err_code`
     /// ([R6.15](crate::guide::rules#r6-15)).
     Rereg {
@@ -122,6 +127,8 @@ pub(super) enum Occasion {
     },
     Arm,
     Poll,
+    /// A region is about to be deregistered.
+    Dereg,
     /// A region is about to be re-registered.
     Rereg,
     /// A queue pair or another object is about to be destroyed.
@@ -174,6 +181,7 @@ impl Fault {
             (Fault::SpuriousEvent, Occasion::Arm) => true,
             (Fault::BreakCq | Fault::FailPoll, Occasion::Poll) => true,
             (Fault::Busy, Occasion::Destroy { .. }) => true,
+            (Fault::GivesUp, Occasion::Dereg) => true,
             (Fault::Rereg { .. }, Occasion::Rereg) => true,
             _ => false,
         }
@@ -190,7 +198,7 @@ enum When {
 ///
 /// The occasions of a rule are those of its fault that pass its filters: work requests that the
 /// device starts, queue pairs that enter ERR, work requests that are posted, armings, polls,
-/// objects that are destroyed, and regions that are re-registered.
+/// objects that are destroyed, and regions that are deregistered or re-registered.
 ///
 /// [`Fault`] and [`Fabric`](super::Fabric) have examples.
 #[derive(Clone, Debug)]
@@ -281,7 +289,7 @@ impl Rule {
                     is(qp, transport) && self.direction.is_none_or(|only| only == direction)
                 }
                 Occasion::Destroy { qp, transport } => is(qp, transport),
-                Occasion::Arm | Occasion::Poll | Occasion::Rereg => true,
+                Occasion::Arm | Occasion::Poll | Occasion::Dereg | Occasion::Rereg => true,
             }
     }
 

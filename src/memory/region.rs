@@ -364,8 +364,11 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// if pieces of it exist. If the device refuses, the memory stays registered
     /// ([R6.9](crate::guide::rules#r6-9)).
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), always, if the region has or had
-    /// remote rights and the [provider](crate::Context::provider) is siw or unknown: drop the
-    /// region instead.
+    /// remote rights and the [provider](crate::Context::provider) is siw or unknown, or rxe of
+    /// Linux before 6.0: drop the region instead. ETIMEDOUT on rxe if the region has or had remote
+    /// rights and its deregistration took 150 ms or longer: the kernel may have given up waiting
+    /// for a peer's request. The region is no longer registered then, and its memory is not used
+    /// again.
     #[doc(alias = "ibv_dereg_mr")]
     pub fn destroy(mut self) -> Result<M, Refused<Self>>
     where

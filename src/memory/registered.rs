@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
+use std::time::Instant;
 
 use bitflags::bitflags;
 
@@ -26,6 +27,7 @@ use crate::sys::memory::{
     CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
 };
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
+use crate::sys::provider::Provider;
 use crate::sys::types::{ibv_access_flags, ibv_mr, ibv_sge};
 use crate::terms::error::{Error, Refused};
 
@@ -91,6 +93,9 @@ pub(crate) struct Registered {
     is_writable: bool,
     /// Whether peers have or had a right to it.
     is_exposed: bool,
+    /// It was deregistered, but the device may have given up waiting for a peer's request that
+    /// uses it. Then `mr` is not registered, and the memory is kept for the rest of the program.
+    was_given_up: bool,
     pd: u32,
     /// The mark of its pieces, but for their lengths.
     mark: u64,
@@ -155,7 +160,17 @@ impl Registered {
                 let (base, memory) = (base.as_ptr(), Some(memory as Box<_>));
                 let (pd, mark) = (pd.id(), mark_of(pd));
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
-                Ok(Registered { mr, base, len, memory, is_writable, is_exposed, pd, mark })
+                Ok(Registered {
+                    mr,
+                    base,
+                    len,
+                    memory,
+                    is_writable,
+                    is_exposed,
+                    was_given_up: false,
+                    pd,
+                    mark,
+                })
             }
             Err(errno) => {
                 let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
@@ -187,7 +202,17 @@ impl Registered {
                 let (pd, mark) = (pd.id(), mark_of(pd));
                 // Nothing of Rust's is there to be touched.
                 let (is_writable, is_exposed) = (true, false);
-                Ok(Registered { mr, base, len, memory, is_writable, is_exposed, pd, mark })
+                Ok(Registered {
+                    mr,
+                    base,
+                    len,
+                    memory,
+                    is_writable,
+                    is_exposed,
+                    was_given_up: false,
+                    pd,
+                    mark,
+                })
             }
             Err(errno) => Err((memory, errno)),
         }
@@ -222,7 +247,7 @@ impl Registered {
         let (pd, mark) = (pd.id(), mark_of(pd));
         // What becomes of the memory is a promise of the caller's.
         let (memory, is_exposed) = (Some(memory as Box<_>), false);
-        Registered { mr, base, len, memory, is_writable, is_exposed, pd, mark }
+        Registered { mr, base, len, memory, is_writable, is_exposed, was_given_up: false, pd, mark }
     }
 
     /// The value that owns the memory.
@@ -416,6 +441,9 @@ impl Registered {
     /// Why the memory cannot be given back, if it cannot: the provider may let a peer's request
     /// touch it after `ibv_dereg_mr` returned 0.
     pub(crate) fn is_kept(&self) -> Option<Error> {
+        if self.was_given_up {
+            return Some(self.given_up());
+        }
         self.may_be_touched_later().then(|| {
             let context = &self.mr.parents().parents().context;
             let lacks = format!(
@@ -430,7 +458,22 @@ impl Registered {
 
     /// Whether a peer's request may touch the memory after `ibv_dereg_mr` returned 0.
     fn may_be_touched_later(&self) -> bool {
-        self.is_exposed && !self.mr.parents().parents().context.provider().ends_access_at_dereg()
+        self.was_given_up || self.is_exposed && !self.provider().ends_access_at_dereg()
+    }
+
+    fn provider(&self) -> Provider {
+        self.mr.parents().parents().context.provider()
+    }
+
+    fn given_up(&self) -> Error {
+        let asked = format!(
+            "{} bytes: {} took so long to deregister them that it may have given up waiting for a \
+             peer's request. They are deregistered, and their memory is not used again; drop this \
+             object (docs/providers.md)",
+            self.len,
+            self.provider()
+        );
+        Error::os("ibv_dereg_mr", libc::ETIMEDOUT, asked)
     }
 
     /// Drops memory of a region that was deregistered, by code that may be the user's and may
@@ -439,16 +482,39 @@ impl Registered {
         if self.may_be_touched_later() { std::mem::forget(memory) } else { drop(memory) }
     }
 
-    /// Deregisters now. If the device refuses, the memory stays registered and leaks.
+    /// Deregisters now. If the device refuses, the memory stays registered and leaks. If the device
+    /// may have given up waiting for a peer, the region is [kept](Self::is_kept).
     pub(crate) fn close(&mut self) -> Result<(), i32> {
-        self.mr.close()
+        let limit = self.provider().gives_up_after().filter(|_| self.is_exposed);
+        let Some(limit) = limit.filter(|_| !self.mr.is_closed()) else {
+            return self.mr.close();
+        };
+        // SAFETY: the object is live: it is not closed.
+        let mr = unsafe { self.mr.ptr().read() };
+        let begun = Instant::now();
+        self.mr.close()?;
+        if begun.elapsed() >= limit {
+            self.was_given_up = true;
+            // The C object is gone. A copy without keys takes its place, since the region may be
+            // given back to the program.
+            let mr = Box::leak(Box::new(ibv_mr { lkey: 0, rkey: 0, ..mr }));
+            let (control, parents) = (self.mr.control(), self.mr.parents().clone());
+            // SAFETY: the copy is never freed, and its context and domain are kept. No verb that
+            // needs a region gets it: `rereg` and `close` look first (`is_elsewhere`), and a bind
+            // takes no more of it than its key.
+            self.mr = unsafe { handle::Mr::kept(mr.into(), control, parents, Box::new(())) };
+        }
+        Ok(())
     }
 
     /// The same, for `verb`, which is to give the memory back.
     pub(crate) fn close_for(&mut self, verb: &'static str) -> Result<(), Error> {
         match self.is_kept() {
             Some(error) => Err(error),
-            None => self.close().map_err(|errno| Error::os(verb, errno, "")),
+            None => {
+                self.close().map_err(|errno| Error::os(verb, errno, ""))?;
+                self.was_given_up.then(|| self.given_up()).map_or(Ok(()), Err)
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_ulong};
 use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use super::types::ibv_context;
 
@@ -14,7 +16,8 @@ use super::types::ibv_context;
 ///
 /// - Queue pairs with [`Selective`](crate::qp::Selective) signaling are rejected.
 /// - A region with remote rights does not give its memory back. `MemoryRegion::destroy` fails, and
-///   the memory of a dropped region is not used again.
+///   the memory of a dropped region is not used again. On Soft-RoCE this happens only if its
+///   deregistration took long, or if Linux is older than 6.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Provider {
@@ -67,9 +70,22 @@ impl Provider {
         !matches!(self, Siw | Irdma | Efa | BnxtRe | Unknown)
     }
 
-    /// Whether no peer's request touches memory after `ibv_dereg_mr` returned 0.
+    /// Whether no peer's request touches memory after `ibv_dereg_mr` returned 0. On Soft-RoCE this
+    /// holds only if the call was [short](Self::gives_up_after).
     pub(crate) fn ends_access_at_dereg(self) -> bool {
-        !matches!(self, Provider::Siw | Provider::Unknown)
+        match self {
+            Provider::Siw | Provider::Unknown => false,
+            Provider::Rxe => rxe_waits(),
+            _ => true,
+        }
+    }
+
+    /// `ibv_dereg_mr` may have given up waiting for a peer's request if it took this long. It
+    /// returns 0 then too.
+    pub(crate) fn gives_up_after(self) -> Option<Duration> {
+        // Kernels give up after 200 ticks or after 50 s. A second has at most 1,000 ticks, and the
+        // first tick is not a whole one.
+        (self == Provider::Rxe).then_some(Duration::from_millis(150))
     }
 }
 
@@ -77,6 +93,21 @@ impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Whether this kernel's `rxe_dereg_mr` waits for requests of peers that use the region.
+fn rxe_waits() -> bool {
+    static WAITS: OnceLock<bool> = OnceLock::new();
+    *WAITS.get_or_init(|| {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+        release.is_ok_and(|release| waits(&release))
+    })
+}
+
+/// Linux 6.0 and later wait. Whether a vendor added that to an earlier kernel is not known.
+fn waits(release: &str) -> bool {
+    let major = release.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    major.is_some_and(|major| major >= 6)
 }
 
 /// `enum rdma_driver_id` of the kernel's ABI.
@@ -185,6 +216,14 @@ mod tests {
         let null = std::fs::File::open("/dev/null").unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
         assert_eq!(of_answers(|driver| ask(fd, driver)), Provider::Unknown);
+    }
+
+    #[test]
+    fn soft_roce_waits_from_linux_6_on() {
+        let releases = ["6.0.0", "6.1.0-9-amd64", "7.3.1-rc2", "10.0"];
+        assert_eq!(releases.map(waits), [true; 4]);
+        let releases = ["5.19.17", "5.14.0-427.el9.x86_64", "4.18.0", "2.6.60", "", "six"];
+        assert_eq!(releases.map(waits), [false; 6]);
     }
 
     #[test]

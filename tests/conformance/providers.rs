@@ -3,7 +3,7 @@
 
 use proverbs::ErrorKind;
 use proverbs::device::Provider;
-use proverbs::loopback::{Fabric, World};
+use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::memory::ReregError;
 use proverbs::prelude::*;
 
@@ -118,4 +118,58 @@ fn regions_are_dropped_while_peers_may_still_reach_them() {
         assert_eq!(&bytes, b"8 bytes!");
         drop((pages, vector));
     }
+}
+
+/// A write of 8 bytes from a pair's first queue pair to its second.
+fn write(p: &mut Pair<Rc>, bytes: &[u8; 8], to: RemoteSlice<RemoteWrite>) {
+    p.a.post_send(wr::RdmaWrite::inline(bytes, to.write())).unwrap();
+    drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
+}
+
+/// Soft-RoCE's deregistration waits for a peer's request, and returns 0 after some time even if the
+/// request goes on. Memory that the request may still write does not come back, and the region that
+/// comes back instead has no key.
+#[test]
+#[cfg_attr(miri, ignore = "memory is leaked on purpose, and asks for the kernel's release")]
+fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
+    let fabric = Fabric::with(World::ipv4().provider(Provider::Rxe));
+    let mut p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
+    let quick = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 8]).unwrap();
+    write(&mut p, b"in time!", quick.remote());
+    assert_eq!(quick.destroy().unwrap(), b"in time!");
+
+    fabric.inject(Script::default().with(Fault::GivesUp.always()));
+    let region = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 8]).unwrap();
+    let key = region.remote();
+    let (region, error) = match region.destroy() {
+        Ok(bytes) => {
+            let before = bytes.clone();
+            write(&mut p, b"too late", key);
+            panic!("the memory came back with {before:?}, and a peer made it {bytes:?}");
+        }
+        Err(refused) => refused.into_parts(),
+    };
+    assert_eq!(error.errno(), Some(libc::ETIMEDOUT), "{error}");
+    for words in ["8 bytes", "rxe", "is not used again", "docs/providers.md"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    write(&mut p, b"too late", key);
+    let mut bytes = [0; 8];
+    region.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"too late");
+    assert_eq!(region.remote().rkey(), 0, "it is registered no more");
+    // Asked again, it is the same, in no time; and the memory outlives the region.
+    let (region, error) = region.destroy().unwrap_err().into_parts();
+    assert_eq!((error.errno(), fabric.injected().gives_up), (Some(libc::ETIMEDOUT), 1));
+    drop(region);
+    write(&mut p, b"later on", key);
+    // Nor does that of a region that is dropped.
+    let pages = p.pd.register::<RemoteWrite>(8).unwrap();
+    let key = pages.remote();
+    drop(pages);
+    assert_eq!(fabric.injected().gives_up, 2);
+    write(&mut p, b"later on", key);
+    // Local work is not waited for: the crate keeps regions while work requests name them.
+    let local = p.pd.register_in::<LocalWrite, _>(vec![7u8; 8]).unwrap();
+    assert_eq!(local.destroy().unwrap(), [7; 8]);
 }

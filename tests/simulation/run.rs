@@ -16,7 +16,7 @@ use crate::world::{Tally, World};
 pub struct Figures {
     pub tally: Tally,
     pub worlds: u64,
-    pub injected: [u64; 16],
+    pub injected: [u64; 17],
 }
 
 impl Figures {
