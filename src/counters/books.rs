@@ -66,6 +66,8 @@ pub struct Page {
     by_mtu: AtomicU32,
     /// The size of buffers of which a full scatter/gather list still fits a message.
     small: AtomicU32,
+    /// Whether the device is siw, whose refusals have reasons of their own.
+    is_siw: AtomicU32,
     /// Whether safe code forgot a list: its buffers name these books, and nothing counts them.
     has_lists: AtomicU32,
 }
@@ -188,6 +190,7 @@ impl Books {
             by_mtu: AtomicU32::new(0),
             // Until the limit is known every buffer is looked at.
             small: AtomicU32::new(0),
+            is_siw: AtomicU32::new(0),
             has_lists: AtomicU32::new(0),
         };
         // SAFETY: books may be uninitialised but for their page, which is written here: nobody else
@@ -247,6 +250,16 @@ impl Page {
     /// The longest message in bytes, and whether the MTU limits it.
     pub fn longest_message(&self) -> (u32, bool) {
         (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed) == 1)
+    }
+
+    /// Says that the device is siw.
+    pub fn set_siw(&self) {
+        self.is_siw.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the device is siw.
+    pub fn is_siw(&self) -> bool {
+        self.is_siw.load(Ordering::Relaxed) == 1
     }
 
     /// What is strange in the mark of a buffer to a direction of the queue (`mark`). For sends it

@@ -100,8 +100,8 @@ pub trait Kind: Sized {
     /// What the device's refusal of a work request means.
     ///
     /// # Safety
-    /// `object` is live, and `wr` is emitted.
-    unsafe fn meaning(_: *mut Self::Object, _wr: *mut Self::Wr, errno: i32) -> PostErrorKind {
+    /// The queue's object is live, and so are its books; `wr` is emitted.
+    unsafe fn meaning(_: &Queue<Self>, _wr: *mut Self::Wr, errno: i32) -> PostErrorKind {
         PostErrorKind::Refused { errno }
     }
 }
@@ -170,12 +170,13 @@ impl<P: Profile> Kind for Sends<P> {
         }
     }
 
-    unsafe fn meaning(qp: *mut ibv_qp, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
-        // SAFETY: the queue pair is live, and its context with it; the work request is emitted
-        // (this function's contract).
+    unsafe fn meaning(queue: &SendQueue<P>, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
+        // SAFETY: the queue pair is live, and its context and its books with it; the work request
+        // is emitted (this function's contract).
         let why = unsafe {
-            let may_say = errno == libc::EINVAL && is_iwarp((*qp).context);
-            may_say.then(|| opcode::why_not_on_iwarp(wr)).flatten()
+            let is_siw = queue.ledger.account().books(SEND).is_siw();
+            let may_say = errno == libc::EINVAL && is_iwarp((*queue.object).context);
+            may_say.then(|| opcode::why_not_on_iwarp(wr, is_siw)).flatten()
         };
         why.unwrap_or(PostErrorKind::Refused { errno })
     }

@@ -101,7 +101,7 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
         let error = match index_of(first, bad) {
             Some(accepted) => {
                 queue.ledger.take_back(n - accepted);
-                let kind = Q::meaning(queue.object, bad, errno);
+                let kind = Q::meaning(queue, bad, errno);
                 refuse(queue, kind, accepted, bad)
             }
             None => {

@@ -24,6 +24,7 @@ use crate::rules::{HasBothQueues, SharesReceives, UsesNoQueue, UsesOwnQueue, Use
 use crate::srq::{SharedReceiveQueue, SrqCore};
 use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
 use crate::sys::handle;
+use crate::sys::provider::Provider;
 use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
 use crate::sys::session::{MOST_SGES, on_rxe, on_xrc};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
@@ -235,6 +236,9 @@ pub(super) fn create<T: Transport, P: Profile>(
     }
     let books = books::<P>(pd.id())
         .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
+    if pd.handle().parents().context.provider() == Provider::Siw {
+        books.set_siw();
+    }
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;
 

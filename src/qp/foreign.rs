@@ -12,6 +12,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::profile::{Profile, Signals};
 use crate::rules::{HasBothQueues, UsesOwnQueue, UsesPostSend};
 use crate::sys::handle;
+use crate::sys::provider::Provider;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::{QpState, Sqd, State};
@@ -121,6 +122,9 @@ impl<L: Threads> ProtectionDomain<L> {
 
         let books = books::<P>(self.id())
             .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
+        if parent.parents().context.provider() == Provider::Siw {
+            books.set_siw();
+        }
         let ends = [send_cq.shared(), recv_cq.shared()];
         let undo = book(&books, ends, [sends, depth.recv])?;
         let limit = match S::STATE {

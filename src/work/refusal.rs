@@ -131,10 +131,11 @@ pub enum PostErrorKind {
     /// ([R24.4](crate::guide::rules#r24-4)).
     NotOnIwarp,
     /// The device refused the work request at index `accepted` (EINVAL), which is a SEND_WITH_INV
-    /// with inline data: siw, which is iWARP, sends it from buffers only.
+    /// with inline data, and the [provider](crate::Context::provider) is siw, which sends it from
+    /// buffers only.
     InlineInvOnSiw,
     /// The device refused the work request at index `accepted` (EINVAL), which is a READ with a
-    /// fence: siw, which is iWARP, accepts none.
+    /// fence, and the [provider](crate::Context::provider) is siw, which accepts none.
     FencedReadOnSiw,
     /// The device refused the work request at index `accepted`.
     Refused {

@@ -4,7 +4,7 @@
 use proverbs::ErrorKind;
 use proverbs::cm::ConnParam;
 use proverbs::completion::Direction;
-use proverbs::device::{GlobalRoute, NodeType, Protocol, TransportType};
+use proverbs::device::{GlobalRoute, NodeType, Protocol, Provider, TransportType};
 use proverbs::loopback::{Fabric, Fault, Script, World};
 use proverbs::memory::Revocable;
 use proverbs::post::PostErrorKind;
@@ -178,6 +178,27 @@ fn a_fenced_read_is_rejected() {
     drop(error);
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), there.remote().read())).unwrap();
     drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
+}
+
+/// Another iWARP device may reject the same work requests for reasons of its own.
+#[test]
+fn a_rejection_is_explained_by_siw_on_siw_alone() {
+    profile! { Short { entry: AnyBuf, max_inline: 8 } }
+    for (provider, is_siw) in [(Provider::Irdma, false), (Provider::Siw, true)] {
+        let fabric = Fabric::with(World::iwarp().provider(provider));
+        let mut p = Pair::<Rc, Short>::on(Device::loopback(&fabric), &Wish::new());
+        let there = p.pd.register::<RemoteRead>(8).unwrap();
+        let key = Revocable::new(p.pd.register::<RemoteWrite>(8).unwrap().remote());
+        let kind = |siw| if is_siw { siw } else { PostErrorKind::Refused { errno: libc::EINVAL } };
+        let read = wr::RdmaRead::new(poisoned(&p.pool), there.remote().read());
+        let error = p.a.post_send(read.fence()).unwrap_err();
+        assert_eq!(error.kind(), kind(PostErrorKind::FencedReadOnSiw));
+        let error = p.a.post_send(wr::SendWithInv::inline(b"a key", key)).unwrap_err();
+        assert_eq!(error.kind(), kind(PostErrorKind::InlineInvOnSiw));
+        // The protocol itself has no immediates.
+        let error = p.a.post_send(wr::SendWithImm::inline(b"data", 7)).unwrap_err();
+        assert_eq!(error.kind(), PostErrorKind::NotOnIwarp);
+    }
 }
 
 /// siw sends SEND_WITH_INV from buffers only. From inline data it is rejected before it stops the

@@ -117,13 +117,13 @@ pub(crate) fn is_rdma(opcode: u32) -> bool {
 }
 
 /// Why iWARP does not accept a work request, if that follows from its opcode and flags: it has
-/// neither immediates nor atomics ([R24.4](crate::guide::rules#r24-4)), and siw accepts no
+/// neither immediates nor atomics ([R24.4](crate::guide::rules#r24-4)). siw accepts no
 /// SEND_WITH_INV with inline data and no READ with a fence.
 ///
 /// # Safety
 /// `wr` is emitted.
 #[cold]
-pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr) -> Option<PostErrorKind> {
+pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Option<PostErrorKind> {
     // SAFETY: the work request is emitted, by this function's contract, so its opcode and its flags
     // are written.
     let (opcode, flags) = unsafe { ((*wr).opcode, (*wr).send_flags) };
@@ -132,8 +132,10 @@ pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr) -> Option<PostErrorK
         SendWithImm::CODE | RdmaWriteWithImm::CODE | CmpAndSwp::CODE | FetchAndAdd::CODE => {
             Some(PostErrorKind::NotOnIwarp)
         }
-        SendWithInv::CODE if has(SendFlags::INLINE) => Some(PostErrorKind::InlineInvOnSiw),
-        RdmaRead::CODE if has(SendFlags::FENCE) => Some(PostErrorKind::FencedReadOnSiw),
+        SendWithInv::CODE if is_siw && has(SendFlags::INLINE) => {
+            Some(PostErrorKind::InlineInvOnSiw)
+        }
+        RdmaRead::CODE if is_siw && has(SendFlags::FENCE) => Some(PostErrorKind::FencedReadOnSiw),
         _ => None,
     }
 }
