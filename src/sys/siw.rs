@@ -6,7 +6,10 @@
 //!   (`siw_activate_tx_from_sq` of drivers/infiniband/sw/siw/siw_qp.c): the post fails without a
 //!   bad_wr, and the send queue stands still for good.
 //!
-//! So a context of siw gets a `post_send` of this crate, which sees to both and calls libsiw's.
+//! - If it rejects a work request behind others, it may return 0 (`siw_post_send`).
+//!
+//! So a context of siw gets a `post_send` of this crate, which handles all three and calls
+//! libsiw's.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -72,12 +75,12 @@ unsafe fn post_by(
             (last, wr) = (wr, (*wr).next);
         }
         if wr.is_null() {
-            return theirs(qp, first, bad);
+            return post_all(theirs, qp, first, bad);
         }
         if !last.is_null() {
             // Those before it are posted, as a provider does.
             (*last).next = ptr::null_mut();
-            let code = theirs(qp, first, bad);
+            let code = post_all(theirs, qp, first, bad);
             (*last).next = wr;
             if code != 0 {
                 return code;
@@ -86,6 +89,34 @@ unsafe fn post_by(
         *bad = wr;
     }
     libc::EINVAL
+}
+
+/// Posts the list by `theirs`. If libsiw rejects a work request, it rings the doorbell for those
+/// before it, and returns the doorbell's result: 0, with `bad_wr` set. This is a rejection.
+///
+/// # Safety
+/// As for `post_by`.
+unsafe fn post_all(
+    theirs: PostSend,
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the contract is the verb's; `bad` is writable. A `bad_wr` is of the list.
+    unsafe {
+        bad.write(ptr::null_mut());
+        match theirs(qp, first, bad) {
+            0 if !(*bad).is_null() => match (*(*bad)).opcode {
+                ibv_wr_opcode::IBV_WR_SEND
+                | ibv_wr_opcode::IBV_WR_SEND_WITH_INV
+                | ibv_wr_opcode::IBV_WR_RDMA_WRITE
+                | ibv_wr_opcode::IBV_WR_RDMA_READ => libc::ENOMEM,
+                // It has no others.
+                _ => libc::EINVAL,
+            },
+            code => code,
+        }
+    }
 }
 
 /// Whether the kernel does not accept it.
@@ -139,23 +170,29 @@ mod tests {
 
     /// The code, the index of bad_wr, and what libsiw was given, of a list of opcodes and flags.
     fn posted<const N: usize>(list: [(u32, u32); N]) -> (c_int, Option<usize>, Vec<(u32, u32)>) {
-        let mut wrs = list.map(|(opcode, send_flags)| {
+        posted_by(provider, &list)
+    }
+
+    fn posted_by(theirs: PostSend, list: &[(u32, u32)]) -> (c_int, Option<usize>, Vec<(u32, u32)>) {
+        let n = list.len();
+        let with = |&(opcode, send_flags): &(u32, u32)| {
             let mut wr = ibv_send_wr { opcode, send_flags, ..zeroed() };
             let at = (&raw mut wr.imm_data_invalidated_rkey_union).cast::<u32>();
             // SAFETY: the union begins with the key.
             unsafe { at.write(KEY) };
             wr
-        });
+        };
+        let mut wrs: Vec<_> = list.iter().map(with).collect();
         let first = wrs.as_mut_ptr();
         let mut bad = ptr::null_mut();
         // SAFETY: the pointers are within the array; the provider is this test's.
         let code = unsafe {
-            for i in 1..N {
+            for i in 1..n {
                 (*first.add(i - 1)).next = first.add(i);
             }
-            let code = post_by(provider, ptr::null_mut(), first, &mut bad);
+            let code = post_by(theirs, ptr::null_mut(), first, &mut bad);
             // The list is as it was.
-            for i in 1..N {
+            for i in 1..n {
                 assert_eq!((*first.add(i - 1)).next, first.add(i));
             }
             code
@@ -177,6 +214,46 @@ mod tests {
         let before = vec![(SEND, 0), (INV, KEY)];
         let list = [(SEND, FENCE), (INV, 0), (INV, INLINE), (SEND, 0)];
         assert_eq!(posted(list), (libc::EINVAL, Some(2), before));
+    }
+
+    /// libsiw with room for two work requests, and without immediates.
+    unsafe extern "C" fn full_after_two(
+        _: *mut ibv_qp,
+        mut wr: *mut ibv_send_wr,
+        bad: *mut *mut ibv_send_wr,
+    ) -> c_int {
+        for taken in 0.. {
+            // SAFETY: a list of this test's, and its `bad_wr`.
+            unsafe {
+                let is_rejected = !wr.is_null()
+                    && (taken == 2 || (*wr).opcode == ibv_wr_opcode::IBV_WR_SEND_WITH_IMM);
+                if is_rejected {
+                    bad.write(wr);
+                }
+                if is_rejected || wr.is_null() {
+                    break;
+                }
+                wr = (*wr).next;
+            }
+        }
+        0
+    }
+
+    /// A return of 0 with a `bad_wr` would leave the buffers behind it with the queue pair.
+    #[test]
+    fn a_rejection_behind_others_is_an_error() {
+        const IMM: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
+        let ends = |list: &[u32]| {
+            let list: Vec<_> = list.iter().map(|&opcode| (opcode, 0)).collect();
+            let (code, index, _) = posted_by(full_after_two, &list);
+            (code, index)
+        };
+        assert_eq!(ends(&[SEND, SEND]), (0, None));
+        assert_eq!(ends(&[SEND, INV, SEND, SEND]), (libc::ENOMEM, Some(2)));
+        assert_eq!(ends(&[SEND, IMM, SEND]), (libc::EINVAL, Some(1)));
+        // The same in front of one that this module rejects.
+        let list = [(SEND, 0), (SEND, 0), (SEND, 0), (READ, FENCE)];
+        assert_eq!(posted_by(full_after_two, &list), (libc::ENOMEM, Some(2), vec![]));
     }
 
     #[test]
