@@ -37,27 +37,59 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         shared.map_err(|errno| Error::os("ibv_open_device", errno, "the id went with its device"))
     }
 
-    /// The context of the device, which its provider may share, and its index in the list.
+    /// The context of the device, which its provider may share. `all` is locked only while it is
+    /// looked at, since a device that stalls would keep the ids of the others waiting.
     fn open(
         &self,
+        all: &Mutex<Vec<Open>>,
         shared: Option<Arc<handle::Context>>,
-        open: &mut Vec<Open>,
-    ) -> Result<(Context, usize), Error> {
-        open.retain(|device| device.context.strong_count() != 0);
+        open_again: impl FnOnce() -> Result<Context, Error>,
+    ) -> Result<Context, Error> {
         let identity = self.core.identity.filter(|_| shared.is_none());
-        let known = open.iter().position(|device| match &shared {
-            Some(context) => device.context.as_ptr() == Arc::as_ptr(context),
-            None => identity.is_some() && device.identity == identity,
-        });
-        if let Some((i, handle)) = known.and_then(|i| Some((i, open[i].context.upgrade()?))) {
-            return Ok((Context { handle }, i));
-        }
-        let context = match shared {
-            Some(handle) => Context { handle },
-            None => self.open_again()?,
+        let known = |all: &mut Vec<Open>| {
+            all.retain(|device| device.context.strong_count() != 0);
+            let device = all.iter().find(|device| match &shared {
+                Some(context) => device.context.as_ptr() == Arc::as_ptr(context),
+                None => identity.is_some() && device.identity == identity,
+            });
+            device.and_then(|device| device.context.upgrade()).map(|handle| Context { handle })
         };
-        open.push(Open { identity, context: Arc::downgrade(&context.handle), pd: None });
-        Ok((context, open.len() - 1))
+        if let Some(context) = known(&mut lock(all)) {
+            return Ok(context);
+        }
+        let opened = match &shared {
+            Some(handle) => Context { handle: handle.clone() },
+            None => open_again()?,
+        };
+        // Another thread may have opened it too. Then `opened` is closed, after the lock.
+        let mut all = lock(all);
+        Ok(known(&mut all).unwrap_or_else(|| {
+            all.push(Open { identity, context: Arc::downgrade(&opened.handle), pd: None });
+            opened.clone()
+        }))
+    }
+
+    /// A protection domain of this context, the same each time. `all` is locked as by `open`.
+    fn pd_of(
+        all: &Mutex<Vec<Open>>,
+        context: &Context,
+        alloc: impl FnOnce() -> Result<ProtectionDomain, Error>,
+    ) -> Result<ProtectionDomain, Error> {
+        let is_it = |device: &&mut Open| device.context.as_ptr() == Arc::as_ptr(&context.handle);
+        let known = |all: &mut Vec<Open>| {
+            all.iter_mut().find(is_it)?.pd.as_ref().and_then(ProtectionDomain::upgrade)
+        };
+        if let Some(pd) = known(&mut lock(all)) {
+            return Ok(pd);
+        }
+        let made = alloc()?;
+        let mut all = lock(all);
+        Ok(known(&mut all).unwrap_or_else(|| {
+            if let Some(device) = all.iter_mut().find(is_it) {
+                device.pd = Some(made.downgrade());
+            }
+            made.clone()
+        }))
     }
 
     /// The device of the id, opened once more: not another one of the same name.
@@ -85,8 +117,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let shared = self.shared()?;
-        Ok(self.open(shared, &mut lock(&OPEN))?.0)
+        self.open(&OPEN, self.shared()?, || self.open_again())
     }
 
     /// A protection domain of the device, the same for all ids on it (`id->pd`).
@@ -97,15 +128,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        let shared = self.shared()?;
-        let mut open = lock(&OPEN);
-        let (context, i) = self.open(shared, &mut open)?;
-        if let Some(pd) = open[i].pd.as_ref().and_then(ProtectionDomain::upgrade) {
-            return Ok(pd);
-        }
-        let pd = context.alloc_pd()?;
-        open[i].pd = Some(pd.downgrade());
-        Ok(pd)
+        let context = self.context()?;
+        Self::pd_of(&OPEN, &context, || context.alloc_pd())
     }
 
     /// Checks that `pd` is on this id's device.
@@ -184,23 +208,50 @@ mod tests {
         assert!(old == Identity::for_tests(3, 0x1000), "if one side does not know it");
     }
 
-    /// What is open is known until it is closed.
+    /// An open device is found until it is closed.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn a_device_is_known_as_long_as_it_is_open() {
-        let (id, mut open) = (id("any"), Vec::new());
+        let (id, all) = (id("any"), Mutex::new(Vec::new()));
         let fabrics = [(); 3].map(|()| Fabric::new());
-        let mut found = |fabric: &Fabric| {
+        let found = |fabric: &Fabric| {
             let shared = fabric.open_device().handle;
-            let (context, at) = id.open(Some(shared), &mut open).unwrap();
-            (context, at, open.len())
+            let context = id.open(&all, Some(shared), || unreachable!()).unwrap();
+            (context, lock(&all).len())
         };
-        let (first, at, count) = found(&fabrics[0]);
-        assert_eq!((at, count, Arc::strong_count(&first.handle)), (0, 1, 1));
-        let (_second, at, count) = found(&fabrics[1]);
-        assert_eq!((at, count), (1, 2), "the first one is open");
+        let (first, count) = found(&fabrics[0]);
+        assert_eq!((count, Arc::strong_count(&first.handle)), (1, 1));
+        let (_second, count) = found(&fabrics[1]);
+        assert_eq!(count, 2, "the first one is open");
         drop(first);
-        let (_third, at, count) = found(&fabrics[2]);
-        assert_eq!((at, count), (1, 2), "the first one is closed");
+        let (_third, count) = found(&fabrics[2]);
+        assert_eq!(count, 2, "the first one is closed");
+    }
+
+    /// A device that stalls while it is opened, or while a domain is made, does not keep others
+    /// waiting. If two threads open one, both use the first.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn the_lock_is_free_while_a_device_is_asked() {
+        let (mut id, all) = (id("any"), Mutex::new(Vec::new()));
+        id.core.identity = Some(Identity::for_tests(3, 0x1000));
+        let mut first = None;
+        let context = id.open(&all, None, || {
+            assert!(all.try_lock().is_ok(), "locked while the device is opened");
+            first = Some(id.open(&all, None, || Ok(Fabric::new().open_device()))?);
+            Ok(Fabric::new().open_device())
+        });
+        let (context, first) = (context.unwrap(), first.unwrap());
+        assert!(Arc::ptr_eq(&context.handle, &first.handle));
+        assert_eq!(lock(&all).len(), 1);
+        type Id = CmId<Tcp, BoundToDevice>;
+        let mut first = None;
+        let pd = Id::pd_of(&all, &context, || {
+            assert!(all.try_lock().is_ok(), "locked while a domain is made");
+            first = Some(Id::pd_of(&all, &context, || context.alloc_pd())?);
+            context.alloc_pd()
+        });
+        assert_eq!(pd.unwrap().id(), first.unwrap().id());
+        assert!(Id::pd_of(&all, &context, || context.alloc_pd()).is_ok());
     }
 }

@@ -48,10 +48,10 @@ pub(crate) fn fork_init() -> Result<(), c_int> {
 
 /// The names of the RDMA devices of this machine, or the errno.
 pub(crate) fn names() -> Result<Vec<String>, c_int> {
-    with_list(|devices, _| {
-        // SAFETY: the devices are in a list that has not been freed yet.
-        devices.iter().map(|&device| unsafe { name(device) }).collect()
-    })
+    let _opened = opened();
+    let list = List::get()?;
+    // SAFETY: the devices are in a list that has not been freed yet.
+    Ok(list.devices().iter().map(|&device| unsafe { name(device) }).collect())
 }
 
 /// Opens the device called `wanted`; `None` if no device has that name.
@@ -62,22 +62,40 @@ pub(crate) fn open(wanted: &str) -> Result<Option<Context>, c_int> {
 
 /// Opens the first device of the list that is wanted.
 fn open_if(is_wanted: impl Fn(*mut ibv_device) -> bool) -> Result<Option<Context>, c_int> {
-    with_list(|devices, opened| {
-        let Some(&device) = devices.iter().find(|&&device| is_wanted(device)) else {
-            return Ok(None);
-        };
-        *opened = true;
-        // SAFETY: the device is in a list that has not been freed yet.
-        let context = NonNull::new(unsafe { raw::ibv_open_device(device) })
-            .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
-        // SAFETY: the context was just opened, and has no other owner.
-        let context = unsafe { Context::new(context, &LIBIBVERBS, Default::default()) };
-        // Now, while the device is there: one that is removed has no provider.
-        let provider = context.provider();
-        // SAFETY: the context was just opened, and nothing else has it yet.
-        unsafe { siw::mend(context.as_ptr(), provider) };
-        Ok(Some(context))
-    })?
+    // SAFETY: the device is in a list that is not freed before the call returns.
+    let open = |device| unsafe { raw::ibv_open_device(device) };
+    let Some(context) = open_from(&OPENED, List::get, is_wanted, open)? else {
+        return Ok(None);
+    };
+    // SAFETY: the context was just opened, and has no other owner.
+    let context = unsafe { Context::new(context, &LIBIBVERBS, Default::default()) };
+    // Now, while the device is there: one that is removed has no provider.
+    let provider = context.provider();
+    // SAFETY: the context was just opened, and nothing else has it yet.
+    unsafe { siw::mend(context.as_ptr(), provider) };
+    Ok(Some(context))
+}
+
+/// Opens the first device that is wanted by `open`. `opened` is locked only for the list, since a
+/// device that stalls would keep others waiting. It is set before that, so `ibv_fork_init` is not
+/// called any more.
+fn open_from(
+    opened: &Mutex<bool>,
+    list: impl FnOnce() -> Result<List, c_int>,
+    is_wanted: impl Fn(*mut ibv_device) -> bool,
+    open: impl FnOnce(*mut ibv_device) -> *mut ibv_context,
+) -> Result<Option<NonNull<ibv_context>>, c_int> {
+    let mut opened = lock(opened);
+    let list = list()?;
+    let Some(&device) = list.devices().iter().find(|&&device| is_wanted(device)) else {
+        return Ok(None);
+    };
+    *opened = true;
+    drop(opened);
+    let context = NonNull::new(open(device));
+    context
+        .map(Some)
+        .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
 /// What tells a device from all others while a context of it is open: the kernel's index, which it
@@ -162,20 +180,40 @@ pub(super) unsafe fn name(device: *mut ibv_device) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn with_list<R>(f: impl FnOnce(&[*mut ibv_device], &mut bool) -> R) -> Result<R, c_int> {
-    let mut opened = opened();
-    let mut count: c_int = 0;
-    // SAFETY: `count` is a writable local.
-    let list = unsafe { raw::ibv_get_device_list(&mut count) };
-    if list.is_null() {
-        return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+/// libibverbs' list of devices.
+///
+/// # Invariants
+/// `list` is an array of `count` devices, which are live until the list is freed.
+struct List {
+    list: NonNull<*mut ibv_device>,
+    count: usize,
+    free: unsafe fn(*mut *mut ibv_device),
+}
+
+impl List {
+    /// The list, for who holds `OPENED`.
+    fn get() -> Result<List, c_int> {
+        let mut count: c_int = 0;
+        // SAFETY: `count` is a writable local.
+        let list = NonNull::new(unsafe { raw::ibv_get_device_list(&mut count) });
+        let list = list
+            .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
+        let count = usize::try_from(count).unwrap_or(0);
+        // SAFETY: it is called with such a list, once.
+        Ok(List { list, count, free: |list| unsafe { raw::ibv_free_device_list(list) } })
     }
-    // SAFETY: the verb returned an array of `count` devices.
-    let devices = unsafe { std::slice::from_raw_parts(list, usize::try_from(count).unwrap_or(0)) };
-    let result = f(devices, &mut opened);
-    // SAFETY: freed once. Opened devices hold references of their own.
-    unsafe { raw::ibv_free_device_list(list) };
-    Ok(result)
+
+    fn devices(&self) -> &[*mut ibv_device] {
+        // SAFETY: an array of `count` devices (invariant), which lives as long as the list.
+        unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.count) }
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: freed once. Opened devices hold references of their own.
+        unsafe { (self.free)(self.list.as_ptr()) };
+    }
 }
 
 /// Whether a context's device speaks iWARP. `false` of a context that names no device.
@@ -196,6 +234,25 @@ pub(crate) unsafe fn is_iwarp(context: *mut ibv_context) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A device that stalls while it is opened does not keep others waiting, and it is too late for
+    /// `ibv_fork_init` from then on.
+    #[test]
+    fn the_lock_is_free_while_a_device_is_opened() {
+        let (device, context) = (NonNull::<ibv_device>::dangling(), NonNull::dangling());
+        let (mut devices, is_opened) = ([device.as_ptr()], Mutex::new(false));
+        let list = || {
+            assert!(is_opened.try_lock().is_err(), "the list is looked at with the lock");
+            Ok(List { list: NonNull::from(&mut devices).cast(), count: 1, free: |_| () })
+        };
+        let mut seen = None;
+        let open = |device| {
+            seen = Some((device, is_opened.try_lock().map(|is_opened| *is_opened).ok()));
+            context.as_ptr()
+        };
+        assert_eq!(open_from(&is_opened, list, |_| true, open), Ok(Some(context)));
+        assert_eq!(seen, Some((device.as_ptr(), Some(true))));
+    }
 
     /// It is too late for the first time only.
     #[test]
