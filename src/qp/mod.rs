@@ -458,7 +458,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// Removes an address handle: no later post can name it, and it is destroyed once every send
     /// posted before has completed ([R5.3](crate::guide::rules#r5-3)); on SRD, which completes them
-    /// in any order, once none is outstanding ([R27.3](crate::guide::rules#r27-3)). Returns whether
+    /// in any order, once none is outstanding ([R27.3](crate::guide::rules#r27-3)). The same
+    /// holds on UD if the [provider](crate::Context::provider) is efa or unknown. Returns whether
     /// the name was known.
     ///
     /// [`AddressHandle`] has an example.
@@ -477,7 +478,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn reap_address_handles(&mut self) -> usize {
         let ledger = &self.core.send.ledger;
         // The number says which, if they complete in order.
-        if !T::ORDERED && ledger.outstanding() != 0 {
+        let provider = || self.core.handle.parents().pd.parents().context.provider();
+        if ledger.outstanding() != 0 && !(T::ORDERED && provider().completes_in_order()) {
             return self.core.ah.removed();
         }
         let completed = ledger.completed();

@@ -63,6 +63,11 @@ impl Provider {
         !matches!(self, Provider::Siw | Provider::Efa | Provider::Unknown)
     }
 
+    /// Whether the completions of a send queue come in the order of its work requests.
+    pub(crate) fn completes_in_order(self) -> bool {
+        !matches!(self, Provider::Siw | Provider::Efa | Provider::Unknown)
+    }
+
     /// Whether `ibv_query_qp` says if a queue pair was created with `sq_sig_all`. The kernel's
     /// drivers of the others do not fill the field.
     pub(crate) fn tells_signaling(self) -> bool {

@@ -1,6 +1,7 @@
 //! Address handles: named by index, and gone only when no send can name them.
 
-use proverbs::device::AhIndex;
+use proverbs::device::{AhIndex, Provider};
+use proverbs::loopback::{Fabric, World};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 
@@ -67,6 +68,26 @@ fn one_that_a_sentinel_names_waits_for_it() {
     assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (1, 1));
     a.drain(&mut p.ca, |found| drop(found)).unwrap();
     assert_eq!((a.sends_outstanding(), a.reap_address_handles()), (0, 0));
+}
+
+/// Where completions may come in another order, a completion says nothing of the sends before it.
+#[test]
+fn a_removed_handle_waits_for_all_sends_where_completions_come_in_any_order() {
+    let providers = [(Provider::Efa, false), (Provider::Unknown, false), (Provider::Mlx5, true)];
+    for (provider, is_ordered) in providers {
+        let world = World::ipv4().provider(provider).personality(Device::personality());
+        let mut p = Pair::<Ud>::on(Device::loopback(&Fabric::with(world)), &Wish::new());
+        let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+        let other = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+        p.a.post_send(wr::Send::inline(b"by the handle").to(to)).unwrap();
+        assert!(p.a.remove_address_handle(to.address_handle));
+        p.a.post_send(wr::Send::inline(b"by another").to(other)).unwrap();
+        drop(poll(&p.dev, &mut p.ca, 1));
+        let waits = p.a.reap_address_handles();
+        assert_eq!((p.a.sends_outstanding(), waits), (1, usize::from(!is_ordered)), "{provider}");
+        drop(poll(&p.dev, &mut p.ca, 1));
+        assert_eq!(p.a.reap_address_handles(), 0, "{provider}");
+    }
 }
 
 /// Each place in another's table is none of one that has none, or fewer.
