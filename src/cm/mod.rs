@@ -204,12 +204,30 @@
 //! nothing: the step still waits. A listening id takes `CONNECT_REQUEST`, and fails by
 //! `DEVICE_REMOVAL`; `MULTICAST_JOIN` and `MULTICAST_ERROR` end the join of their group.
 //!
+//! Notes on what Linux sends (read in 6.12):
+//!
+//! - An id that listens on a wildcard address (`0.0.0.0` or `::`) never gets `DEVICE_REMOVAL`. It
+//!   goes on listening on the other devices, and on devices that are added later. The connections
+//!   of the removed device get the event. To learn of the removal itself, read the
+//!   [events](crate::Context::events) of the device, or listen on an address of the device.
+//! - A server that refuses a datagram lookup ([`Udp`]) is reported as `UNREACHABLE`, not as
+//!   `REJECTED`: the client gets [`Cm`](crate::ErrorKind::Cm) with the status of the reply, which
+//!   is positive. A lookup without an answer has the status -110 (ETIMEDOUT).
+//! - `ADDR_CHANGE` comes only for a bonding interface that fails over.
+//! - On iWARP, `DISCONNECTED` is sent whether the peer ended the connection in order or TCP broke,
+//!   so the two look alike. A protocol that must tell them apart sends a last message.
+//! - Some cells are there for safety only, and no kernel fills them: `CONNECT_ERROR` for `accept`
+//!   and for the end of a connection; `DISCONNECTED` and `TIMEWAIT_EXIT` for `connect` except on
+//!   iWARP; `UNREACHABLE` and `REJECTED` for the end of a connection on iWARP.
+//!
 //! The end of a connection is what [`CmId::wait_disconnected`], [`Connection::advance`] and
 //! `AsyncEventChannel::disconnected` wait for. It fails with [`Cm`](crate::ErrorKind::Cm) and the
 //! event if the connection broke. Linux 6.0 and later sends `UNREACHABLE` for an established
 //! connection when the MAC address of its neighbour changes (RoCE, and only the side that resolved
 //! the route): nothing that is sent arrives any more. [`Connection::disconnect`] ends such a
 //! connection without the peer. Once the end was reported, every later call reports it at once.
+//! This includes waiting for the peer's confirmation after `disconnect`, which fails with the event
+//! that broke the connection.
 //!
 //! # Without a device
 //!

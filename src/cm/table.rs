@@ -9,7 +9,9 @@
 //! - DISCONNECTED has status -ETIMEDOUT if the peer did not confirm.
 //! - ADDR_ERROR answers a lookup of a datagram service whose Q_Key conflicts.
 //! - TIMEWAIT_EXIT follows DISCONNECTED, never on iWARP.
-//! - ADDR_CHANGE is a hint: the connection stands.
+//! - CONNECT_ERROR for `accept` and the end of a connection comes from no kernel; nor do
+//!   DISCONNECTED and TIMEWAIT_EXIT for `connect` on InfiniBand and RoCE. They fail, to be safe.
+//! - ADDR_CHANGE is a hint: the connection stands. Linux sends it when a bond fails over.
 //! - DEVICE_REMOVAL is the last event of its id.
 //!
 //! [`Fabric::raise_cm`](crate::loopback::Fabric::raise_cm) raises each cell, and

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use proverbs::cm::*;
 use proverbs::loopback::Fabric;
-use proverbs::{ErrorKind, Refused};
+use proverbs::{Error, ErrorKind, Refused};
 
 use crate::fabric;
 use crate::support::{connected, event_channel, long};
@@ -99,6 +99,31 @@ fn a_connection_makes_nothing_of_other_events() {
     let event = fabric::next(&channel, EventKind::Disconnected);
     let Step::Done(ended) = b.advance(&event) else { panic!("the peer left") };
     here.drain(ended.qp);
+}
+
+/// A connection that broke stays broken. After `disconnect` nothing waits for a confirmation that
+/// may never come, neither a call nor a step on a channel.
+#[test]
+fn a_broken_connection_waits_for_no_confirmation() {
+    let ConnectedPair { fabric, mut a, b, .. } = loopback_pair().unwrap();
+    assert!(fabric.raise_cm(&a.id, EventKind::Unreachable, -110));
+    let is_broken = |error: Error| {
+        let broken = ErrorKind::Cm { event: "RDMA_CM_EVENT_UNREACHABLE", status: -110 };
+        assert_eq!(error.kind(), &broken, "{error}");
+    };
+    is_broken(a.id.wait_disconnected(long()).unwrap_err());
+    let mut id = a.disconnect().unwrap().id;
+    is_broken(id.wait_disconnected(long()).unwrap_err());
+    let channel = EventChannel::on(&fabric).unwrap();
+    let id = id.migrate_to(&channel).unwrap();
+    id.write_cm_event(0, 1).unwrap();
+    let Step::Failed(refused) = id.advance(&fabric::next(&channel, EventKind::User)) else {
+        panic!("it waits for the peer")
+    };
+    let (spent, error) = refused.into_parts();
+    is_broken(error);
+    spent.destroy().unwrap();
+    drop(b);
 }
 
 /// A device that goes is told of, also behind an end that nobody looked at yet.
