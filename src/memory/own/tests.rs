@@ -12,6 +12,7 @@ use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script, World};
 use crate::memory::own::{
     Foreign, Memory, Private, Protection, ReadOnly, Shared, Sharing, Writable,
 };
+use crate::memory::{Access, LocalRead};
 use crate::prelude::*;
 
 /// What became of a keeper.
@@ -334,6 +335,17 @@ fn memory_that_the_device_gives_up_when_it_is_asked_again_is_freed() {
     drop(region);
     assert_eq!((fabric.injected().busy, fate.drops.load(SeqCst)), (1, 1));
     pd.destroy().unwrap();
+}
+
+/// A region without a right for peers has no key that a peer could guess.
+#[test]
+fn local_rights_make_no_key_for_peers() {
+    fn rkey<A: Access>(pd: &ProtectionDomain) -> u32 {
+        pd.register::<A>(8).unwrap().registered().rkey()
+    }
+    let pd = Fabric::new().open_device().alloc_pd().unwrap();
+    assert_eq!([rkey::<LocalRead>(&pd), rkey::<LocalWrite>(&pd)], [0, 0]);
+    assert!([rkey::<RemoteRead>(&pd), rkey::<RemoteWrite>(&pd)].iter().all(|&rkey| rkey != 0));
 }
 
 /// Proves R18.4.
