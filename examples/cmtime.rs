@@ -228,7 +228,7 @@ impl Times {
             let event = match is_begun {
                 true if waiting.is_empty() => break,
                 true => {
-                    Some(channel.wait_timeout(STEP)?.ok_or_else(|| format!("{name}: no event"))?)
+                    Some(channel.wait_timeout(*STEP)?.ok_or_else(|| format!("{name}: no event"))?)
                 }
                 false => channel.try_event()?,
             };

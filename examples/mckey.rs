@@ -82,11 +82,11 @@ impl Member {
         let id = CmId::<Udp, _>::new()?;
         // The device is the address's, or that by which the group is reached.
         let mut id = match &options.bind {
-            Some(here) => id.bind_addr(address(here, 0)?)?.resolve_addr(at, STEP)?,
-            None => id.resolve_addr(at, STEP)?,
+            Some(here) => id.bind_addr(address(here, 0)?)?.resolve_addr(at, *STEP)?,
+            None => id.resolve_addr(at, *STEP)?,
         };
         let mut end = Datagrams::new(&id, options.count, options.size)?;
-        let group = id.join_multicast(at, STEP)?;
+        let group = id.join_multicast(at, *STEP)?;
         if !options.sender {
             group.attach(&mut end.qp)?;
         }
@@ -99,7 +99,7 @@ impl Member {
         let peer = self.group.peer;
         let to = self.end.destination(peer.vector, peer.qpn, peer.qkey)?;
         self.end.send(to, count, size)?;
-        self.end.wait(count, 0, size, PATIENCE)
+        self.end.wait(count, 0, size, *PATIENCE)
     }
 
     /// Whenever the sender begins.

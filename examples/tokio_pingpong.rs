@@ -14,9 +14,11 @@
 mod common;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::Parser;
+use common::patience::patience;
 use common::{Game, Options, Result, Station, rc};
 use proverbs::prelude::*;
 use tokio::time::timeout;
@@ -32,7 +34,7 @@ struct Cli {
 }
 
 /// A peer that does nothing for so long does nothing more.
-const PATIENCE: Duration = Duration::from_secs(10);
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(10)));
 
 fn main() -> ExitCode {
     let Cli { options, mtu } = Cli::parse();
@@ -59,7 +61,7 @@ async fn end(station: &mut Station, mtu: Mtu) -> Result<()> {
                 station.say(&format!("asynchronous event: {}", event?));
                 continue;
             }
-            completions = timeout(PATIENCE, channel.wait(&mut cq)) => completions,
+            completions = timeout(*PATIENCE, channel.wait(&mut cq)) => completions,
         };
         let completions = completions.map_err(|_| {
             let time = PATIENCE.as_secs();

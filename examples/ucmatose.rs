@@ -112,10 +112,10 @@ fn route(server: &str, options: &Options) -> Result<CmId<Tcp, RouteResolved>> {
         id.set_tos(tos)?;
     }
     let id = match &options.bind {
-        Some(from) => id.bind_addr(address(from, 0)?)?.resolve_addr(to, STEP)?,
-        None => id.resolve_addr(to, STEP)?,
+        Some(from) => id.bind_addr(address(from, 0)?)?.resolve_addr(to, *STEP)?,
+        None => id.resolve_addr(to, *STEP)?,
     };
-    Ok(id.resolve_route(STEP)?)
+    Ok(id.resolve_route(*STEP)?)
 }
 
 /// Posts all messages; each byte tells which it is.

@@ -51,12 +51,12 @@ fn server(options: &Options) -> Result<()> {
     let mut end = Datagrams::new(&request.id, options.count, options.size)?;
     let _id = request.accept(&end.qp, &PrivateData::none())?;
     println!("receiving data transfers");
-    end.wait(0, options.count, options.size, PATIENCE)?;
+    end.wait(0, options.count, options.size, *PATIENCE)?;
     let (vector, qpn) = end.back.ok_or("the client's messages have no GRH")?;
     println!("sending replies");
     let to = end.destination(vector, qpn, RDMA_UDP_QKEY)?;
     end.send(to, options.count, options.size)?;
-    end.wait(options.count, options.count, options.size, PATIENCE)?;
+    end.wait(options.count, options.count, options.size, *PATIENCE)?;
     println!("data transfers complete");
     end.close()
 }
@@ -65,12 +65,12 @@ fn client(server: &str, options: &Options) -> Result<()> {
     println!("udaddy: starting client");
     let id = route::<Udp>(server, options.port)?;
     let mut end = Datagrams::new(&id, options.count, options.size)?;
-    let found = id.connect(&PrivateData::none(), STEP)?;
+    let found = id.connect(&PrivateData::none(), *STEP)?;
     let to = end.destination(found.peer.vector, found.peer.qpn, found.peer.qkey)?;
     println!("initiating data transfers");
     end.send(to, options.count, options.size)?;
     println!("receiving data transfers");
-    end.wait(options.count, options.count, options.size, PATIENCE)?;
+    end.wait(options.count, options.count, options.size, *PATIENCE)?;
     println!("data transfers complete");
     end.close()
 }

@@ -3,25 +3,29 @@
 #![allow(dead_code, unused_imports)] // each example uses its part
 
 mod datagrams;
+#[path = "../patience/mod.rs"]
+pub mod patience;
 mod session;
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use proverbs::cm::{CmId, Listening, PortSpace, RouteResolved};
 
 pub use datagrams::Datagrams;
+use patience::patience;
 pub use session::{Buffers, Session};
 
 /// Whatever goes wrong, as one line.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Each step of connecting takes at most this long.
-pub const STEP: Duration = Duration::from_secs(10);
+pub static STEP: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(10)));
 /// A peer that says nothing for so long says nothing more.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(30)));
 
 /// Connections that may ask at once: Linux's most.
 pub const BACKLOG: u32 = 1024;
@@ -55,5 +59,5 @@ pub fn listen<PS: PortSpace>(host: Option<&str>, port: u16) -> Result<CmId<PS, L
 /// An id that knows its way to `host`.
 pub fn route<PS: PortSpace>(host: &str, port: u16) -> Result<CmId<PS, RouteResolved>> {
     let to = address(host, port)?;
-    Ok(CmId::<PS, _>::new()?.resolve_addr(to, STEP)?.resolve_route(STEP)?)
+    Ok(CmId::<PS, _>::new()?.resolve_addr(to, *STEP)?.resolve_route(*STEP)?)
 }

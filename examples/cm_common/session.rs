@@ -83,13 +83,13 @@ impl Parts {
 impl Session {
     pub fn connect(id: CmId<Tcp, RouteResolved>, buffers: Buffers) -> Result<Session> {
         let Parts { pd, pool, channel, cq, qp } = Parts::new(&id, buffers)?;
-        let connection = id.connect(qp, &ConnParam::default(), STEP)?;
+        let connection = id.connect(qp, &ConnParam::default(), *STEP)?;
         Ok(Session::new(connection, pd, pool, channel, cq))
     }
 
     pub fn accept(request: Request<Tcp>, buffers: Buffers) -> Result<Session> {
         let Parts { pd, pool, channel, cq, qp } = Parts::new(&request.id, buffers)?;
-        let connection = request.accept(qp, &Default::default(), STEP)?;
+        let connection = request.accept(qp, &Default::default(), *STEP)?;
         Ok(Session::new(connection, pd, pool, channel, cq))
     }
 
@@ -136,13 +136,13 @@ impl Session {
         let mut ended = connection.disconnect()?;
         // Linux's siw does not flush what was posted after the peer's end (R24.7): that comes home
         // with the queue pair.
-        let patience = if is_iwarp { Duration::from_secs(1) } else { STEP };
+        let patience = if is_iwarp { Duration::from_secs(1) } else { *STEP };
         match ended.qp.drain_within(&mut cq, patience, |_| {}) {
             Err(error) if is_iwarp && error.errno() == Some(libc::ETIMEDOUT) => {}
             drained => drained?,
         }
         ended.qp.destroy()?;
-        ended.id.wait_disconnected(STEP)?;
+        ended.id.wait_disconnected(*STEP)?;
         Ok(ended.id.destroy()?)
     }
 
@@ -186,10 +186,10 @@ impl Session {
                 return Ok(false);
             }
             if let Some(flushed) = flushed {
-                let ended = self.connection.id.wait_disconnected(STEP);
+                let ended = self.connection.id.wait_disconnected(*STEP);
                 return ended.map(|()| false).map_err(|_| flushed.into());
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > *PATIENCE {
                 return Err(format!("waited {} s for {what}", PATIENCE.as_secs()).into());
             }
         }

@@ -6,8 +6,10 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use super::patience::patience;
 use super::record::{Record, WIRE_LEN};
 use super::{Result, record};
 
@@ -27,7 +29,7 @@ pub enum Link {
 }
 
 /// A peer that says nothing for so long says nothing more.
-const PATIENCE: Duration = Duration::from_secs(10);
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(10)));
 
 /// The last word of the client, its NUL included.
 const DONE: &[u8] = b"done\0";
@@ -43,7 +45,7 @@ pub fn exchange<Q>(
 ) -> Result<Q> {
     match link {
         Link::Here(stream) => {
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(*PATIENCE))?;
             talk(stream, role, mine, wire, connect)
         }
         Link::Tcp { server, port } => {
@@ -54,7 +56,7 @@ pub fn exchange<Q>(
                 None => accept(*port)
                     .map_err(|error| format!("cannot listen on TCP port {port}: {error}"))?,
             };
-            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(*PATIENCE))?;
             talk(stream, role, mine, wire, connect)
         }
     }

@@ -9,6 +9,8 @@ mod content;
 mod device;
 mod exchange;
 pub mod options;
+#[path = "../patience/mod.rs"]
+pub mod patience;
 mod pingpong;
 #[allow(dead_code)] // not everybody plays on RC
 pub mod rc;

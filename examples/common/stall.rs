@@ -3,12 +3,14 @@
 //! The C programs hang then: UC and UD do not retransmit, so one lost packet ends the game, and
 //! Soft-RoCE retries an RC peer that is gone for ever.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::patience::patience;
+
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(10)));
 
 /// Counts completions; while it exists, a thread ends the program if none comes for a time.
 pub struct Progress(Arc<AtomicU64>);
@@ -25,7 +27,7 @@ impl Progress {
                 drop(count);
                 if now != last.0 {
                     last = (now, Instant::now());
-                } else if last.1.elapsed() > PATIENCE {
+                } else if last.1.elapsed() > *PATIENCE {
                     let time = PATIENCE.as_secs();
                     eprintln!("{program}: no completion for {time} s, after {now}: {stuck}");
                     // The other thread may be asleep in the kernel, where nothing wakes it.

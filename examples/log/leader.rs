@@ -1,5 +1,6 @@
 //! The leader: it writes each entry to every follower, and counts who has it.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proverbs::bounded::ResponderDepth;
@@ -10,6 +11,7 @@ use proverbs::prelude::*;
 use proverbs::qp::Drained;
 
 use crate::entry::{self, LEN, SLOT};
+use crate::patience::patience;
 use crate::{FOLLOWERS, Result};
 
 /// Work requests that may be outstanding at a follower.
@@ -22,7 +24,7 @@ const NEEDED: usize = 2;
 /// How often a post is tried that the device refuses.
 const TRIES: u32 = 100;
 /// How long followers may be silent.
-const PATIENCE: Duration = Duration::from_secs(20);
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(20)));
 
 profile! { Fanout { entry: SharedBuf, signaling: Selective, max_inline: 8 } }
 
@@ -136,7 +138,7 @@ impl Leader {
     /// Posts what was appended, and waits until a majority has it.
     pub fn commit(&mut self) -> Result<()> {
         self.post()?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + *PATIENCE;
         while self.links.committed < self.last {
             self.turn()?;
             let alive = self.links.places.iter().flatten().count();

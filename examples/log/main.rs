@@ -26,6 +26,8 @@
 mod entry;
 mod follower;
 mod leader;
+#[path = "../patience/mod.rs"]
+mod patience;
 #[cfg(test)]
 mod tests;
 

@@ -1,11 +1,13 @@
 //! One end of the connection: its queues and its buffers.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proverbs::prelude::*;
 use proverbs::transport::Transport;
 
 use crate::Result;
+use crate::cm_common::patience::patience;
 use crate::connect::{Issues, Perf};
 use crate::work::{Payload, Work};
 
@@ -97,6 +99,9 @@ impl<T: Transport, R: Issues> End<T, R> {
     }
 }
 
+/// A run in which nothing moves for so long is over.
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(20)));
+
 /// Notices that nothing moves any more, as when a datagram is lost.
 pub struct Stall {
     idle: u32,
@@ -104,8 +109,6 @@ pub struct Stall {
 }
 
 impl Stall {
-    const PATIENCE: Duration = Duration::from_secs(20);
-
     pub fn new() -> Stall {
         Stall { idle: 0, since: None }
     }
@@ -121,8 +124,8 @@ impl Stall {
         if self.idle % 4096 != 0 {
             return Ok(());
         }
-        if self.since.get_or_insert_with(Instant::now).elapsed() > Self::PATIENCE {
-            let time = Self::PATIENCE.as_secs();
+        if self.since.get_or_insert_with(Instant::now).elapsed() > *PATIENCE {
+            let time = PATIENCE.as_secs();
             let why =
                 format!("nothing has moved for {time} s: a lost message, or a peer that is gone");
             return Err(why.into());

@@ -5,10 +5,12 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proverbs::bounded::Mtu;
 
+use crate::cm_common::patience::patience;
 use crate::meet::Meeting;
 use crate::perftest::{
     KEYS_LEN, Keys, Likeness, RECORD_LEN, Rates, TRIED, VERSION, digit, likeness, text_of,
@@ -17,7 +19,7 @@ use crate::words::Words;
 use crate::{Result, Role};
 
 /// A step takes at most this long. (Between two, perftest finds out how fast its clock is.)
-const PATIENCE: Duration = Duration::from_secs(60);
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(60)));
 
 /// And the step behind the traffic, for which the other end works meanwhile.
 const TRAFFIC: Duration = Duration::from_secs(600);
@@ -84,7 +86,7 @@ impl Exchange {
 
     /// Tells the keys, and hears the peer's. perftest does this also to wait for the other end.
     pub fn keys(&mut self, mine: &Keys) -> Result<Keys> {
-        self.keys_within(PATIENCE, "keys", mine)
+        self.keys_within(*PATIENCE, "keys", mine)
     }
 
     /// The same, with an end that is busy with traffic.
@@ -154,7 +156,7 @@ impl Exchange {
     }
 
     fn swap<const N: usize>(&mut self, what: &str, mine: [u8; N]) -> Result<[u8; N]> {
-        self.swap_within(PATIENCE, what, mine)
+        self.swap_within(*PATIENCE, what, mine)
     }
 
     fn swap_within<const N: usize>(
@@ -179,10 +181,10 @@ impl Exchange {
     fn send(&mut self, what: &str, bytes: &[u8]) -> Result<()> {
         let sent = match &mut self.carrier {
             Carrier::Tcp(stream) => stream
-                .set_write_timeout(Some(PATIENCE))
+                .set_write_timeout(Some(*PATIENCE))
                 .and_then(|()| stream.write_all(bytes))
                 .map_err(|error| error.into()),
-            Carrier::Cm(words) => words.say(bytes, PATIENCE),
+            Carrier::Cm(words) => words.say(bytes, *PATIENCE),
         };
         sent.map_err(|error| format!("cannot tell the peer our {what}: {error}").into())
     }

@@ -5,16 +5,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::Result;
+use crate::cm_common::patience::patience;
 
 /// A peer that says nothing for so long, where it has something to say, is gone.
-const PATIENCE: Duration = Duration::from_secs(30);
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(30)));
 
 /// Lines of a peer longer than this are no messages of ours.
 const LONGEST: usize = 4096;
@@ -57,7 +58,7 @@ impl Link {
     }
 
     fn new(stream: UnixStream) -> Result<Link> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(*PATIENCE))?;
         // A byte: what `watch` waits for may come right behind what is read here.
         Ok(Link { reader: BufReader::with_capacity(1, stream.try_clone()?), writer: stream })
     }
@@ -91,7 +92,7 @@ impl Link {
         thread::spawn(move || {
             // What it says next is not for this reader.
             let said = read(&mut BufReader::with_capacity(1, &stream));
-            let patience = stream.set_read_timeout(Some(PATIENCE));
+            let patience = stream.set_read_timeout(Some(*PATIENCE));
             tell.send(said.and_then(|value| match patience {
                 Ok(()) => Ok(value),
                 Err(error) => Err(format!("cannot read from the peer any more: {error}")),

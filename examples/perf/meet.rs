@@ -1,5 +1,6 @@
 //! perftest's -R: rdma_cm connects, once for words and once for the traffic.
 
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use proverbs::bounded::ResponderDepth;
@@ -10,12 +11,13 @@ use proverbs::prelude::*;
 use proverbs::{ErrorKind, Refused};
 
 use crate::Result;
+use crate::cm_common::patience::patience;
 use crate::cm_common::{STEP, listen, route};
 use crate::connect::{Issues, Perf};
 use crate::words::Words;
 
 /// The other end comes to the second meeting within this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(60)));
 
 /// Nobody listens on TCP (R16.22).
 const NO_LISTENER: i32 = 8;
@@ -37,7 +39,7 @@ impl Kept {
     pub fn close(self) -> Result<()> {
         if let Kept::Connection(id) = self {
             let mut id = id.disconnect().map_err(Refused::into_error)?;
-            id.wait_disconnected(STEP)?;
+            id.wait_disconnected(*STEP)?;
         }
         Ok(())
     }
@@ -70,19 +72,19 @@ impl Meeting {
     ) -> Result<Option<Connection<Perf<R>>>> {
         match self {
             Meeting::Server { words, .. } => {
-                let request = words.get_request_timeout(PATIENCE)?;
+                let request = words.get_request_timeout(*PATIENCE)?;
                 let param = AcceptParam {
                     initiator_depth: depth,
                     responder_resources,
                     ..Default::default()
                 };
-                let accepted = request.accept(qp, &param, STEP);
+                let accepted = request.accept(qp, &param, *STEP);
                 Ok(Some(accepted.map_err(Refused::into_error)?))
             }
             Meeting::Client { server, port } => {
                 let param =
                     ConnParam { initiator_depth: depth, responder_resources, ..Default::default() };
-                let connected = route::<Tcp>(server, *port)?.connect(qp, &param, STEP);
+                let connected = route::<Tcp>(server, *port)?.connect(qp, &param, *STEP);
                 match connected.map_err(Refused::into_error) {
                     Ok(connection) => Ok(Some(connection)),
                     Err(error) => match error.kind() {
@@ -101,12 +103,12 @@ impl Meeting {
     ) -> Result<Option<CmId<Udp, Established>>> {
         match self {
             Meeting::Server { datagrams, .. } => {
-                let request = datagrams.get_request_timeout(PATIENCE)?;
+                let request = datagrams.get_request_timeout(*PATIENCE)?;
                 let answered = request.accept(qp, &PrivateData::none());
                 Ok(Some(answered.map_err(Refused::into_error)?))
             }
             Meeting::Client { server, port } => {
-                let found = route::<Udp>(server, *port)?.connect(&PrivateData::none(), STEP);
+                let found = route::<Udp>(server, *port)?.connect(&PrivateData::none(), *STEP);
                 match found.map_err(Refused::into_error) {
                     // Where it is says also its keys.
                     Ok(Found { id, .. }) => Ok(Some(id)),
@@ -127,7 +129,7 @@ pub fn until<T>(mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         if let Some(done) = attempt()? {
             return Ok(done);
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > *PATIENCE {
             let time = PATIENCE.as_secs();
             return Err(format!("the server did not listen again within {time} s").into());
         }

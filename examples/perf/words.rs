@@ -50,13 +50,13 @@ impl Parts {
 impl Words {
     pub fn connect(id: CmId<Tcp, RouteResolved>, len: usize) -> Result<Words> {
         let Parts { qp, cq, pool } = Parts::new(&id, len)?;
-        let connection = id.connect(qp, &ConnParam::default(), STEP)?;
+        let connection = id.connect(qp, &ConnParam::default(), *STEP)?;
         Ok(Words { connection, cq, pool, heard: VecDeque::new() })
     }
 
     pub fn accept(request: Request<Tcp>, len: usize) -> Result<Words> {
         let Parts { qp, cq, pool } = Parts::new(&request.id, len)?;
-        let connection = request.accept(qp, &AcceptParam::default(), STEP)?;
+        let connection = request.accept(qp, &AcceptParam::default(), *STEP)?;
         Ok(Words { connection, cq, pool, heard: VecDeque::new() })
     }
 
@@ -86,7 +86,7 @@ impl Words {
         let mut ended = connection.disconnect()?;
         ended.qp.drain(&mut cq, |_| {})?;
         ended.qp.destroy()?;
-        Ok(ended.id.wait_disconnected(STEP)?)
+        Ok(ended.id.wait_disconnected(*STEP)?)
     }
 
     fn wait(&mut self, patience: Duration, is_there: impl Fn(&Words) -> bool) -> Result<()> {

@@ -68,10 +68,13 @@ is_up() {
     [ "$(cat $port/gids/1 2>&1)" = "0000:0000:0000:0000:0000:ffff:0a4d:000$address" ] &&
         [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ]
 }
-tries=0
+# A minute, or a quarter of what is left of the run (xtask/src/deadline.rs), 20 tries a second.
+left=$((${PROVERBS_DEADLINE:-0} - $(date +%s)))
+[ $left -gt 240 ] || left=240
+most=$((left / 4 * 20)) tries=0
 until is_up; do
     tries=$((tries + 1))
-    [ $tries -lt 1200 ] || fail "GID 1 of $device is $(cat $port/gids/1), port $(cat $port/state)"
+    [ $tries -lt $most ] || fail "GID 1 of $device is $(cat $port/gids/1), port $(cat $port/state)"
     sleep 0.05
 done
 [ -e /dev/infiniband/uverbs0 ] || fail "there is no /dev/infiniband/uverbs0"
