@@ -61,7 +61,7 @@ impl Queue {
             (pd.create_pool(1, MAX_TRANSFER)?, pd.create_pool(1, COMPLETION)?);
         let private_data = rdma_accept(asked.sq_size);
         let param = AcceptParam { private_data, ..Default::default() };
-        let connection = request.accept(qp, &param, STEP)?;
+        let connection = request.accept(qp, &param, *STEP)?;
         let (arrived, fetched) = Default::default();
         let (outstanding, answered) = (0, (0, 0));
         Ok(Queue {
@@ -184,7 +184,7 @@ impl Queue {
             if self.outstanding > 0 && (is_over || !is_alive) {
                 return Err("the host disconnected during a command".into());
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > *PATIENCE {
                 let seconds = PATIENCE.as_secs();
                 return Err(format!("a command's transfers took longer than {seconds} s").into());
             }
