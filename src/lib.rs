@@ -127,7 +127,6 @@ extern crate self as proverbs;
 #[doc(alias("rdma_cm", "librdmacm"))]
 #[cfg(feature = "cm")]
 pub mod cm;
-mod cold;
 pub mod completion;
 mod counters;
 pub mod device;
@@ -141,15 +140,16 @@ pub mod loopback;
 pub mod memory;
 pub mod post;
 mod profile;
+#[cfg(all(test, feature = "loopback"))]
+mod provider_tests;
 pub mod qp;
 pub mod raw;
 pub mod rules;
 pub mod srq;
-mod sync;
-mod sys;
-mod terms;
 mod wait;
 mod work;
+
+use proverbs_sys::{self as sys, cold, sync, terms};
 
 /// The states of a queue pair, the second type parameter of a [`QueuePair`].
 ///

@@ -1,7 +1,7 @@
 //! Event channels of librdmacm: who takes an event, who makes a call on an id, and who moves the id
 //! to another channel, do not meet.
 
-#[path = "../../src/sys/cm/lock.rs"]
+#[path = "../../sys/src/cm/lock.rs"]
 mod lock;
 #[path = "support/sync.rs"]
 mod sync;

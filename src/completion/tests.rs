@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // one value that threads share, and a limit of the process
 
+use crate::provider_tests::SetControl;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -252,6 +252,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider_tests::SetControl;
 
     /// As every host with both families has them: the link-local one first, IPv6 before IPv4 or
     /// behind it, and each as RoCE v1 too.

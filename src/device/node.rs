@@ -218,6 +218,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider_tests::SetControl;
     use crate::terms::transport::{Rc, Uc, Ud};
 
     #[test]

@@ -128,10 +128,9 @@ impl Serialize for Endpoint {
             psn: self.psn.get(),
             mtu: self.mtu.bytes(),
             gid: Ipv6Addr::from(self.gid.0),
-            gid_kind: self.gid_kind.map(|kind| match kind {
-                GidKind::InfiniBand => UncheckedKind::Infiniband,
-                GidKind::RoceV1 => UncheckedKind::RoceV1,
-                GidKind::RoceV2 => UncheckedKind::RoceV2,
+            gid_kind: self.gid_kind.map(|kind| {
+                use UncheckedKind::*;
+                kind.choose(Infiniband, RoceV1, RoceV2)
             }),
             lid: self.lid,
             send_depth: self.depth.send,

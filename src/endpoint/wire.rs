@@ -252,12 +252,7 @@ pub(super) fn announced(bytes: &[u8]) -> Result<usize, WireError> {
 }
 
 fn code_of(kind: Option<GidKind>) -> u8 {
-    match kind {
-        None => 0,
-        Some(GidKind::InfiniBand) => 1,
-        Some(GidKind::RoceV1) => 2,
-        Some(GidKind::RoceV2) => 3,
-    }
+    kind.map_or(0, |kind| kind.choose(1, 2, 3))
 }
 
 fn kind_of(code: u8) -> Option<Option<GidKind>> {

@@ -13,7 +13,7 @@ use crate::ledger::uncounted::Uncounted;
 use crate::ledger::{Commit, Ledger, SendMode, Until};
 use crate::memory::entry::Entry;
 use crate::profile::{Posting, Profile};
-use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb};
+use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb, is_rdma};
 use crate::sys::device::is_iwarp;
 use crate::sys::types::{ibv_qp, ibv_qp_type, ibv_recv_wr, ibv_send_flags, ibv_send_wr, ibv_srq};
 use crate::work::chain::trim;
@@ -192,7 +192,7 @@ unsafe fn is_rdma_on_srd(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> bool {
     // SAFETY: the queue pair is live, and its type was written at creation. The work request is
     // emitted, so its opcode was written (this function's contract).
     let (qp_type, code) = unsafe { ((*qp).qp_type, (*wr).opcode) };
-    qp_type == ibv_qp_type::IBV_QPT_DRIVER && opcode::is_rdma(code)
+    qp_type == ibv_qp_type::IBV_QPT_DRIVER && is_rdma(code)
 }
 
 impl<P: Profile> Kind for Receives<P> {

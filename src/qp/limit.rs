@@ -100,6 +100,7 @@ fn within(what: &'static str, asked: u32, longest: u32) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider_tests::SetControl;
 
     /// Proves R3.6.
     #[test]

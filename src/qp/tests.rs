@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // puts a provider's function in place
 
+use crate::provider_tests::SetControl;
 use std::ffi::c_int;
 use std::ptr;
 

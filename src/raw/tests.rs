@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // the C half
 
+use crate::provider_tests::SetControl;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -5,10 +5,6 @@
 //! `family/row` begins with one of the texts. `cargo xtask overhead` builds the shared objects, runs
 //! this, and prints the table.
 
-/// C's types, written down once.
-#[path = "../../../src/sys/bindings/mod.rs"]
-#[allow(unexpected_cfgs, unused_imports)] // the crate's features, and its functions
-mod c;
 mod family;
 mod form;
 mod life;
@@ -26,6 +22,8 @@ mod world;
 
 use std::process::exit;
 
+/// C's types, written down once.
+use proverbs_sys::bindings as c;
 use stub::{Library, Stub};
 
 fn main() {

@@ -9,7 +9,7 @@ mod sync;
 mod arenas;
 mod books;
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/cold.rs"]
+#[path = "../../../sys/src/cold.rs"]
 mod cold;
 mod counters;
 mod ids;

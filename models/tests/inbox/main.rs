@@ -7,7 +7,7 @@
 mod sync;
 
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/cold.rs"]
+#[path = "../../../sys/src/cold.rs"]
 mod cold;
 mod completion;
 mod counters;

@@ -119,7 +119,9 @@ impl State {
     fn check_family(&self, at: SocketAddr) -> Verb {
         let has = self.world.link == Link::InfiniBand;
         match at {
-            SocketAddr::V6(v6) if is_infiniband(at) && (!has || v6.flowinfo() != PKEY.into()) => {
+            SocketAddr::V6(v6)
+                if is_infiniband(at) && (!has || v6.flowinfo() != u32::from(PKEY)) =>
+            {
                 Err(libc::ENODEV)
             }
             _ => Ok(()),

@@ -260,7 +260,7 @@ unsafe extern "C" fn set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, 
     }
     let ud = raw::ud_t { ah, remote_qpn: qpn, remote_qkey: qkey };
     let wr = &raw mut last.wr;
-    let is_rdma = crate::work::opcode::is_rdma(last.wr.opcode);
+    let is_rdma = crate::sys::data::is_rdma(last.wr.opcode);
     // SAFETY: the work request is the session's.
     unsafe { if is_rdma { apart(wr) } else { arm::<raw::ud_t>(wr) }.write(ud) };
 }

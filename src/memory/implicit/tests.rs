@@ -4,6 +4,7 @@ use super::*;
 use crate::device::OdpCaps;
 use crate::loopback::{self, Fabric, control::LOOPBACK};
 use crate::prelude::*;
+use crate::provider_tests::SetControl;
 use crate::sys::control::Control;
 use crate::terms::error::ErrorKind;
 

@@ -3,6 +3,7 @@ use crate::device::OdpCaps;
 use crate::memory::{
     Flushable, Persistent, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
+use crate::provider_tests::SetControl;
 use crate::terms::transport::{Rc, Uc, Ud};
 
 fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {

@@ -5,6 +5,7 @@
 use super::*;
 use crate::loopback::Fabric;
 use crate::prelude::*;
+use crate::provider_tests::SetControl;
 
 /// A queue pair of extended posting is created for what may be posted to it, and nothing else: a
 /// device may lack the rest.

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // passes one verb on
 
+use crate::provider_tests::SetControl;
 use std::cell::RefCell;
 
 use super::*;

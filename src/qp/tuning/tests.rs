@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // passes verbs on
 
+use crate::provider_tests::SetControl;
 use std::sync::Arc;
 
 use super::*;

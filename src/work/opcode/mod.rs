@@ -111,11 +111,6 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
     }
 }
 
-/// Whether an opcode of SRD names memory of the peer's.
-pub(crate) fn is_rdma(opcode: u32) -> bool {
-    [RdmaWrite::CODE, RdmaWriteWithImm::CODE, RdmaRead::CODE].contains(&opcode)
-}
-
 /// Why iWARP does not accept a work request, if that follows from its opcode and flags: it has
 /// neither immediates nor atomics ([R24.4](crate::guide::rules#r24-4)). siw accepts no
 /// SEND_WITH_INV with inline data and no READ with a fence.

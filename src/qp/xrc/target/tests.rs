@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // passes verbs on
 
+use crate::provider_tests::SetControl;
 use std::cell::Cell;
 use std::sync::Arc;
 

@@ -1,0 +1,177 @@
+//! Socket addresses, to C and back.
+
+use std::mem::{MaybeUninit, size_of};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use libc::{sockaddr_in, sockaddr_in6, sockaddr_storage};
+
+/// The address as a C struct.
+pub fn to_c(address: SocketAddr) -> sockaddr_storage {
+    // SAFETY: all zeroes is a value of this struct of integers.
+    let mut storage = unsafe { MaybeUninit::<sockaddr_storage>::zeroed().assume_init() };
+    let at = &raw mut storage;
+    match address {
+        SocketAddr::V4(v4) => {
+            // SAFETY: all zeroes is a value of this struct of integers.
+            let mut sin = unsafe { MaybeUninit::<sockaddr_in>::zeroed().assume_init() };
+            sin.sin_family = libc::AF_INET as libc::sa_family_t;
+            sin.sin_port = v4.port().to_be();
+            sin.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+            // SAFETY: the storage is large enough and aligned for any socket address.
+            unsafe { at.cast::<sockaddr_in>().write(sin) };
+        }
+        SocketAddr::V6(v6) => {
+            // SAFETY: all zeroes is a value of this struct of integers.
+            let mut sin = unsafe { MaybeUninit::<sockaddr_in6>::zeroed().assume_init() };
+            sin.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            sin.sin6_port = v6.port().to_be();
+            sin.sin6_flowinfo = v6.flowinfo();
+            sin.sin6_addr.s6_addr = v6.ip().octets();
+            sin.sin6_scope_id = v6.scope_id();
+            // SAFETY: the storage is large enough and aligned for any socket address.
+            unsafe { at.cast::<sockaddr_in6>().write(sin) };
+        }
+    }
+    storage
+}
+
+/// The socket address of a C struct, if it is IPv4 or IPv6.
+///
+/// # Safety
+/// `at` is readable for as many bytes as its family says, and aligned to 4.
+pub unsafe fn from_c(at: *const libc::sockaddr) -> Option<SocketAddr> {
+    // SAFETY: every socket address begins with its family, and `at` is readable (this function's
+    // contract).
+    let family = unsafe { (*at).sa_family };
+    match i32::from(family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that this struct is there, so it is readable (this function's
+            // contract).
+            let sin = unsafe { at.cast::<sockaddr_in>().read() };
+            let ip = Ipv4Addr::from(u32::from_be(sin.sin_addr.s_addr));
+            Some(SocketAddrV4::new(ip, u16::from_be(sin.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that this struct is there, so it is readable (this function's
+            // contract).
+            let sin = unsafe { at.cast::<sockaddr_in6>().read() };
+            let ip = Ipv6Addr::from(sin.sin6_addr.s6_addr);
+            let port = u16::from_be(sin.sin6_port);
+            Some(SocketAddrV6::new(ip, port, sin.sin6_flowinfo, sin.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}
+
+const _: () = assert!(size_of::<sockaddr_storage>() == 128);
+const _: () = assert!(size_of::<sockaddr_ib>() == 48);
+
+/// The family of InfiniBand's own addresses, AF_IB.
+const AF_IB: u16 = 27;
+
+/// C's struct, of rdma/ib.h. All numbers have their largest byte first, but for the family and the
+/// scope.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct sockaddr_ib {
+    sib_family: u16,
+    sib_pkey: u16,
+    sib_flowinfo: u32,
+    sib_addr: [u8; 16],
+    sib_sid: u64,
+    sib_sid_mask: u64,
+    sib_scope_id: u64,
+}
+
+/// What a `sockaddr_ib` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IbSocket {
+    pub gid: [u8; 16],
+    pub pkey: u16,
+    /// The service: of a port space of IP its number, and the port.
+    pub sid: u64,
+}
+
+/// InfiniBand's own address as a C struct, with a mask that all bits of the service count.
+pub fn ib_to_c(address: IbSocket) -> sockaddr_storage {
+    // SAFETY: all zeroes is a value of this struct of integers.
+    let mut storage = unsafe { MaybeUninit::<sockaddr_storage>::zeroed().assume_init() };
+    let sib = sockaddr_ib {
+        sib_family: AF_IB,
+        sib_pkey: address.pkey.to_be(),
+        sib_flowinfo: 0,
+        sib_addr: address.gid,
+        sib_sid: address.sid.to_be(),
+        sib_sid_mask: u64::MAX,
+        sib_scope_id: 0,
+    };
+    // SAFETY: the storage is large enough and aligned for any socket address.
+    unsafe { (&raw mut storage).cast::<sockaddr_ib>().write(sib) };
+    storage
+}
+
+/// InfiniBand's own address of a C struct, if it is one.
+///
+/// # Safety
+/// `at` is readable for as many bytes as its family says, and aligned to 4.
+pub unsafe fn ib_from_c(at: *const libc::sockaddr) -> Option<IbSocket> {
+    // SAFETY: every socket address begins with its family, and `at` is readable (this function's
+    // contract).
+    if unsafe { (*at).sa_family } != AF_IB {
+        return None;
+    }
+    // SAFETY: the family says that this struct is there, so it is readable (this function's
+    // contract).
+    let sib = unsafe { at.cast::<sockaddr_ib>().read_unaligned() };
+    Some(IbSocket {
+        gid: sib.sib_addr,
+        pkey: u16::from_be(sib.sib_pkey),
+        sid: u64::from_be(sib.sib_sid),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_the_way_to_c_and_back() {
+        let texts = ["10.77.0.1:7471", "0.0.0.0:0", "[fe80::1%3]:65535", "[::1]:1"];
+        let of_a_flow = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 1, 0x0102_0304, 5);
+        let addresses = texts.map(|text| text.parse().unwrap());
+        for address in addresses.into_iter().chain([of_a_flow.into()]) {
+            let c = to_c(address);
+            // SAFETY: a whole `sockaddr_storage`.
+            assert_eq!(unsafe { from_c((&raw const c).cast()) }, Some(address), "{address}");
+        }
+    }
+
+    /// The bytes, as rdma/ib.h has them.
+    /// Proves R23.8.
+    #[test]
+    fn an_address_of_infiniband_has_its_bytes() {
+        let address = IbSocket { gid: [7; 16], pkey: 0x8001, sid: 0x0106_1d2f };
+        let c = ib_to_c(address);
+        let at: *const libc::sockaddr = (&raw const c).cast();
+        // SAFETY: a whole `sockaddr_storage`, of which these bytes were written.
+        let bytes = unsafe { at.cast::<[u8; 48]>().read() };
+        assert_eq!(bytes[..2], 27_u16.to_ne_bytes());
+        assert_eq!(bytes[2..8], [0x80, 1, 0, 0, 0, 0]);
+        assert_eq!(bytes[8..24], [7; 16]);
+        assert_eq!(bytes[24..32], [0, 0, 0, 0, 1, 6, 0x1d, 0x2f]);
+        assert_eq!((&bytes[32..40], &bytes[40..]), (&[0xff; 8][..], &[0; 8][..]));
+        // SAFETY: a whole `sockaddr_storage`.
+        assert_eq!(unsafe { (ib_from_c(at), from_c(at)) }, (Some(address), None));
+        let ip = to_c("10.0.0.1:1".parse().unwrap());
+        // SAFETY: a whole `sockaddr_storage`.
+        assert_eq!(unsafe { ib_from_c((&raw const ip).cast()) }, None);
+    }
+
+    #[test]
+    fn an_unknown_family_is_no_address() {
+        let mut c = to_c("1.2.3.4:5".parse().unwrap());
+        c.ss_family = libc::AF_UNIX as libc::sa_family_t;
+        // SAFETY: a whole `sockaddr_storage`.
+        assert_eq!(unsafe { from_c((&raw const c).cast()) }, None);
+    }
+}

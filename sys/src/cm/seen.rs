@@ -1,0 +1,103 @@
+//! What events said of an id's end, noted where they are taken.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use crate::types::raw::rdma_cm_event_type as Type;
+
+/// What the context of an id leads to: its key, and the end of the id. Each of these events comes
+/// once, to whoever takes it, and may be asked for more often, by others.
+#[derive(Debug)]
+pub struct Seen {
+    /// The number that no other id has.
+    pub key: u64,
+    disconnected: AtomicBool,
+    /// The first event that broke the connection or the attempt, and its status.
+    broken: OnceLock<(u32, c_int)>,
+    /// The status of DEVICE_REMOVAL, the last event.
+    removed: OnceLock<c_int>,
+    /// Goes with the id.
+    life: Arc<()>,
+}
+
+/// Whether the id of an event is still there.
+pub struct Life(Weak<()>);
+
+impl Life {
+    pub fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+impl Seen {
+    pub(crate) fn of(key: u64) -> Self {
+        let disconnected = AtomicBool::new(false);
+        let (broken, removed) = (OnceLock::new(), OnceLock::new());
+        Seen { key, disconnected, broken, removed, life: Arc::default() }
+    }
+
+    /// Notes the event (`RDMA_CM_EVENT_*`).
+    pub(crate) fn see(&self, event: u32, status: c_int) {
+        match event {
+            Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_TIMEWAIT_EXIT => {
+                self.disconnected.store(true, Ordering::Relaxed);
+            }
+            Type::RDMA_CM_EVENT_UNREACHABLE
+            | Type::RDMA_CM_EVENT_REJECTED
+            | Type::RDMA_CM_EVENT_CONNECT_ERROR => drop(self.broken.set((event, status))),
+            Type::RDMA_CM_EVENT_DEVICE_REMOVAL => drop(self.removed.set(status)),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        Life(Arc::downgrade(&self.life))
+    }
+
+    pub fn is_disconnected(&self) -> bool {
+        self.disconnected.load(Ordering::Relaxed)
+    }
+
+    /// The event that broke the connection or the attempt, and its status.
+    pub fn broken(&self) -> Option<(u32, c_int)> {
+        self.broken.get().copied()
+    }
+
+    /// The status of DEVICE_REMOVAL, after which no event comes.
+    pub fn removal(&self) -> Option<c_int> {
+        self.removed.get().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DISCONNECTED comes once; a second call returns at once instead of waiting for TIMEWAIT_EXIT.
+    ///
+    /// Holds S4a: `wait_disconnected` remembers an earlier DISCONNECTED.
+    /// Holds S4b: a wait after DEVICE_REMOVAL does not sleep until its time-out.
+    #[test]
+    fn what_was_seen_stays_seen() {
+        let seen = Seen::of(1);
+        seen.see(Type::RDMA_CM_EVENT_ADDR_CHANGE, 0);
+        assert!(!seen.is_disconnected() && seen.removal().is_none());
+        seen.see(Type::RDMA_CM_EVENT_DISCONNECTED, 0);
+        seen.see(Type::RDMA_CM_EVENT_ADDR_CHANGE, 0);
+        assert!(seen.is_disconnected() && seen.is_disconnected());
+        assert_eq!(seen.removal(), None);
+        let seen = Seen::of(2);
+        seen.see(Type::RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+        assert!(seen.is_disconnected());
+        let seen = Seen::of(4);
+        seen.see(Type::RDMA_CM_EVENT_UNREACHABLE, -110);
+        seen.see(Type::RDMA_CM_EVENT_REJECTED, 28);
+        assert_eq!(seen.broken(), Some((Type::RDMA_CM_EVENT_UNREACHABLE, -110)));
+        assert!(!seen.is_disconnected() && seen.removal().is_none());
+        let seen = Seen::of(3);
+        seen.see(Type::RDMA_CM_EVENT_DEVICE_REMOVAL, -19);
+        assert_eq!([seen.removal(), seen.removal()], [Some(-19); 2]);
+        assert!(!seen.is_disconnected());
+    }
+}

@@ -1,0 +1,154 @@
+//! Ids and events that librdmacm does not know, for tests of what is made of them.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{Arm, Calls, Channel, Copied, Id, LIBRDMACM, Seen, from_c};
+use crate::tests::{self, ANSWER, saw};
+use crate::types::*;
+
+/// An id without a device, on a channel without events, that saw this one. It must be forgotten.
+pub fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
+    id_by(&LIBRDMACM, key, saw)
+}
+
+/// An id of the same kind whose calls are [`seen`], and answered as was said. Dropped, it is freed.
+pub fn noting(key: u64) -> Id {
+    id_by(&NOTING, key, None)
+}
+
+/// The calls that were noted since this was asked.
+pub fn seen() -> Vec<String> {
+    tests::seen()
+}
+
+/// From now on calls on ids that note them fail with this errno; 0: they do what they are for.
+pub fn answer(errno: c_int) {
+    ANSWER.set(errno);
+}
+
+thread_local! {
+    static ANSWER_OF_LEAVING: Cell<c_int> = const { Cell::new(0) };
+}
+
+/// From now on groups are left with this errno.
+pub fn answer_leaving(errno: c_int) {
+    ANSWER_OF_LEAVING.set(errno);
+}
+
+/// An id of the same kind, whose `connect` waits, for 2 seconds at most, until [`CONNECTING`] is 2.
+pub fn connecting(key: u64) -> Id {
+    id_by(&WAITING, key, None)
+}
+
+/// 1 since the id of [`connecting`] connects.
+pub static CONNECTING: AtomicU8 = AtomicU8::new(0);
+
+static WAITING: Calls = Calls {
+    connect: |_, _| {
+        CONNECTING.store(1, Ordering::SeqCst);
+        let began = Instant::now();
+        while CONNECTING.load(Ordering::SeqCst) != 2 {
+            if began.elapsed() > Duration::from_secs(2) {
+                return libc::ETIMEDOUT;
+            }
+            std::thread::yield_now();
+        }
+        0
+    },
+    ..NOTING
+};
+
+fn noted(call: impl Into<String>) -> c_int {
+    saw(call);
+    ANSWER.get()
+}
+
+/// Calls that take the place of librdmacm's.
+static NOTING: Calls = Calls {
+    destroy_event_channel: |channel| {
+        noted("destroy_event_channel");
+        // SAFETY: `id_by` made the channel and its descriptor, and it is destroyed once.
+        unsafe { libc::close(Box::from_raw(channel).fd) };
+    },
+    get_cm_event: |_| {
+        noted("get_cm_event");
+        Err(libc::EAGAIN)
+    },
+    destroy_id: |id| {
+        let answer = noted("destroy_id");
+        if answer == 0 {
+            // SAFETY: `id_by` made the id, and it is destroyed once.
+            drop(unsafe { Box::from_raw(id) });
+        }
+        answer
+    },
+    migrate_id: |_, _| noted("migrate"),
+    set_option: |_, level, option, value, len| {
+        // SAFETY: the option is readable (the call's contract).
+        let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
+        noted(format!("set_option {level}, {option}, {value:?}"))
+    },
+    join_multicast: |_, at, _| {
+        // SAFETY: the address is readable (the call's contract).
+        noted(format!("join {}", unsafe { from_c(at) }.unwrap()))
+    },
+    leave_multicast: |_, at| {
+        // SAFETY: the address is readable (the call's contract).
+        let answer = noted(format!("leave {}", unsafe { from_c(at) }.unwrap()));
+        if answer == 0 { ANSWER_OF_LEAVING.get() } else { answer }
+    },
+    ..LIBRDMACM
+};
+
+fn id_by(calls: &'static Calls, key: u64, saw: Option<(u32, c_int)>) -> Id {
+    let seen = Arc::new(Seen::of(key));
+    if let Some((event, status)) = saw {
+        seen.see(event, status);
+    }
+    let channel = Arc::new(channel_by(calls));
+    Id::new(NonNull::from(Box::leak(Box::new(zeroed()))), seen, channel)
+}
+
+fn channel_by(calls: &'static Calls) -> Channel {
+    // SAFETY: the call has no conditions. What it counts is 0, so the descriptor is never readable.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) };
+    let ptr = NonNull::from(Box::leak(Box::new(raw::rdma_event_channel { fd })));
+    // SAFETY: the calls know that the channel is this, and nothing else destroys it.
+    unsafe { Channel::of(ptr, calls) }
+}
+
+/// A channel of ids that note their calls.
+pub fn silent_channel() -> Channel {
+    channel_by(&NOTING)
+}
+
+/// The channel's own descriptor is readable, and what watches it is not told.
+pub fn be_readable_in_silence(channel: &Channel) {
+    let watch = channel.watch.as_ref().unwrap().as_raw_fd();
+    let mut nothing = libc::epoll_event { events: 0, u64: 0 };
+    let one = 1_u64.to_ne_bytes();
+    // SAFETY: both are open, and the event and the number are locals.
+    unsafe {
+        libc::epoll_ctl(watch, libc::EPOLL_CTL_MOD, channel.own_fd(), &mut nothing);
+        libc::write(channel.own_fd(), one.as_ptr().cast(), one.len());
+    }
+}
+
+/// What tells this id from others where C's place is taken.
+pub fn set_port(id: &Id, port: u8) {
+    // SAFETY: the id is a leaked one of `id`, which nothing else uses.
+    unsafe { (*id.ptr.as_ptr()).port_num = port };
+}
+
+/// An event of the id with this key, about the group with that one.
+pub fn event(key: u64, group: u64, event: u32, status: c_int) -> Copied {
+    let arm = Arm::Ud { ah_attr: zeroed(), qp_num: 0xff_ffff, qkey: 0x0123_4567, group };
+    let life = Seen::of(key).life();
+    Copied { key, life, event, status, arm, data: Vec::new(), request: None }
+}

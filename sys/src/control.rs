@@ -1,0 +1,431 @@
+//! The control path as a table of functions; the default table is libibverbs itself.
+//!
+//! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device.
+//! libibverbs has no such table for its control path that a second provider could fill. So this
+//! crate has its own: one function a verb, in the C signature except for `errno`. The type is
+//! private to the crate, so safe code elsewhere cannot supply a table.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+use std::ptr::NonNull;
+
+use super::asking::ibv_values_ex;
+use super::create_qp_ex::{create_qp_ex, ibv_qp_init_attr_ex};
+use super::events::{AsyncEvent, async_fd, create_comp_channel, try_get_async_event};
+use super::extended::{PortAttr, ibv_device_attr_ex};
+use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
+use super::lanes::ibv_td;
+use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
+use super::polling::{CqAttr, ibv_cq_ex};
+use super::provider::{Provider, provider};
+use super::tuning::{ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
+use super::types::*;
+use super::xrc::{ibv_srq_init_attr_ex, ibv_xrcd};
+
+/// The filled entries of a device's GID tables, or the errno.
+pub type GidTable = Result<Vec<ibv_gid_entry>, c_int>;
+
+/// The result of a verb that creates an object: the object, or the errno.
+pub type Created<T> = Result<NonNull<T>, c_int>;
+
+/// What a region holds. C's verb is not told; the loopback device, whose accesses are Rust's, is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Bytes that this program and its peers touch at any time, in whole aligned words
+    /// (`memory::open`).
+    Open,
+    /// Buffers, each of which belongs to the device or to the program, whatever words they share.
+    Buffers,
+}
+
+/// One function for each control verb, each with the contract of its C namesake: pointers to
+/// objects are live and of this table's provider; attribute pointers are readable, and writable
+/// where C writes; a destroyed object is not used again.
+///
+/// Functions that return `c_int` return 0 or a positive errno.
+pub struct Control {
+    pub close_device: unsafe fn(*mut ibv_context) -> c_int,
+    pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    /// Which promises the device keeps follows from this.
+    pub provider: unsafe fn(*mut ibv_context) -> Provider,
+    pub query_device_ex: unsafe fn(*mut ibv_context, *mut ibv_device_attr_ex) -> c_int,
+    pub query_port: unsafe fn(*mut ibv_context, u8, *mut PortAttr) -> c_int,
+    pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
+    /// ENODATA if the entry is empty.
+    pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32, *mut ibv_gid_entry) -> c_int,
+    /// The filled entries of these ports, whose tables have these lengths.
+    pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> GidTable,
+    pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
+    /// Negative if it is not known.
+    pub device_index: unsafe fn(*mut ibv_context) -> c_int,
+    /// Tenths of Gbit/s. ENOSYS if the library lacks it.
+    pub query_port_speed: unsafe fn(*mut ibv_context, u8) -> Result<u64, c_int>,
+    pub query_rt_values: unsafe fn(*mut ibv_context, &mut ibv_values_ex) -> c_int,
+
+    pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
+    pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
+    /// Like the next of these and `create_cq_ex`: EOPNOTSUPP if the library or the
+    /// device lacks it.
+    pub alloc_td: unsafe fn(*mut ibv_context) -> Created<ibv_td>,
+    pub dealloc_td: unsafe fn(*mut ibv_td) -> c_int,
+    /// Deallocated by `dealloc_pd`, before domain and thread domain.
+    pub alloc_parent_domain: unsafe fn(*mut ibv_pd, *mut ibv_td) -> Created<ibv_pd>,
+    pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32, Holds) -> Created<ibv_mr>,
+    /// ENOSYS if the library lacks it.
+    pub reg_dmabuf_mr: unsafe fn(*mut ibv_pd, DmabufPart, u32) -> Created<ibv_mr>,
+    pub rereg_mr: unsafe fn(*mut ibv_mr, Rereg) -> Result<(), ReregFailed>,
+    pub dereg_mr: unsafe fn(*mut ibv_mr) -> c_int,
+    /// EOPNOTSUPP if the library or the device lacks it.
+    pub advise_mr: unsafe fn(*mut ibv_pd, u32, u32, &mut [ibv_sge]) -> c_int,
+    /// Like the other extended operations: EOPNOTSUPP if the library or the device lacks it.
+    pub alloc_null_mr: unsafe fn(*mut ibv_pd) -> Created<ibv_mr>,
+    pub alloc_dm: unsafe fn(*mut ibv_context, ibv_alloc_dm_attr) -> Created<ibv_dm>,
+    pub free_dm: unsafe fn(*mut ibv_dm) -> c_int,
+    pub reg_dm_mr: unsafe fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> Created<ibv_mr>,
+    pub create_ah: unsafe fn(*mut ibv_pd, *mut ibv_ah_attr) -> Created<ibv_ah>,
+    pub destroy_ah: unsafe fn(*mut ibv_ah) -> c_int,
+
+    pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
+    pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
+    /// For `events::try_get_cq_event` alone. C's own function, whose errors `status` tells. Never
+    /// blocks: `EAGAIN` if there is none.
+    pub get_cq_event:
+        unsafe extern "C" fn(*mut ibv_comp_channel, *mut *mut ibv_cq, *mut *mut c_void) -> c_int,
+    pub ack_cq_events: unsafe extern "C" fn(*mut ibv_cq, c_uint),
+    pub create_cq:
+        unsafe fn(*mut ibv_context, c_int, *mut ibv_comp_channel, c_int) -> Created<ibv_cq>,
+    /// If it is single-threaded, no two calls on it overlap, nor does a call that ends or changes a
+    /// queue pair on it. It begins as an `ibv_cq` and is destroyed as one.
+    pub create_cq_ex: unsafe fn(*mut ibv_context, CqAttr) -> Created<ibv_cq_ex>,
+    /// Whether the device is software of the kernel, or may be: librxe, in which each completion
+    /// must have a start and an end of its own (R14.3), and sessions break several elements
+    /// (R15.10).
+    pub is_software: unsafe fn(*mut ibv_context) -> bool,
+    /// What was granted is in `ibv_cq.cqe` afterwards.
+    pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
+    pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
+    pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> c_int,
+
+    /// Of a file, or -1. Like the next of these and `create_srq_ex`: EOPNOTSUPP if the library or
+    /// the device lacks it.
+    pub open_xrcd: unsafe fn(*mut ibv_context, c_int, c_int) -> Created<ibv_xrcd>,
+    pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> c_int,
+    /// Destroyed by `destroy_srq`, before domains and completion queue.
+    pub create_srq_ex: unsafe fn(&mut ibv_srq_init_attr_ex) -> Created<ibv_srq>,
+    /// Of one that was created for XRC.
+    pub srq_num: unsafe fn(*mut ibv_srq) -> Result<u32, c_int>,
+    pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
+    pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
+    pub query_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
+    pub destroy_srq: unsafe fn(*mut ibv_srq) -> c_int,
+
+    pub create_qp: unsafe fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> Created<ibv_qp>,
+    pub create_qp_ex: unsafe fn(&mut ibv_qp_init_attr_ex) -> Created<ibv_qp>,
+    /// With flags of EFA. ENOSYS if there is no library that has it.
+    pub create_srd_qp: unsafe fn(&mut ibv_qp_init_attr_ex, u16) -> Created<ibv_qp>,
+    /// EFA's number of an address handle. ENOSYS likewise.
+    pub ah_number: unsafe fn(*mut ibv_ah) -> Result<u16, c_int>,
+    pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
+    pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
+    pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
+    /// Of messages with this opcode.
+    pub data_in_order: unsafe fn(*mut ibv_qp, u32) -> bool,
+    pub modify_qp_rate_limit: unsafe fn(*mut ibv_qp, &mut ibv_qp_rate_limit_attr) -> c_int,
+    pub set_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> c_int,
+    pub query_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> c_int,
+    pub attach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+    pub detach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+
+    /// The descriptor that is readable while an asynchronous event waits.
+    pub async_fd: unsafe fn(*mut ibv_context) -> Result<c_int, c_int>,
+    /// The next asynchronous event, acknowledged already. Never blocks: `EAGAIN` if there is none.
+    pub try_get_async_event: unsafe fn(*mut ibv_context) -> Result<AsyncEvent, c_int>,
+}
+
+/// The errno of this thread's last failed C call, never 0.
+pub fn errno() -> c_int {
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(code) if code != 0 => code,
+        _ => libc::EIO,
+    }
+}
+
+pub fn created<T>(object: *mut T) -> Created<T> {
+    NonNull::new(object).ok_or_else(errno)
+}
+
+/// The errno of a verb's return value, which is not 0 if the verb failed. Most C verbs return an
+/// errno. Some return -1 and set errno. Some providers return a negative errno, as a kernel does
+/// (libsiw does both). A verb that failed without an errno is EIO.
+pub fn status(code: c_int) -> c_int {
+    match code {
+        -1 => match errno() {
+            0 => libc::EIO,
+            errno => errno,
+        },
+        code => code.saturating_abs(),
+    }
+}
+
+macro_rules! forward {
+    (status $f:path, $($arg:ident: $t:ty),*) => {{
+        unsafe fn verb($($arg: $t),*) -> c_int {
+            // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+            status(unsafe { $f($($arg),*) })
+        }
+        verb
+    }};
+    ($o:ty = $f:path, $($arg:ident: $t:ty),*) => {{
+        unsafe fn verb($($arg: $t),*) -> Created<$o> {
+            // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+            created(unsafe { $f($($arg),*) })
+        }
+        verb
+    }};
+}
+
+unsafe fn query_device_ex(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::extended::query_device_ex(context, attr) })
+}
+
+unsafe fn of_kernel(context: *mut ibv_context) -> Provider {
+    // SAFETY: the context is live, and of libibverbs by its table.
+    unsafe { provider(context) }
+}
+
+unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::extended::query_port(context, port, attr) })
+}
+
+unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
+    // SAFETY: the context is live and `out` writable (the verb's contract, see `Control`).
+    let code = status(unsafe { raw::ibv_query_pkey(context, port, index, out) });
+    if code == 0 {
+        // SAFETY: the verb succeeded, so `out` holds a P_Key, in network order.
+        unsafe { out.write(u16::from_be(out.read())) };
+    }
+    code
+}
+
+unsafe fn device_index(context: *mut ibv_context) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::asking::device_index(context) }
+}
+
+unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Result<u64, c_int> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::asking::query_port_speed(context, port) }
+}
+
+unsafe fn query_rt_values(context: *mut ibv_context, values: &mut ibv_values_ex) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::asking::query_rt_values(context, values) })
+}
+
+unsafe fn data_in_order(qp: *mut ibv_qp, opcode: u32) -> bool {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::asking::data_in_order(qp, opcode) }
+}
+
+unsafe fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut u8,
+    length: usize,
+    access: u32,
+    _: Holds,
+) -> Created<ibv_mr> {
+    // Optional access flags need the `_iova2` entry point; the C macro chooses it the same way.
+    if access & OPTIONAL_ACCESS != 0 {
+        // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
+        created(unsafe {
+            raw::ibv_reg_mr_iova2(pd, addr.cast(), length, addr.expose_provenance() as u64, access)
+        })
+    } else {
+        // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
+        created(unsafe { raw::ibv_reg_mr(pd, addr.cast(), length, access as c_int) })
+    }
+}
+
+unsafe fn reg_dmabuf_mr(pd: *mut ibv_pd, part: DmabufPart, access: u32) -> Created<ibv_mr> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::reg_dmabuf_mr(pd, part, access) }
+}
+
+unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::rereg_mr(mr, to) }
+}
+
+unsafe fn advise_mr(pd: *mut ibv_pd, advice: u32, flags: u32, list: &mut [ibv_sge]) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::memory::advise_mr(pd, advice, flags, list) })
+}
+
+unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::lanes::alloc_td(context) }
+}
+
+unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::lanes::dealloc_td(td) })
+}
+
+unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_pd> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::lanes::alloc_parent_domain(pd, td) }
+}
+
+unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::polling::create_cq_ex(context, attr) }
+}
+
+unsafe fn is_software(context: *mut ibv_context) -> bool {
+    // SAFETY: the context is live, and of libibverbs by its table.
+    unsafe { super::polling::is_software(context) }
+}
+
+unsafe fn alloc_dm(context: *mut ibv_context, attr: ibv_alloc_dm_attr) -> Created<ibv_dm> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::alloc_dm(context, attr) }
+}
+
+unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::memory::free_dm(dm) })
+}
+
+unsafe fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+    access: u32,
+) -> Created<ibv_mr> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::memory::reg_dm_mr(pd, dm, offset, length, access) }
+}
+
+unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::tuning::alloc_null_mr(pd) }
+}
+
+unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::modify_cq(cq, attr) })
+}
+
+unsafe fn modify_qp_rate_limit(qp: *mut ibv_qp, attr: &mut ibv_qp_rate_limit_attr) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::modify_qp_rate_limit(qp, attr) })
+}
+
+unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::set_ece(qp, ece) })
+}
+
+unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::tuning::query_ece(qp, ece) })
+}
+
+unsafe fn open_xrcd(context: *mut ibv_context, fd: c_int, oflags: c_int) -> Created<ibv_xrcd> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::xrc::open_xrcd(context, fd, oflags) }
+}
+
+unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    status(unsafe { super::xrc::close_xrcd(xrcd) })
+}
+
+unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::xrc::create_srq_ex(init) }
+}
+
+unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
+    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+    unsafe { super::xrc::srq_num(srq) }
+}
+
+unsafe fn create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    vector: c_int,
+) -> Created<ibv_cq> {
+    // SAFETY: context and channel are live (the verb's contract). The CQ's user context is not
+    // used.
+    created(unsafe { raw::ibv_create_cq(context, cqe, ptr::null_mut(), channel, vector) })
+}
+
+/// The system's libibverbs.
+pub static LIBIBVERBS: Control = Control {
+    close_device: forward!(status raw::ibv_close_device, c: *mut ibv_context),
+    query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),
+    provider: of_kernel,
+    query_device_ex,
+    query_port,
+    query_gid: forward!(status raw::ibv_query_gid, c: *mut ibv_context, p: u8, i: c_int, g: *mut ibv_gid),
+    query_gid_ex,
+    query_gid_table,
+    query_pkey,
+    device_index,
+    query_port_speed,
+    query_rt_values,
+    alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
+    dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),
+    alloc_td,
+    dealloc_td,
+    alloc_parent_domain,
+    reg_mr,
+    reg_dmabuf_mr,
+    rereg_mr,
+    dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
+    advise_mr,
+    alloc_null_mr,
+    alloc_dm,
+    free_dm,
+    reg_dm_mr,
+    create_ah: forward!(ibv_ah = raw::ibv_create_ah, p: *mut ibv_pd, a: *mut ibv_ah_attr),
+    destroy_ah: forward!(status raw::ibv_destroy_ah, a: *mut ibv_ah),
+    create_comp_channel,
+    destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
+    get_cq_event: raw::ibv_get_cq_event,
+    ack_cq_events: raw::ibv_ack_cq_events,
+    create_cq,
+    create_cq_ex,
+    is_software,
+    resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
+    destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
+    modify_cq,
+    open_xrcd,
+    close_xrcd,
+    create_srq_ex,
+    srq_num,
+    create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
+    modify_srq: forward!(status raw::ibv_modify_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr, m: c_int),
+    query_srq: forward!(status raw::ibv_query_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr),
+    destroy_srq: forward!(status raw::ibv_destroy_srq, s: *mut ibv_srq),
+    create_qp: forward!(ibv_qp = raw::ibv_create_qp, p: *mut ibv_pd, a: *mut ibv_qp_init_attr),
+    create_qp_ex,
+    create_srd_qp: super::srd::create_srd_qp,
+    ah_number: super::srd::ah_number,
+    modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
+    query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
+    destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),
+    data_in_order,
+    modify_qp_rate_limit,
+    set_ece,
+    query_ece,
+    attach_mcast: forward!(status raw::ibv_attach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
+    detach_mcast: forward!(status raw::ibv_detach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
+    async_fd,
+    try_get_async_event,
+};

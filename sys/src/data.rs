@@ -1,0 +1,286 @@
+//! The data path: the parts of C's work requests, and the inlines of verbs.h, to the instruction.
+//!
+//! rdma-sys unwraps each function pointer, which costs a test and a panic path that C does not
+//! have. libibverbs fills every entry of `ops` (with functions that return `EOPNOTSUPP` if need
+//! be), and so does the loopback device. So the pointers are never null.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use super::types::*;
+
+/// What both kinds of work requests begin with (`sys::layout` holds them to it).
+#[repr(C)]
+pub struct Head<W> {
+    pub wr_id: u64,
+    pub next: *mut W,
+}
+
+/// `ibv_send_wr` or `ibv_recv_wr`: begins with a `Head` of itself.
+#[doc(hidden)]
+pub trait Link: Sized {}
+
+impl Link for ibv_send_wr {}
+impl Link for ibv_recv_wr {}
+
+/// The part that all work requests have.
+#[inline(always)]
+pub fn head<W: Link>(wr: *mut W) -> *mut Head<W> {
+    wr.cast()
+}
+
+/// The arm `A` of the union behind `wr`: all arms begin where the union does.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub unsafe fn arm<A>(wr: *mut ibv_send_wr) -> *mut A {
+    // SAFETY: `wr` points to a work request, and no reference to it is made.
+    unsafe { &raw mut (*wr).wr }.cast()
+}
+
+/// Where a work request of RDMA has its destination, if it names one: in a union that only a
+/// BIND_MW reads, since its own holds the remote address. `ibv_post_send` has no such work
+/// requests.
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub unsafe fn apart(wr: *mut ibv_send_wr) -> *mut ud_t {
+    // Not at its beginning, where there is padding, which copies of a work request leave out.
+    const { assert!(size_of::<ud_t>() <= size_of::<raw::ibv_mw_bind_info>()) };
+    // SAFETY: `wr` points to a work request, and no reference to it is made.
+    unsafe {
+        let bind = (&raw mut (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>();
+        (&raw mut (*bind).bind_info).cast()
+    }
+}
+
+/// Writes the word that a work request carries besides its data: an immediate, or the key to
+/// invalidate (R1.4).
+///
+/// # Safety
+/// `wr` is writable.
+#[inline(always)]
+pub unsafe fn emit_word(wr: *mut ibv_send_wr, word: u32) {
+    // SAFETY: `wr` is writable, and the union is one u32; no reference to the rest is made.
+    unsafe { (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(word) };
+}
+
+/// An rkey, and a number in the padding that C has behind it: as they are in memory behind
+/// `remote_addr`.
+#[inline(always)]
+pub fn rkey_and(rkey: u32, behind: u32) -> u64 {
+    let ([a, b, c, d], [e, f, g, h]) = (rkey.to_ne_bytes(), behind.to_ne_bytes());
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The rkey in the arm of a WRITE or a READ.
+pub fn rkey_of(arm: [u64; 2]) -> u32 {
+    let [a, b, c, d, ..] = arm[1].to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// The number behind it.
+#[inline(always)]
+pub fn behind_rkey(arm: [u64; 2]) -> u32 {
+    let [.., a, b, c, d] = arm[1].to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// Whether an opcode of SRD names memory of the peer's.
+pub fn is_rdma(opcode: ibv_wr_opcode::Type) -> bool {
+    use ibv_wr_opcode::*;
+    matches!(opcode, IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ)
+}
+
+/// A verb that posts work requests.
+#[doc(hidden)]
+pub trait Verb {
+    /// What it posts to.
+    type Object;
+    type Wr: Link;
+    const NAME: &'static str;
+    /// What is known of a work request that was emitted just now, if it is posted from that.
+    type Known;
+    /// Whether anything is.
+    const KNOWS: bool = false;
+
+    /// # Safety
+    /// `wr` is emitted.
+    unsafe fn known(wr: *const Self::Wr) -> Self::Known;
+
+    /// Writes the work request again.
+    ///
+    /// # Safety
+    /// `wr` is writable.
+    unsafe fn show(_known: &Self::Known, _wr: *mut Self::Wr) {}
+
+    /// Adds flags to it.
+    ///
+    /// # Safety
+    /// It is known of a work request that was emitted.
+    unsafe fn flag(_known: &mut Self::Known, _flags: u32) {}
+
+    /// Posts a list of which each work request is known, all or none. `None` if that is left to
+    /// `post`.
+    ///
+    /// # Safety
+    /// As for `post`; `known` is of such a list.
+    #[inline(always)]
+    unsafe fn post_known(
+        _object: *mut Self::Object,
+        _known: &impl Each<Self::Known>,
+    ) -> Option<c_int> {
+        None
+    }
+
+    /// # Safety
+    /// `object` is live, `first` is a list that it may have (or null), `bad` is writable.
+    unsafe fn post(
+        object: *mut Self::Object,
+        first: *mut Self::Wr,
+        bad: *mut *mut Self::Wr,
+    ) -> c_int;
+}
+
+/// A list that the compiler goes through, of what is known of each: `(first, (second, ()))`.
+#[doc(hidden)]
+pub trait Each<K> {
+    const IS_EMPTY: bool = false;
+    /// Where the list is shown.
+    type Room<W>;
+
+    /// # Safety
+    /// What `build` asks, of each in turn.
+    unsafe fn each(&self, build: &impl Build<K>);
+
+    /// Adds flags to the last.
+    ///
+    /// # Safety
+    /// As for [`Verb::flag`].
+    unsafe fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32);
+
+    /// Writes the list again, linked and ended.
+    ///
+    /// # Safety
+    /// `room` is writable.
+    unsafe fn show<V: Verb<Known = K>>(&self, room: *mut Self::Room<V::Wr>) -> *mut V::Wr;
+}
+
+/// What is done with each of a list. (A closure would not be inlined where it is called often.)
+#[doc(hidden)]
+pub trait Build<K> {
+    /// # Safety
+    /// As the type says.
+    unsafe fn build(&self, known: &K);
+}
+
+impl<K> Each<K> for () {
+    const IS_EMPTY: bool = true;
+    type Room<W> = ();
+
+    #[inline(always)]
+    unsafe fn each(&self, _: &impl Build<K>) {}
+
+    #[inline(always)]
+    unsafe fn flag_last<V: Verb<Known = K>>(&mut self, _: u32) {}
+
+    #[inline(always)]
+    unsafe fn show<V: Verb<Known = K>>(&self, _: *mut ()) -> *mut V::Wr {
+        ptr::null_mut()
+    }
+}
+
+impl<K, R: Each<K>> Each<K> for (K, R) {
+    type Room<W> = (MaybeUninit<W>, R::Room<W>);
+
+    #[inline(always)]
+    unsafe fn each(&self, build: &impl Build<K>) {
+        // SAFETY: what `build` asks is asked of the caller.
+        unsafe {
+            build.build(&self.0);
+            self.1.each(build);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn flag_last<V: Verb<Known = K>>(&mut self, flags: u32) {
+        // SAFETY: what is known is asked of the caller, for each.
+        unsafe {
+            match R::IS_EMPTY {
+                true => V::flag(&mut self.0, flags),
+                false => self.1.flag_last::<V>(flags),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn show<V: Verb<Known = K>>(&self, room: *mut Self::Room<V::Wr>) -> *mut V::Wr {
+        // SAFETY: the room is writable, and has a place for each.
+        unsafe {
+            let at = (&raw mut (*room).0).cast::<V::Wr>();
+            V::show(&self.0, at);
+            (*head(at)).next = self.1.show::<V>(&raw mut (*room).1);
+            at
+        }
+    }
+}
+
+macro_rules! verb {
+    ($name:ident, $op:ident, $c:literal, $object:ty, $wr:ty) => {
+        #[doc(hidden)]
+        pub enum $name {}
+
+        impl Verb for $name {
+            type Object = $object;
+            type Wr = $wr;
+            const NAME: &'static str = $c;
+            type Known = ();
+
+            #[inline(always)]
+            unsafe fn known(_: *const $wr) {}
+
+            #[inline(always)]
+            unsafe fn post(object: *mut $object, first: *mut $wr, bad: *mut *mut $wr) -> c_int {
+                // SAFETY: a live object points to its live context, whose `ops` was filled when the
+                // device was opened, never changes and has no null entry (see the top of this
+                // file). The rest of this function's contract is the verb's.
+                unsafe {
+                    let op = (*(*object).context).ops.$op.unwrap_unchecked();
+                    op(object, first, bad)
+                }
+            }
+        }
+    };
+}
+
+verb!(PostSend, post_send, "ibv_post_send", ibv_qp, ibv_send_wr);
+verb!(PostRecv, post_recv, "ibv_post_recv", ibv_qp, ibv_recv_wr);
+verb!(PostSrqRecv, post_srq_recv, "ibv_post_srq_recv", ibv_srq, ibv_recv_wr);
+
+/// # Safety
+/// `cq` is live and `wc` has room for `entries` completions.
+#[inline(always)]
+pub unsafe fn poll_cq(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: a live object points to its live context, whose `ops` was filled when the device was
+    // opened, never changes and has no null entry (see the top of this file). There is room for
+    // `entries` completions, as the verb asks.
+    unsafe {
+        let op = (*(*cq).context).ops.poll_cq.unwrap_unchecked();
+        op(cq, entries, wc)
+    }
+}
+
+/// # Safety
+/// `cq` is live.
+#[inline(always)]
+pub unsafe fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: a live object points to its live context, whose `ops` was filled when the device was
+    // opened, never changes and has no null entry (see the top of this file).
+    unsafe {
+        let op = (*(*cq).context).ops.req_notify_cq.unwrap_unchecked();
+        op(cq, solicited_only)
+    }
+}

@@ -1,0 +1,480 @@
+//! Events that are read without blocking, and copied without their pointers.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::ptr::NonNull;
+
+use super::control::{Control, Created, created, errno, status};
+use super::types::*;
+
+/// An asynchronous event without its pointer: C's event names an object, which must stay while the
+/// event is unacknowledged and may be destroyed at once afterwards (R13.1).
+pub struct AsyncEvent {
+    /// `enum ibv_event_type`, which may have grown.
+    pub event_type: u32,
+    /// The QP's number, the CQ's or SRQ's context, or the port; 0 for an event of the device.
+    pub affiliate: u64,
+}
+
+/// `struct ibv_async_event`. rdma-sys declares its type as a Rust enum, for which an unknown value
+/// would be undefined behaviour.
+#[repr(C)]
+pub struct RawAsyncEvent {
+    pub element: Element,
+    pub event_type: u32,
+}
+
+#[repr(C)]
+pub union Element {
+    pub object: *mut c_void,
+    pub port_num: c_int,
+}
+
+/// Creates a channel whose descriptor never blocks: an event that poll(2) reported may be gone when
+/// it is read, because another thread destroyed its queue.
+pub(crate) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<ibv_comp_channel> {
+    // SAFETY: `context` is live (the verb's contract, see `Control`).
+    let channel = created(unsafe { raw::ibv_create_comp_channel(context) })?;
+    // SAFETY: the channel was just created.
+    let fd = unsafe { (*channel.as_ptr()).fd };
+    // SAFETY: the channel was just created, and nothing else knows it.
+    that_never_blocks(channel, fd, |channel| unsafe { _ = raw::ibv_destroy_comp_channel(channel) })
+}
+
+/// What was made, with a descriptor that never blocks; if it cannot be had, it is destroyed.
+pub(crate) fn that_never_blocks<T>(
+    made: NonNull<T>,
+    fd: c_int,
+    destroy: impl FnOnce(*mut T),
+) -> Created<T> {
+    if let Err(errno) = never_block(fd) {
+        destroy(made.as_ptr());
+        return Err(errno);
+    }
+    Ok(made)
+}
+
+/// Takes an event and acknowledges it: the `cq_context` of its queue, or the errno, `EAGAIN` if
+/// there is none. Never blocks. (In line, so that a wake has C's instructions here: 20 less. Both
+/// pointers are in one local: two took a register that the loop over the completions then lacked, 3
+/// instructions each.)
+///
+/// # Safety
+/// `channel` is live, and of this table's provider.
+#[inline(always)]
+pub unsafe fn try_get_cq_event(
+    control: &Control,
+    channel: *mut ibv_comp_channel,
+) -> Result<u64, c_int> {
+    #[cold]
+    #[inline(never)]
+    fn none(code: c_int) -> c_int {
+        status(code)
+    }
+    let mut event = MaybeUninit::<(*mut ibv_cq, *mut c_void)>::uninit();
+    let at = event.as_mut_ptr();
+    // SAFETY: the channel is live (this function's contract). Both out-pointers are locals.
+    let code = unsafe { (control.get_cq_event)(channel, &raw mut (*at).0, &raw mut (*at).1) };
+    if code != 0 {
+        return Err(none(code));
+    }
+    // SAFETY: an event was taken, so both were written. The destruction of its queue waits until it
+    // is acknowledged, which happens here, once (R13.1).
+    let name = unsafe {
+        (control.ack_cq_events)((*at).0, 1);
+        (*at).1
+    };
+    Ok(name.addr() as u64)
+}
+
+/// The descriptor, which never blocks from here on (see `create_comp_channel`).
+pub(crate) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
+    // SAFETY: `context` is live (the verb's contract).
+    let fd = unsafe { (*context).async_fd };
+    never_block(fd).map(|()| fd)
+}
+
+pub(crate) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<AsyncEvent, c_int> {
+    let mut event = RawAsyncEvent { element: Element { object: ptr::null_mut() }, event_type: 0 };
+    let place: *mut raw::ibv_async_event = (&raw mut event).cast();
+    // SAFETY: `context` is live (the verb's contract), and `event` is a local with C's layout (see
+    // `layout`).
+    if unsafe { raw::ibv_get_async_event(context, place) } != 0 {
+        return Err(errno());
+    }
+    // SAFETY: the event was taken, so its object is live until it is acknowledged.
+    let copied = unsafe { copy(&event) };
+    // SAFETY: the event was taken above and is acknowledged once. Its object is not used any more.
+    unsafe { raw::ibv_ack_async_event(place) };
+    Ok(copied)
+}
+
+/// # Safety
+/// The object that the event names, if any, is live and of the kind that its type says.
+unsafe fn copy(event: &RawAsyncEvent) -> AsyncEvent {
+    let event_type = event.event_type;
+    let affiliate = match Affiliation::of(event_type) {
+        Affiliation::Device => 0,
+        Affiliation::Port => {
+            // SAFETY: this type of event names a port.
+            let port = unsafe { event.element.port_num };
+            port as u64
+        }
+        object => {
+            // SAFETY: the other types name an object of their kind, which is live (this function's
+            // contract).
+            unsafe { object.name(event.element.object) }
+        }
+    };
+    AsyncEvent { event_type, affiliate }
+}
+
+/// The kind of object that an event type is about.
+#[derive(Clone, Copy)]
+pub enum Affiliation {
+    Qp,
+    Cq,
+    Srq,
+    Port,
+    Device,
+}
+
+impl Affiliation {
+    /// The name that its user gave an object: the QP's number, the context of a CQ or SRQ.
+    ///
+    /// # Safety
+    /// `object` is a live object of this kind.
+    unsafe fn name(self, object: *mut c_void) -> u64 {
+        // SAFETY: the object is live and of this kind (this function's contract).
+        let context = unsafe {
+            match self {
+                Affiliation::Qp => return (*object.cast::<ibv_qp>()).qp_num.into(),
+                Affiliation::Cq => (*object.cast::<ibv_cq>()).cq_context,
+                Affiliation::Srq => (*object.cast::<ibv_srq>()).srq_context,
+                Affiliation::Port | Affiliation::Device => return 0,
+            }
+        };
+        context.addr() as u64
+    }
+
+    pub fn of(event_type: u32) -> Affiliation {
+        use raw::ibv_event_type::*;
+        let is = |events: &[raw::ibv_event_type]| events.iter().any(|&e| e as u32 == event_type);
+        if is(&[IBV_EVENT_CQ_ERR]) {
+            Affiliation::Cq
+        } else if is(&[IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED]) {
+            Affiliation::Srq
+        } else if is(&[
+            IBV_EVENT_QP_FATAL,
+            IBV_EVENT_QP_REQ_ERR,
+            IBV_EVENT_QP_ACCESS_ERR,
+            IBV_EVENT_COMM_EST,
+            IBV_EVENT_SQ_DRAINED,
+            IBV_EVENT_PATH_MIG,
+            IBV_EVENT_PATH_MIG_ERR,
+            IBV_EVENT_QP_LAST_WQE_REACHED,
+        ]) {
+            Affiliation::Qp
+        } else if is(&[
+            IBV_EVENT_PORT_ACTIVE,
+            IBV_EVENT_PORT_ERR,
+            IBV_EVENT_LID_CHANGE,
+            IBV_EVENT_PKEY_CHANGE,
+            IBV_EVENT_SM_CHANGE,
+            IBV_EVENT_CLIENT_REREGISTER,
+            IBV_EVENT_GID_CHANGE,
+        ]) {
+            Affiliation::Port
+        } else {
+            Affiliation::Device
+        }
+    }
+}
+
+/// Sets O_NONBLOCK: reading the descriptor when nothing is there returns EAGAIN.
+pub(crate) fn never_block(fd: c_int) -> Result<(), c_int> {
+    // SAFETY: a system call on a descriptor, without pointers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags < 0 {
+        return Err(errno());
+    }
+    // SAFETY: a system call on a descriptor, without pointers.
+    let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
+    if code < 0 { Err(errno()) } else { Ok(()) }
+}
+
+/// A descriptor that is readable once it was written to, and never blocks (eventfd(2)).
+pub fn eventfd() -> Result<OwnedFd, c_int> {
+    // SAFETY: a system call without pointers.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    // SAFETY: the descriptor was just opened, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A descriptor that is readable while `fd` is, and gives nothing of it away (epoll(7)).
+pub fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
+    // SAFETY: a system call without pointers.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if epoll < 0 {
+        return Err(errno());
+    }
+    // SAFETY: the descriptor was just opened, and nobody else knows it.
+    let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+    let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    // SAFETY: the event is a local, which the call copies.
+    let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut events) };
+    if code < 0 { Err(errno()) } else { Ok(epoll) }
+}
+
+/// Has a descriptor that is [`watching`] this one look whether it is readable, and wake who sleeps
+/// on it.
+#[cfg(feature = "cm")]
+pub fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
+    let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    // SAFETY: the event is a local, which the call copies.
+    let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_MOD, fd, &mut events) };
+    if code < 0 { Err(errno()) } else { Ok(()) }
+}
+
+/// Waits until one of these descriptors is readable, for at most this many milliseconds (without a
+/// bound if negative). Returns a bit for each one that is readable: 0 after the time-out or a
+/// signal.
+#[cfg(not(miri))]
+#[inline]
+pub fn wait_readable<const N: usize>(fds: [c_int; N], milliseconds: c_int) -> Result<u32, c_int> {
+    let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+    // SAFETY: `N` pollfds, which are a local.
+    let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
+    match code {
+        ..0 => poll_failed(),
+        // One descriptor, of which the call returns how many are readable.
+        _ if N == 1 => Ok(code as u32),
+        _ => Ok((0..N).map(|i| u32::from(polls[i].revents != 0) << i).sum()),
+    }
+}
+
+#[cfg(not(miri))]
+#[cold]
+fn poll_failed() -> Result<u32, c_int> {
+    match errno() {
+        libc::EINTR => Ok(0),
+        errno => Err(errno),
+    }
+}
+
+/// Miri has no poll(2), so its sleepers look at every descriptor again and again.
+#[cfg(miri)]
+pub fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<u32, c_int> {
+    std::thread::yield_now();
+    Ok((1 << N) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::control::LIBIBVERBS;
+
+    /// The result of `read` on an empty descriptor. A `read` that sleeps is a failure, not a test
+    /// that hangs.
+    fn ends(read: impl FnOnce() -> c_int + std::marker::Send + 'static) -> c_int {
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || tell.send(read()));
+        told.recv_timeout(Duration::from_secs(30)).expect("it sleeps for an event that is gone")
+    }
+
+    /// A descriptor that watches another is readable while that is, and cannot be read itself.
+    #[test]
+    #[cfg_attr(miri, ignore = "poll(2)")]
+    fn readiness_is_seen_from_outside() {
+        use std::io::{Read, Write};
+        assert_eq!(watching(-1).err(), Some(libc::EBADF));
+        let (mut watched, mut peer) = UnixStream::pair().unwrap();
+        let watching = watching(watched.as_raw_fd()).unwrap();
+        let fd = watching.as_raw_fd();
+        assert_eq!(wait_readable([fd], 0), Ok(0));
+        peer.write_all(b"x").unwrap();
+        assert_eq!(wait_readable([fd], 1000), Ok(1));
+        let mut file = std::fs::File::from(watching.try_clone().unwrap());
+        assert!(file.read(&mut [0; 8]).is_err());
+        watched.read_exact(&mut [0]).unwrap();
+        assert_eq!(wait_readable([fd], 0), Ok(0));
+        drop(watched);
+        assert_eq!(wait_readable([fd], 0), Ok(0), "what is gone is not watched");
+    }
+
+    /// Each event is acknowledged once, since the destruction of its queue waits for that; and what
+    /// was not taken is not.
+    #[test]
+    fn an_event_that_is_taken_is_acknowledged() {
+        use crate::tests::{ANSWER, answered, saw, seen};
+        unsafe extern "C" fn get(
+            _: *mut ibv_comp_channel,
+            cq: *mut *mut ibv_cq,
+            context: *mut *mut c_void,
+        ) -> c_int {
+            // SAFETY: both are writable (the verb's contract).
+            unsafe { (*cq, *context) = (ptr::null_mut(), ptr::without_provenance_mut(9)) };
+            answered("taken")
+        }
+        unsafe extern "C" fn ack(_: *mut ibv_cq, count: u32) {
+            saw(format!("{count} acknowledged"));
+        }
+        static NOTING: Control = Control { get_cq_event: get, ack_cq_events: ack, ..LIBIBVERBS };
+        // SAFETY: what takes C's place does not look at the channel.
+        let take = || unsafe { try_get_cq_event(&NOTING, ptr::null_mut()) };
+        assert_eq!(take(), Ok(9));
+        assert_eq!(seen(), ["taken", "1 acknowledged"]);
+        ANSWER.set(-1);
+        assert_eq!(take(), Err(libc::EPERM));
+        assert_eq!(seen(), ["taken"]);
+    }
+
+    /// What cannot be had as it must be is not left over.
+    #[test]
+    #[cfg_attr(miri, ignore = "fcntl(2)")]
+    fn what_may_block_is_destroyed() {
+        let (mut made, mut destroyed) = (7, 0);
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let fds = [reader.as_raw_fd(), -1];
+        let all = fds.map(|fd| {
+            let made = NonNull::from(&mut made);
+            that_never_blocks(made, fd, |_| destroyed += 1).map(|_| ())
+        });
+        assert_eq!((all, destroyed), ([Ok(()), Err(libc::EBADF)], 1));
+    }
+
+    /// A descriptor that was opened for reading alone has no flags.
+    #[test]
+    #[cfg_attr(miri, ignore = "fcntl(2)")]
+    fn any_descriptor_can_be_made_not_to_block() {
+        use std::io::Read;
+        let (mut reader, _writer) = std::io::pipe().unwrap();
+        never_block(reader.as_raw_fd()).unwrap();
+        let error = reader.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(never_block(-1), Err(libc::EBADF));
+        // This one has flags, and nothing that can be read.
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open("/");
+        assert_eq!(never_block(path.unwrap().as_raw_fd()), Err(libc::EBADF));
+    }
+
+    const CLOSED: &str = "PROVERBS_CLOSED_INPUT";
+
+    /// What the test below starts: a process may have closed its input, whose number is as good as
+    /// any other; and may have no number left.
+    #[test]
+    #[ignore = "started by descriptors_that_cannot_be_had_are_an_errno"]
+    fn descriptors_of_a_process_without_input() {
+        if std::env::var_os(CLOSED).is_none() {
+            return;
+        }
+        let watched = eventfd().unwrap();
+        // SAFETY: nothing of this process uses its input.
+        unsafe { libc::close(0) };
+        assert_eq!(eventfd().unwrap().as_raw_fd(), 0);
+        assert_eq!(watching(watched.as_raw_fd()).unwrap().as_raw_fd(), 0);
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the limit is a local.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
+        assert_eq!(eventfd().err(), Some(libc::EMFILE));
+        assert_eq!(watching(watched.as_raw_fd()).err(), Some(libc::EMFILE));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no processes")]
+    fn descriptors_that_cannot_be_had_are_an_errno() {
+        let name = "sys::events::tests::descriptors_of_a_process_without_input";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--ignored", "--test-threads=1"])
+            .env(CLOSED, "1")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    }
+
+    /// An object is named by what its user gave it, or by its number.
+    #[test]
+    fn an_event_names_its_object() {
+        let context = ptr::without_provenance_mut(9);
+        let mut qp = ibv_qp { qp_num: 17, qp_context: context, ..zeroed() };
+        let mut cq = ibv_cq { cq_context: context, ..zeroed() };
+        let mut srq = ibv_srq { srq_context: context, ..zeroed() };
+        let copied = |event: raw::ibv_event_type, element| {
+            // SAFETY: the object is one of the queue pair above, and named for no other kind.
+            let copied = unsafe { copy(&RawAsyncEvent { element, event_type: event as u32 }) };
+            assert_eq!(copied.event_type, event as u32);
+            copied.affiliate
+        };
+        use raw::ibv_event_type::*;
+        assert_eq!(copied(IBV_EVENT_PORT_ERR, Element { port_num: 2 }), 2);
+        let object = (&raw mut qp).cast();
+        assert_eq!(copied(IBV_EVENT_QP_FATAL, Element { object }), 17);
+        // SAFETY: a queue pair.
+        assert_eq!(unsafe { Affiliation::Qp.name((&raw mut qp).cast()) }, 17);
+        // SAFETY: a completion queue.
+        assert_eq!(unsafe { Affiliation::Cq.name((&raw mut cq).cast()) }, 9);
+        // SAFETY: a shared receive queue.
+        assert_eq!(unsafe { Affiliation::Srq.name((&raw mut srq).cast()) }, 9);
+    }
+
+    /// What names no object that is known is of the device.
+    #[test]
+    fn each_event_is_of_its_kind_of_object() {
+        use raw::ibv_event_type::*;
+        let kind = |event: raw::ibv_event_type| match Affiliation::of(event as u32) {
+            Affiliation::Qp => "qp",
+            Affiliation::Cq => "cq",
+            Affiliation::Srq => "srq",
+            Affiliation::Port => "port",
+            Affiliation::Device => "device",
+        };
+        assert_eq!([IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL].map(kind), ["cq", "qp"]);
+        assert_eq!([IBV_EVENT_SRQ_ERR, IBV_EVENT_SRQ_LIMIT_REACHED].map(kind), ["srq"; 2]);
+        assert_eq!([IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE].map(kind), ["port"; 2]);
+        assert_eq!([IBV_EVENT_DEVICE_FATAL, IBV_EVENT_WQ_FATAL].map(kind), ["device"; 2]);
+        assert!(matches!(Affiliation::of(1000), Affiliation::Device));
+    }
+
+    /// libibverbs reads a descriptor whose event another thread took meanwhile.
+    ///
+    /// Holds S1: a look at an event does not sleep if another thread took the event.
+    #[test]
+    #[cfg_attr(miri, ignore = "calls libibverbs")]
+    fn an_event_that_is_gone_is_not_slept_for() {
+        let (empty, _other) = UnixStream::pair().unwrap();
+        let fd = empty.as_raw_fd();
+        never_block(fd).unwrap();
+        let errno = ends(move || {
+            let mut channel = ibv_comp_channel { fd, ..zeroed() };
+            // SAFETY: libibverbs uses only the descriptor before it has read an event.
+            unsafe { try_get_cq_event(&LIBIBVERBS, &mut channel) }.unwrap_err()
+        });
+        assert_eq!(errno, libc::EAGAIN);
+    }
+
+    /// Holds S1: a look at an event does not sleep if another thread took the event.
+    #[test]
+    #[cfg_attr(miri, ignore = "calls libibverbs")]
+    fn an_asynchronous_event_that_is_gone_is_not_slept_for() {
+        let (empty, _other) = UnixStream::pair().unwrap();
+        let fd = empty.as_raw_fd();
+        let errno = ends(move || {
+            let mut context = ibv_context { async_fd: fd, ..zeroed() };
+            // SAFETY: only the descriptor of the context is used.
+            assert_eq!(unsafe { async_fd(&mut context) }, Ok(fd));
+            // SAFETY: libibverbs uses only the descriptor before it has read an event.
+            unsafe { try_get_async_event(&mut context) }.err().expect("there is none")
+        });
+        assert_eq!(errno, libc::EAGAIN);
+    }
+}

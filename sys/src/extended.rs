@@ -1,0 +1,310 @@
+//! Extended verbs: the functions of `struct verbs_context`, and the structs that newer libraries
+//! made longer. Their names are C's.
+//!
+//! A `verbs_context` ends with the `ibv_context` that programs know, and grows at its head. So an
+//! operation lies at a fixed distance before the context, in every rdma-core, and exists if the
+//! library's `sz` reaches that far and the pointer is not null. `bindings::agreement` holds the
+//! distances against the C headers.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_void};
+use std::mem::size_of;
+
+use super::types::*;
+
+/// The distances of operations before the context, bytes.
+pub const QUERY_PORT: usize = 320;
+pub const QUERY_DEVICE_EX: usize = 104;
+const SZ: usize = 8;
+/// `sz` of a `verbs_context` without operations: `context` itself, as C counts it.
+pub const BARE: usize = 328;
+
+/// An extended operation of a device of libibverbs; `None` if the library or the provider lacks it.
+///
+/// # Safety
+/// `context` is live and of libibverbs. `F` is the type of the optional operation at `distance`,
+/// which is one of those above, or of `memory`.
+pub(crate) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> Option<F> {
+    // SAFETY: a context whose `abi_compat` is all ones is the end of a `verbs_context`, whose `sz`
+    // lies before it, and says how far it reaches. What it reaches has the type that the caller
+    // names, and a null function is a `None`.
+    unsafe {
+        if (*context).abi_compat.addr() != usize::MAX {
+            return None;
+        }
+        let size = context.byte_sub(SZ).cast::<usize>().read();
+        if size < BARE + distance {
+            None
+        } else {
+            context.byte_sub(distance).cast::<Option<F>>().read()
+        }
+    }
+}
+
+/// `struct ibv_port_attr` as of rdma-core 49, in which `active_speed_ex` was added at its end,
+/// whatever the headers are that the bindings were made of.
+#[repr(C)]
+pub union PortAttr {
+    pub c: ibv_port_attr,
+    words: [u32; 14],
+}
+
+static_assertions::const_assert!(size_of::<ibv_port_attr>() <= 56);
+
+impl PortAttr {
+    pub fn new(c: ibv_port_attr, active_speed_ex: u32) -> Self {
+        let mut attr = PortAttr { words: [0; 14] };
+        attr.c = c;
+        // SAFETY: all of the union was written, and consists of integers.
+        unsafe { attr.words[13] = active_speed_ex };
+        attr
+    }
+
+    pub fn get(&self) -> &ibv_port_attr {
+        // SAFETY: all of the union is written when it is made, and consists of integers.
+        unsafe { &self.c }
+    }
+
+    /// The speed of a lane, for speeds that need more than 8 bits; 0 if the library does not tell.
+    pub fn active_speed_ex(&self) -> u32 {
+        // SAFETY: all of the union is written when it is made, and consists of integers.
+        unsafe { self.words[13] }
+    }
+}
+
+impl Default for PortAttr {
+    fn default() -> Self {
+        PortAttr { words: [0; 14] }
+    }
+}
+
+type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut PortAttr, usize) -> c_int;
+
+/// `ibv_query_port`, as C's inline does it. The exported function has the struct of IBVERBS_1.1
+/// compiled in, which ends with `flags`.
+///
+/// # Safety
+/// As for the verb: `context` is live and of libibverbs, `attr` is writable.
+pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
+    // SAFETY: context and attributes are the verb's. The operation is told how long `attr` is; the
+    // exported function writes no more than 48 bytes.
+    unsafe {
+        attr.write(PortAttr::default());
+        match op::<QueryPort>(context, QUERY_PORT) {
+            Some(query) => query(context, port, attr, size_of::<PortAttr>()),
+            None => raw_query_port(context, port, attr.cast()),
+        }
+    }
+}
+
+macro_rules! structs {
+    ($($name:ident { $($field:ident: $t:ty,)* })*) => {$(
+        /// C's struct, as of rdma-core 44.
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        pub struct $name {
+            $(pub $field: $t,)*
+        }
+
+        // SAFETY: it consists of integers, and structs and arrays of these.
+        unsafe impl Zeroes for $name {}
+    )*};
+}
+
+structs! {
+    ibv_odp_caps {
+        general_caps: u64,
+        // RC, UC, UD.
+        per_transport_caps: [u32; 3],
+    }
+    ibv_tso_caps { max_tso: u32, supported_qpts: u32, }
+    ibv_rss_caps {
+        supported_qpts: u32,
+        max_rwq_indirection_tables: u32,
+        max_rwq_indirection_table_size: u32,
+        rx_hash_fields_mask: u64,
+        rx_hash_function: u8,
+    }
+    ibv_packet_pacing_caps {
+        qp_rate_limit_min: u32,
+        qp_rate_limit_max: u32,
+        supported_qpts: u32,
+    }
+    ibv_tm_caps {
+        max_rndv_hdr_size: u32,
+        max_num_tags: u32,
+        flags: u32,
+        max_ops: u32,
+        max_sge: u32,
+    }
+    ibv_cq_moderation_caps { max_cq_count: u16, max_cq_period: u16, }
+    ibv_pci_atomic_caps { fetch_add: u16, swap: u16, compare_swap: u16, }
+    ibv_device_attr_ex {
+        orig_attr: ibv_device_attr,
+        comp_mask: u32,
+        odp_caps: ibv_odp_caps,
+        completion_timestamp_mask: u64,
+        hca_core_clock: u64,
+        device_cap_flags_ex: u64,
+        tso_caps: ibv_tso_caps,
+        rss_caps: ibv_rss_caps,
+        max_wq_type_rq: u32,
+        packet_pacing_caps: ibv_packet_pacing_caps,
+        raw_packet_caps: u32,
+        tm_caps: ibv_tm_caps,
+        cq_mod_caps: ibv_cq_moderation_caps,
+        max_dm_size: u64,
+        pci_atomic_caps: ibv_pci_atomic_caps,
+        xrc_odp_caps: u32,
+        phys_port_cnt_ex: u32,
+    }
+}
+
+type QueryDeviceEx =
+    unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, usize) -> c_int;
+
+/// `ibv_query_device_ex`, as C's inline does it: without the operation, `ibv_query_device` tells
+/// the original attributes, and the others are 0.
+///
+/// # Safety
+/// As for the verb: `context` is live and of libibverbs, `attr` is writable.
+pub(crate) unsafe fn query_device_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr_ex,
+) -> c_int {
+    // SAFETY: context and attributes are the verb's.
+    unsafe {
+        match ask_device(context, attr) {
+            Some(answer) => answer,
+            None => raw::ibv_query_device(context, &raw mut (*attr).orig_attr),
+        }
+    }
+}
+
+/// What the operation answers; `None` if there is none, and all is zero then.
+///
+/// # Safety
+/// As for `query_device_ex`.
+unsafe fn ask_device(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> Option<c_int> {
+    // SAFETY: context and attributes are the verb's (this function's contract). The operation is
+    // told how long `attr` is, and asked for nothing in particular.
+    unsafe {
+        attr.write(zeroed());
+        let query = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX)?;
+        match query(context, std::ptr::null(), attr, size_of::<ibv_device_attr_ex>()) {
+            libc::EOPNOTSUPP | libc::ENOSYS => {
+                attr.write(zeroed());
+                None
+            }
+            answer => Some(answer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+    use crate::tests::{ANSWER, answered, context, seen};
+
+    const WORDS: usize = QUERY_PORT / 8;
+
+    /// An older library fills less than there is.
+    unsafe extern "C" fn port(
+        _: *mut ibv_context,
+        port: u8,
+        _: *mut PortAttr,
+        size: usize,
+    ) -> c_int {
+        answered(format!("port {port}, {size} bytes"))
+    }
+
+    #[test]
+    fn what_a_library_does_not_tell_of_a_port_is_zero() {
+        let context = context::<WORDS>(BARE + QUERY_PORT, &[(QUERY_PORT, port as *const ())]);
+        let mut attr = PortAttr::new(ibv_port_attr { lid: 7, ..zeroed() }, 9);
+        // SAFETY: the context has the operation.
+        assert_eq!(unsafe { query_port(context, 2, &mut attr) }, 0);
+        assert_eq!((attr.get().lid, attr.active_speed_ex()), (0, 0));
+        ANSWER.set(libc::EINVAL);
+        // SAFETY: the context has the operation.
+        assert_eq!(unsafe { query_port(context, 3, &mut attr) }, libc::EINVAL);
+        assert_eq!(seen(), ["port 2, 56 bytes", "port 3, 56 bytes"]);
+    }
+
+    unsafe extern "C" fn device(
+        _: *mut ibv_context,
+        input: *const c_void,
+        attr: *mut ibv_device_attr_ex,
+        size: usize,
+    ) -> c_int {
+        // SAFETY: the attributes are the caller's.
+        unsafe { (*attr).max_dm_size = 7 };
+        assert!(input.is_null() && size == size_of::<ibv_device_attr_ex>());
+        answered("device")
+    }
+
+    #[test]
+    fn what_is_not_told_of_a_device_is_zero() {
+        let ask = |size, answer| {
+            ANSWER.set(answer);
+            let context = context::<WORDS>(size, &[(QUERY_DEVICE_EX, device as *const ())]);
+            let mut attr = ibv_device_attr_ex { max_dm_size: 9, ..zeroed() };
+            // SAFETY: the context has the operation, or is too short for it.
+            (unsafe { ask_device(context, &mut attr) }, attr.max_dm_size)
+        };
+        assert_eq!(ask(BARE + QUERY_DEVICE_EX, 0), (Some(0), 7));
+        assert_eq!(ask(BARE + QUERY_DEVICE_EX, libc::EIO), (Some(libc::EIO), 7));
+        assert_eq!(seen(), ["device"; 2]);
+        assert_eq!(ask(BARE, 0), (None, 0));
+        assert_eq!(seen(), [""; 0]);
+        for lacks in [libc::EOPNOTSUPP, libc::ENOSYS] {
+            assert_eq!(ask(BARE + QUERY_DEVICE_EX, lacks), (None, 0));
+        }
+    }
+
+    type Operation = extern "C" fn() -> c_int;
+
+    extern "C" fn operation() -> c_int {
+        17
+    }
+
+    /// The end of a `verbs_context`: pointers, of which the last is `sz`, and the context.
+    #[repr(C)]
+    struct Fake {
+        head: [*const c_void; 64],
+        context: ibv_context,
+    }
+
+    /// What an operation comes to, in a context with this `abi_compat` and `sz`.
+    fn found(abi_compat: usize, sz: usize, operation: *const c_void) -> Option<c_int> {
+        const WORD: usize = size_of::<*const c_void>();
+        let mut fake = Fake { head: [ptr::null(); 64], context: zeroed() };
+        fake.context.abi_compat = ptr::without_provenance_mut(abi_compat);
+        fake.head[64 - SZ / WORD] = ptr::without_provenance(sz);
+        fake.head[64 - QUERY_PORT / WORD] = operation;
+        let fake = &raw mut fake;
+        // SAFETY: the context lies behind pointers, as in a `verbs_context`, within one struct. The
+        // operation has the type that is named.
+        let op = unsafe { op::<Operation>(&raw mut (*fake).context, QUERY_PORT) };
+        op.map(|op| op())
+    }
+
+    #[test]
+    fn an_operation_is_there_if_context_library_and_provider_have_it() {
+        let there = operation as *const c_void;
+        for (abi_compat, sz, operation, expected) in [
+            (usize::MAX, BARE + QUERY_PORT, there, Some(17)),
+            (usize::MAX, BARE + QUERY_PORT + 64, there, Some(17)),
+            (usize::MAX, BARE + QUERY_PORT - 1, there, None),
+            (usize::MAX, 0, there, None),
+            (usize::MAX, BARE + QUERY_PORT, ptr::null(), None),
+            // A context of before there were extended verbs.
+            (0, BARE + QUERY_PORT, there, None),
+        ] {
+            assert_eq!(found(abi_compat, sz, operation), expected, "{abi_compat:#x}, {sz}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Thread domains and parent domains: extended operations, which C's inlines call.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use super::control::{Created, created};
+use super::extended::op;
+use super::types::*;
+
+/// The distances of operations before the context, bytes: see `extended`.
+pub const ALLOC_PARENT_DOMAIN: usize = 208;
+pub const DEALLOC_TD: usize = 200;
+pub const ALLOC_TD: usize = 192;
+
+/// A thread domain (`struct ibv_td`).
+#[repr(C)]
+pub struct ibv_td {
+    pub context: *mut ibv_context,
+}
+
+/// C's struct, as of rdma-core 16.
+#[repr(C)]
+pub struct ibv_td_init_attr {
+    pub comp_mask: u32,
+}
+
+/// C's struct, as of rdma-core 21. `alloc` and `free` are functions, of which there are none here.
+#[repr(C)]
+pub struct ibv_parent_domain_init_attr {
+    pub pd: *mut ibv_pd,
+    pub td: *mut ibv_td,
+    pub comp_mask: u32,
+    pub alloc: *mut c_void,
+    pub free: *mut c_void,
+    pub pd_context: *mut c_void,
+}
+
+type AllocTd = unsafe extern "C" fn(*mut ibv_context, *mut ibv_td_init_attr) -> *mut ibv_td;
+type DeallocTd = unsafe extern "C" fn(*mut ibv_td) -> c_int;
+type AllocParentDomain =
+    unsafe extern "C" fn(*mut ibv_context, *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
+
+/// `ibv_alloc_td`, as C's inline does it.
+///
+/// # Safety
+/// `context` is live and of libibverbs.
+pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
+    let mut attr = ibv_td_init_attr { comp_mask: 0 };
+    // SAFETY: the context is the verb's, and the attributes are a local's.
+    unsafe {
+        let alloc = op::<AllocTd>(context, ALLOC_TD).ok_or(libc::EOPNOTSUPP)?;
+        created(alloc(context, &mut attr))
+    }
+}
+
+/// `ibv_dealloc_td`, as C's inline does it.
+///
+/// # Safety
+/// `td` is live and of libibverbs, and not used again if 0 is returned.
+pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
+    // SAFETY: the thread domain is the verb's, and its context lives as long as it.
+    match unsafe { op::<DeallocTd>((*td).context, DEALLOC_TD) } {
+        // SAFETY: the thread domain is the verb's.
+        Some(dealloc) => unsafe { dealloc(td) },
+        None => libc::EOPNOTSUPP,
+    }
+}
+
+/// `ibv_alloc_parent_domain`, as C's inline does it, without allocators.
+///
+/// # Safety
+/// `pd` and `td` are live, of libibverbs and of one context, and live until the result is
+/// deallocated by `ibv_dealloc_pd`.
+pub(crate) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_pd> {
+    let mut attr = ibv_parent_domain_init_attr {
+        pd,
+        td,
+        comp_mask: 0,
+        alloc: ptr::null_mut(),
+        free: ptr::null_mut(),
+        pd_context: ptr::null_mut(),
+    };
+    // SAFETY: the domain and its context are live (this function's contract), and the attributes
+    // are a local's.
+    unsafe {
+        let context = (*pd).context;
+        let alloc =
+            op::<AllocParentDomain>(context, ALLOC_PARENT_DOMAIN).ok_or(libc::EOPNOTSUPP)?;
+        created(alloc(context, &mut attr))
+    }
+}

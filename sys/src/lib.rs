@@ -1,0 +1,42 @@
+//! The C side of `proverbs`: the types of libibverbs and librdmacm, the data path, the control path
+//! as a table, the owners of C objects, and the terms that the crates of the project share.
+//!
+//! Programs use `proverbs`, which re-exports what they need. Everything else here may change with
+//! any release: `proverbs` requires exactly one. Nevertheless each public item is sound for any
+//! caller, or it is `unsafe` and states its contract.
+//!
+//! This is the only crate that names the C bindings: `bindings`, or with the feature rdma-sys that
+//! crate.
+
+pub mod asking;
+#[cfg(any(not(feature = "rdma-sys"), test))]
+pub mod bindings;
+#[cfg(feature = "cm")]
+pub mod cm;
+pub mod cold;
+pub mod control;
+pub mod create_qp_ex;
+pub mod data;
+pub mod device;
+pub mod events;
+pub mod extended;
+pub mod gid;
+pub mod handle;
+pub mod lanes;
+mod layout;
+pub mod memory;
+pub mod persist;
+pub mod polling;
+pub mod provider;
+pub mod session;
+mod siw;
+pub mod srd;
+mod symbols;
+pub mod sync;
+pub mod terms;
+#[cfg(any(test, feature = "testing"))]
+pub mod tests;
+pub mod tuning;
+pub mod types;
+pub mod window;
+pub mod xrc;

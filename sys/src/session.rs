@@ -1,0 +1,554 @@
+//! Extended posting: the functions of a queue pair that was created for it, as C's inlines call
+//! them. A list is posted in one session, from `ibv_wr_start` to `ibv_wr_complete`.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use super::control::{Created, status};
+use super::data::{Build, Each, PostSend, Verb, arm};
+use super::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
+use super::symbols::symbols;
+use super::types::*;
+
+/// The bits of `enum ibv_qp_create_send_ops_flags`, without their prefix.
+pub mod send_ops {
+    pub const RDMA_WRITE: u64 = 1 << 0;
+    pub const RDMA_WRITE_WITH_IMM: u64 = 1 << 1;
+    pub const SEND: u64 = 1 << 2;
+    pub const SEND_WITH_IMM: u64 = 1 << 3;
+    pub const RDMA_READ: u64 = 1 << 4;
+    pub const ATOMIC_CMP_AND_SWP: u64 = 1 << 5;
+    pub const ATOMIC_FETCH_AND_ADD: u64 = 1 << 6;
+    pub const LOCAL_INV: u64 = 1 << 7;
+    pub const BIND_MW: u64 = 1 << 8;
+    pub const SEND_WITH_INV: u64 = 1 << 9;
+    pub const FLUSH: u64 = 1 << 11;
+    pub const ATOMIC_WRITE: u64 = 1 << 12;
+}
+
+/// C's struct.
+#[repr(C)]
+pub struct ibv_data_buf {
+    pub addr: *mut c_void,
+    pub length: usize,
+}
+
+type Ex = *mut ibv_qp_ex;
+type Step<T> = Option<unsafe extern "C" fn(Ex) -> T>;
+type WithKey = Option<unsafe extern "C" fn(Ex, u32)>;
+type AtRemote = Option<unsafe extern "C" fn(Ex, u32, u64)>;
+
+/// C's struct, as of rdma-core 24: a queue pair, the number and the flags of the work request that
+/// is built next, and functions. Those of operations that were not asked for may be null.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_qp_ex {
+    pub qp_base: ibv_qp,
+    pub comp_mask: u64,
+    pub wr_id: u64,
+    pub wr_flags: c_uint,
+    pub wr_atomic_cmp_swp: Option<unsafe extern "C" fn(Ex, u32, u64, u64, u64)>,
+    pub wr_atomic_fetch_add: Option<unsafe extern "C" fn(Ex, u32, u64, u64)>,
+    pub wr_bind_mw:
+        Option<unsafe extern "C" fn(Ex, *mut raw::ibv_mw, u32, *const raw::ibv_mw_bind_info)>,
+    pub wr_local_inv: WithKey,
+    pub wr_rdma_read: AtRemote,
+    pub wr_rdma_write: AtRemote,
+    pub wr_rdma_write_imm: Option<unsafe extern "C" fn(Ex, u32, u64, u32)>,
+    pub wr_send: Step<()>,
+    pub wr_send_imm: WithKey,
+    pub wr_send_inv: WithKey,
+    pub wr_send_tso: Option<unsafe extern "C" fn(Ex, *mut c_void, u16, u16)>,
+    pub wr_set_ud_addr: Option<unsafe extern "C" fn(Ex, *mut ibv_ah, u32, u32)>,
+    pub wr_set_xrc_srqn: WithKey,
+    pub wr_set_inline_data: Option<unsafe extern "C" fn(Ex, *mut c_void, usize)>,
+    pub wr_set_inline_data_list: Option<unsafe extern "C" fn(Ex, usize, *const ibv_data_buf)>,
+    pub wr_set_sge: Option<unsafe extern "C" fn(Ex, u32, u64, u32)>,
+    pub wr_set_sge_list: Option<unsafe extern "C" fn(Ex, usize, *const ibv_sge)>,
+    pub wr_start: Step<()>,
+    pub wr_complete: Step<c_int>,
+    pub wr_abort: Step<()>,
+}
+
+// SAFETY: it consists of an `ibv_qp`, integers, and functions that may be null.
+unsafe impl Zeroes for ibv_qp_ex {}
+
+symbols! {
+    /// The first is lacking before rdma-core 24.
+    unsafe struct Symbols {
+        to_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex = c"ibv_qp_to_qp_ex",
+        destroy: unsafe extern "C" fn(*mut ibv_qp) -> c_int = c"ibv_destroy_qp",
+    }
+}
+
+/// The queue pair, if it is one of extended posting and begins where that does: this crate knows it
+/// by one address. Any other is destroyed, and EOPNOTSUPP.
+///
+/// # Safety
+/// `qp` was just made by libibverbs, and nobody else has it.
+pub(crate) unsafe fn extended(qp: NonNull<ibv_qp>) -> Created<ibv_qp> {
+    // SAFETY: the queue pair is live (this function's contract).
+    if symbols().to_ex.is_some_and(|to_ex| unsafe { to_ex(qp.as_ptr()) } == qp.as_ptr().cast()) {
+        return Ok(qp);
+    }
+    // SAFETY: it is live, and nobody's (this function's contract). If it stays, it is lost.
+    symbols().destroy.map(|destroy| unsafe { destroy(qp.as_ptr()) });
+    Err(libc::EOPNOTSUPP)
+}
+
+/// Most elements of a work request: inline pieces are copied to a list of C's other form.
+pub const MOST_SGES: u32 = 128;
+
+/// What `qp_context` of a queue pair is whose provider is librxe (or may be): see [`Session`].
+pub fn on_rxe() -> *mut c_void {
+    ptr::without_provenance_mut(1)
+}
+
+/// What `qp_context` of an initiator of XRC is: each of its work requests names a shared receive
+/// queue. So sessions of other transports look at nothing that is XRC's.
+pub fn on_xrc() -> *mut c_void {
+    ptr::without_provenance_mut(2)
+}
+
+/// Posts a list in one session. Nothing else runs from its start to its end, so no session is left
+/// open, none is within another, and none needs `ibv_wr_abort`.
+///
+/// - Work requests name operations that the queue pair was created for (R15.1), and have at most
+///   [`MOST_SGES`] elements.
+/// - Inline data is told by its flag too, which librxe needs (R15.8).
+/// - librxe sends wrong bytes of several elements (R15.10, R15.11): a list that has such a work
+///   request is posted with `ibv_post_send`; if it has a FLUSH or an ATOMIC_WRITE too, one by one.
+/// - `bad` is the first work request if the session was refused: then nothing was posted (R15.6).
+///   librxe may have written its ring all the same, unless it says ENOSPC; `bad` stays null then
+///   (R15.12).
+#[doc(hidden)]
+pub enum Session {}
+
+/// Calls a function of a queue pair of extended posting.
+macro_rules! call {
+    ($qp:ident.$function:ident($($argument:expr),*)) => {
+        (*$qp).$function.unwrap_unchecked()($qp $(, $argument)*)
+    };
+}
+
+pub(crate) use call;
+
+impl Verb for Session {
+    type Object = ibv_qp;
+    type Wr = ibv_send_wr;
+    const NAME: &'static str = "ibv_wr_complete";
+
+    /// A copy. Calls of the provider cannot change it, so what the compiler knows of a work request
+    /// that was emitted just now, it knows still when the session is built from it.
+    type Known = MaybeUninit<ibv_send_wr>;
+
+    #[inline(always)]
+    unsafe fn known(wr: *const ibv_send_wr) -> Self::Known {
+        // SAFETY: it is readable; what was not emitted is not looked at.
+        unsafe { wr.cast::<Self::Known>().read() }
+    }
+
+    const KNOWS: bool = true;
+
+    #[inline(always)]
+    unsafe fn show(known: &Self::Known, wr: *mut ibv_send_wr) {
+        // SAFETY: it is writable (this function's contract), and no reference to what is known.
+        unsafe { wr.cast::<Self::Known>().copy_from_nonoverlapping(known, 1) };
+    }
+
+    #[inline(always)]
+    unsafe fn flag(known: &mut Self::Known, flags: u32) {
+        // SAFETY: it is a copy of what was emitted (this function's contract), with its flags.
+        unsafe { (*known.as_mut_ptr()).send_flags |= flags };
+    }
+
+    #[inline(always)]
+    unsafe fn post_known(qp: *mut ibv_qp, known: &impl Each<Self::Known>) -> Option<c_int> {
+        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. `known` is
+        // a list that it may have, and it has the functions that it was created for.
+        unsafe {
+            if !(*qp).qp_context.is_null() {
+                return None;
+            }
+            let qp = qp.cast::<ibv_qp_ex>();
+            call!(qp.wr_start());
+            known.each(&Plain(qp));
+            Some(call!(qp.wr_complete()))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn post(qp: *mut ibv_qp, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
+        // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may
+        // have the list, whichever way that is posted, and `bad` is writable.
+        unsafe {
+            if !(*qp).qp_context.is_null() {
+                return post_otherwise(qp, first, bad);
+            }
+            whole(plain(qp.cast(), first), first, bad)
+        }
+    }
+}
+
+/// Builds known work requests, as `build` does.
+struct Plain(*mut ibv_qp_ex);
+
+impl Build<MaybeUninit<ibv_send_wr>> for Plain {
+    #[inline(always)]
+    unsafe fn build(&self, known: &MaybeUninit<ibv_send_wr>) {
+        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
+        unsafe { build(self.0, known.as_ptr().cast_mut()) }
+    }
+}
+
+/// What a session says, which is refused as a whole.
+///
+/// # Safety
+/// `bad` is writable.
+#[inline(always)]
+pub(crate) unsafe fn whole(
+    errno: c_int,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    if errno != 0 {
+        // SAFETY: it is writable (this function's contract).
+        unsafe { *bad = first };
+    }
+    errno
+}
+
+/// A session with a list, from start to end, of which `build` builds each work request.
+///
+/// # Safety
+/// The queue pair is live and of extended posting, and may have the list, which ends with a null
+/// `next`.
+#[inline(always)]
+pub(crate) unsafe fn session(
+    qp: *mut ibv_qp_ex,
+    mut wr: *mut ibv_send_wr,
+    build: impl Fn(*mut ibv_qp_ex, *mut ibv_send_wr),
+) -> c_int {
+    // SAFETY: a queue pair of extended posting has the functions of sessions, and each work request
+    // up to the end of the list can be read.
+    unsafe {
+        call!(qp.wr_start());
+        while !wr.is_null() {
+            build(qp, wr);
+            wr = (*wr).next;
+        }
+        call!(qp.wr_complete())
+    }
+}
+
+/// A session of what has no destination of its own.
+///
+/// # Safety
+/// As for [`session`].
+#[inline(always)]
+unsafe fn plain(qp: *mut ibv_qp_ex, first: *mut ibv_send_wr) -> c_int {
+    // SAFETY: the list is one that the queue pair may have, so it has the functions of each
+    // operation.
+    unsafe { session(qp, first, |qp, wr| build(qp, wr)) }
+}
+
+/// Posts as librxe needs it, or XRC. (Apart, so that a work request of others has nobody to show
+/// itself to.)
+///
+/// # Safety
+/// As for [`Verb::post`].
+#[cold]
+#[inline(never)]
+unsafe fn post_otherwise(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: a live queue pair can be read. What its `qp_context` says it is, it was made as, and
+    // it may have the list.
+    unsafe {
+        match (*qp).qp_context == on_xrc() {
+            true => post_on_xrc(qp, first, bad),
+            false => post_on_rxe(qp, first, bad),
+        }
+    }
+}
+
+/// Posts in a session in which each work request says to which shared receive queue it goes.
+///
+/// # Safety
+/// As for [`Verb::post`]; the queue pair is an initiator of XRC, whose work requests have data and
+/// name a shared receive queue.
+unsafe fn post_on_xrc(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    let numbered = |qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr| {
+        // SAFETY: the queue pair has the functions of the operation, and the setter of its
+        // transport, whose number each work request has.
+        unsafe {
+            build(qp, wr);
+            call!(qp.wr_set_xrc_srqn((*wr).qp_type.xrc.remote_srqn));
+        }
+    };
+    // SAFETY: the list is one that the queue pair may have, and `bad` is writable.
+    unsafe { whole(session(qp.cast(), first, numbered), first, bad) }
+}
+
+/// Posts as librxe needs it.
+///
+/// # Safety
+/// As for [`Verb::post`].
+unsafe fn post_on_rxe(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the queue pair may have the list, and each way takes what it is given: a session no
+    // work request of several elements, `ibv_post_send` no FLUSH and no ATOMIC_WRITE.
+    unsafe {
+        if !has_any(first, |head| head.num_sge > 1) {
+            return session_on_rxe(qp, first, bad);
+        }
+        if !has_any(first, |head| matches!(head.opcode, WR_FLUSH | WR_ATOMIC_WRITE)) {
+            return PostSend::post(qp, first, bad);
+        }
+        one_by_one(qp, first, bad)
+    }
+}
+
+/// A session on librxe.
+///
+/// # Safety
+/// As for [`Verb::post`].
+unsafe fn session_on_rxe(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: the queue pair is of extended posting, and may have the list; `bad` is writable.
+    unsafe {
+        let errno = plain(qp.cast(), first);
+        // Only with ENOSPC nothing was posted for certain.
+        if status(errno) == libc::ENOSPC {
+            *bad = first;
+        }
+        errno
+    }
+}
+
+/// Posts a list that neither verb of librxe takes: each work request by the one that carries it.
+///
+/// # Safety
+/// As for [`Verb::post`].
+unsafe fn one_by_one(
+    qp: *mut ibv_qp,
+    first: *mut ibv_send_wr,
+    bad: *mut *mut ibv_send_wr,
+) -> c_int {
+    let mut wr = first;
+    while !wr.is_null() {
+        // SAFETY: the list ends with a null `next`, and is one that the queue pair may have. So is
+        // each work request of it while its end is cut; the list is the caller's as it was.
+        unsafe {
+            let next = ptr::replace(&raw mut (*wr).next, ptr::null_mut());
+            let is_several = (*wr).num_sge > 1;
+            let errno = match is_several {
+                true => PostSend::post(qp, wr, bad),
+                false => session_on_rxe(qp, wr, bad),
+            };
+            (*wr).next = next;
+            if errno != 0 {
+                return errno;
+            }
+            wr = next;
+        }
+    }
+    0
+}
+
+/// What every work request of a list has.
+struct Head {
+    num_sge: c_int,
+    opcode: ibv_wr_opcode::Type,
+}
+
+/// Whether `is` holds for a work request of a list.
+///
+/// # Safety
+/// `wr` is a list, or null.
+unsafe fn has_any(mut wr: *mut ibv_send_wr, is: impl Fn(Head) -> bool) -> bool {
+    // SAFETY: the list ends with a null `next`, and each head of it is emitted.
+    unsafe {
+        while !wr.is_null() {
+            if is(Head { num_sge: (*wr).num_sge, opcode: (*wr).opcode }) {
+                return true;
+            }
+            wr = (*wr).next;
+        }
+    }
+    false
+}
+
+/// Builds a work request: its operation, its address and its data. (In line, this saves 9
+/// instructions a work request.)
+///
+/// # Safety
+/// A session of the queue pair is open, and it may have the work request, which is emitted.
+#[inline(always)]
+unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
+    use ibv_wr_opcode::*;
+    // SAFETY: the queue pair has the functions of the operations that it was created for, and those
+    // of sessions. The fields that the opcode reads are emitted.
+    unsafe {
+        (*qp).wr_id = (*wr).wr_id;
+        (*qp).wr_flags = (*wr).send_flags;
+        let word = (&raw const (*wr).imm_data_invalidated_rkey_union).cast::<u32>();
+        let (rdma, atomic) = (arm::<raw::rdma_t>(wr), arm::<raw::atomic_t>(wr));
+        match (*wr).opcode {
+            IBV_WR_SEND => {
+                call!(qp.wr_send());
+                address(qp, wr);
+            }
+            IBV_WR_SEND_WITH_IMM => {
+                call!(qp.wr_send_imm(*word));
+                address(qp, wr);
+            }
+            IBV_WR_SEND_WITH_INV => call!(qp.wr_send_inv(*word)),
+            IBV_WR_RDMA_WRITE => call!(qp.wr_rdma_write((*rdma).rkey, (*rdma).remote_addr)),
+            IBV_WR_RDMA_WRITE_WITH_IMM => {
+                call!(qp.wr_rdma_write_imm((*rdma).rkey, (*rdma).remote_addr, *word));
+            }
+            IBV_WR_RDMA_READ => call!(qp.wr_rdma_read((*rdma).rkey, (*rdma).remote_addr)),
+            IBV_WR_ATOMIC_CMP_AND_SWP => {
+                let (expected, new) = ((*atomic).compare_add, (*atomic).swap);
+                let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
+                call!(qp.wr_atomic_cmp_swp(rkey, addr, expected, new));
+            }
+            IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
+                call!(qp.wr_atomic_fetch_add(rkey, addr, (*atomic).compare_add));
+            }
+            // These four have no data.
+            WR_ATOMIC_WRITE => {
+                let newer = qp.cast::<ibv_qp_ex_65>();
+                let (rkey, addr) = ((*atomic).rkey, (*atomic).remote_addr);
+                // A copy, so that the work request is shown to nobody.
+                let bytes = (*atomic).compare_add;
+                let write = (*newer).wr_atomic_write.unwrap_unchecked();
+                return write(qp, rkey, addr, (&raw const bytes).cast());
+            }
+            WR_FLUSH => {
+                let newer = qp.cast::<ibv_qp_ex_65>();
+                let flush_t { remote_addr, len, rkey, placement, level } = *arm::<flush_t>(wr);
+                let flush = (*newer).wr_flush.unwrap_unchecked();
+                return flush(qp, rkey, remote_addr, len as usize, placement, level);
+            }
+            IBV_WR_LOCAL_INV => return call!(qp.wr_local_inv(*word)),
+            IBV_WR_BIND_MW => {
+                // A copy, so that the work request is shown to nobody.
+                let raw::bind_mw_t { mw, rkey, bind_info, .. } =
+                    (&raw const (*wr).bind_mw_tso_union).cast::<raw::bind_mw_t>().read();
+                return call!(qp.wr_bind_mw(mw, rkey, &raw const bind_info));
+            }
+            opcode => return debug_assert!(false, "opcode {opcode} has no session"),
+        }
+        let (list, count) = ((*wr).sg_list, (*wr).num_sge as usize);
+        let is_inline = (*wr).send_flags & ibv_send_flags::IBV_SEND_INLINE.0 != 0;
+        match (is_inline, count) {
+            (false, 1) => call!(qp.wr_set_sge((*list).lkey, (*list).addr, (*list).length)),
+            (false, _) => call!(qp.wr_set_sge_list(count, list)),
+            (true, 1) => {
+                let ibv_data_buf { addr, length } = piece(list);
+                call!(qp.wr_set_inline_data(addr, length));
+            }
+            // Here, so that the compiler knows the two, if it knows the work request.
+            (true, 2) => {
+                let pieces = [piece(list), piece(list.add(1))];
+                call!(qp.wr_set_inline_data_list(2, pieces.as_ptr()));
+            }
+            (true, _) => set_inline_list(qp, list, count),
+        }
+    }
+}
+
+/// Says where a datagram goes: only SENDs are such.
+///
+/// # Safety
+/// As for `build`; the operation is a SEND.
+#[inline(always)]
+unsafe fn address(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
+    // SAFETY: the queue pair is live; a work request of UD has an address.
+    unsafe {
+        if (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
+            let raw::ud_t { ah, remote_qpn, remote_qkey } = *arm::<raw::ud_t>(wr);
+            call!(qp.wr_set_ud_addr(ah, remote_qpn, remote_qkey));
+        }
+    }
+}
+
+/// An inline element in C's other form.
+///
+/// # Safety
+/// `sge` is an element of inline data.
+#[inline]
+pub(crate) unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
+    // SAFETY: the element is initialised.
+    let ibv_sge { addr, length, .. } = unsafe { *sge };
+    // Who emitted it has exposed the address.
+    let addr = ptr::with_exposed_provenance_mut(addr as usize);
+    ibv_data_buf { addr, length: length as usize }
+}
+
+/// # Safety
+/// As for `build`; the list has `count` inline elements.
+unsafe fn set_inline_list(qp: *mut ibv_qp_ex, list: *const ibv_sge, count: usize) {
+    let mut pieces = [const { MaybeUninit::<ibv_data_buf>::uninit() }; MOST_SGES as usize];
+    debug_assert!(count <= pieces.len());
+    for (i, to) in pieces.iter_mut().enumerate().take(count) {
+        // SAFETY: the list has `count` elements.
+        to.write(unsafe { piece(list.add(i)) });
+    }
+    // SAFETY: the first `count` are written, which are all: no queue pair of extended posting has
+    // more elements. The session is open.
+    unsafe { call!(qp.wr_set_inline_data_list(count, pieces.as_ptr().cast())) }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub mod stub {
+    //! What tells queue pairs of extended posting from others, in C's place.
+
+    use super::*;
+    use crate::tests::{answered, saw};
+
+    unsafe extern "C" fn to_itself(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+        saw(format!("to_ex({qp:?})"));
+        qp.cast()
+    }
+
+    unsafe extern "C" fn to_none(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
+        saw(format!("to_ex({qp:?})"));
+        ptr::null_mut()
+    }
+
+    unsafe extern "C" fn destroy(qp: *mut ibv_qp) -> c_int {
+        answered(format!("destroy({qp:?})"))
+    }
+
+    /// From here on, in this thread, every queue pair is of extended posting.
+    pub fn with_extended() {
+        STAND_IN.set(Some(Symbols { to_ex: Some(to_itself), destroy: Some(destroy) }));
+    }
+
+    /// None is.
+    pub fn with_other() {
+        STAND_IN.set(Some(Symbols { to_ex: Some(to_none), destroy: Some(destroy) }));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

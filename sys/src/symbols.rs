@@ -1,0 +1,61 @@
+//! Functions that a library may lack.
+//!
+//! They are looked up when used, so that one program runs with older and newer libraries.
+
+use std::ffi::{CStr, c_void};
+
+/// A function of the libraries that this program has; null if there is none of this name.
+pub(crate) fn find(name: &CStr) -> *mut c_void {
+    // SAFETY: the name is a C string; the lookup has no other condition.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
+/// A struct of functions that are `None` where the library lacks them, and `symbols()`, which looks
+/// them up once. A module's test may put others in their place (`STAND_IN`), for its thread.
+///
+/// # Safety
+/// Each type is that of the C function of this name.
+macro_rules! symbols {
+    ($(#[$doc:meta])* unsafe struct Symbols {
+        $($(#[$since:meta])* $field:ident: $type:ty = $name:literal,)+
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default)]
+        pub struct Symbols {
+            $($(#[$since])* pub $field: Option<$type>,)+
+        }
+
+        #[cfg(any(test, feature = "testing"))]
+        thread_local! {
+            static STAND_IN: std::cell::Cell<Option<Symbols>> = const { std::cell::Cell::new(None) };
+        }
+
+        /// Test only: from here on, this thread has these functions.
+        ///
+        /// # Safety
+        /// Each function does what C's function of this name does, as far as its callers rely on it.
+        #[cfg(any(test, feature = "testing"))]
+        #[allow(dead_code)] // not every module is tested so
+        pub unsafe fn stand_in(symbols: Symbols) {
+            STAND_IN.set(Some(symbols));
+        }
+
+        fn symbols() -> Symbols {
+            static FOUND: std::sync::OnceLock<Symbols> = std::sync::OnceLock::new();
+            #[cfg(any(test, feature = "testing"))]
+            if let Some(stand_in) = STAND_IN.get() {
+                return stand_in;
+            }
+            *FOUND.get_or_init(|| Symbols {
+                // SAFETY: the function has this type, as the `unsafe` declaration that names it
+                // promises, and a null pointer is a `None`.
+                $($field: unsafe {
+                    std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(
+                        $crate::symbols::find($name),
+                    )
+                },)+
+            })
+        }
+    };
+}
+pub(crate) use symbols;

@@ -1,0 +1,39 @@
+//! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or
+//! part of one, that imports them from here. The crate `models` includes the same file with a
+//! `crate::sync` of loom's types, and runs it in every possible order (`cargo xtask test loom`).
+//! `models/protocols.toml` lists all protocols, and the reason for those few that need no model.
+//!
+//! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
+//! one order are read-modify-writes of one atomic, and nothing else changes that atomic.
+
+#[cfg(feature = "cm")]
+pub use std::sync::Condvar;
+pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+pub use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Defines a static. (loom's are made anew in each order, and not by a constant.)
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __global {
+    (static $name:ident: $type:ty = $value:expr;) => {
+        static $name: $type = $value;
+    };
+}
+
+pub use crate::__global as global;
+
+/// Locks, also after a panic of another thread: what these locks guard is whole between any two
+/// statements that can panic.
+pub fn lock<T: ?Sized>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Waits a little for what another thread does in a few instructions, and longer after more
+/// `turns`: it may have been stopped between them, and may have a lower priority.
+pub fn wait(turns: u32) {
+    match turns {
+        0..100 => std::hint::spin_loop(),
+        100..200 => std::thread::yield_now(),
+        _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+    }
+}

@@ -1,0 +1,513 @@
+//! Errors of the control path, in verbs terms.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::terms::absence::Absence;
+use crate::terms::bounded::OutOfRange;
+use crate::terms::gid::{Gid, GidKind};
+
+/// A verb of the control path was refused; nothing changed.
+///
+/// Its text names the verb, the value asked for and the possible ones. `errno` is the value that
+/// ibv_create_qp(3) and its like return.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let error: proverbs::Error = context.create_cq::<Buf>(u32::MAX).unwrap_err();
+/// assert_eq!(error.to_string(), "ibv_create_cq: cqe 4294967295 exceeds 1048576");
+/// assert_eq!(error.verb(), "ibv_create_cq");
+/// assert!(matches!(error.kind(), ErrorKind::Limit { max: 1048576, .. }));
+/// assert_eq!(error.errno(), None); // it was not the system that refused
+///
+/// let error = context.query_port(9).unwrap_err();
+/// assert_eq!(error.errno(), Some(22)); // EINVAL
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+/// Behind a pointer, so that the results of hot functions stay in registers.
+struct Inner {
+    verb: &'static str,
+    kind: ErrorKind,
+}
+
+/// The reason of a refusal, which ibv_create_qp(3) and its like report by an errno.
+///
+/// See [`Error`] for an example:
+/// `matches!(error.kind(), ErrorKind::Limit { .. })`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A number exceeds what the device or the object can do.
+    Limit {
+        /// The attribute, in verbs terms.
+        what: &'static str,
+        /// The value asked for.
+        asked: u64,
+        /// The largest possible value.
+        max: u64,
+    },
+    /// A number does not fit its attribute.
+    OutOfRange(OutOfRange),
+    /// The objects belong to different protection domains ([R5.2](crate::guide::rules#r5-2),
+    /// [R6.8](crate::guide::rules#r6-8), [R7.4](crate::guide::rules#r7-4)).
+    PdMismatch {
+        /// The two objects.
+        what: &'static str,
+    },
+    /// The objects belong to different contexts: numbers of one mean nothing in the other
+    /// ([R12.1](crate::guide::rules#r12-1)).
+    ContextMismatch {
+        /// The two objects.
+        what: &'static str,
+    },
+    /// The completion queue has too few entries left for the queue that is to attach
+    /// ([R9.9](crate::guide::rules#r9-9)). Poll it: the entries of a destroyed queue pair come back
+    /// then, if it had work outstanding.
+    CqTooSmall {
+        /// Entries that the queue needs.
+        asked: u32,
+        /// Entries not yet booked.
+        free: u32,
+    },
+    /// A completion queue cannot become smaller than what its queues have booked
+    /// ([R9.9](crate::guide::rules#r9-9)).
+    Booked {
+        /// The capacity asked for.
+        asked: u32,
+        /// The entries that are booked.
+        booked: u32,
+    },
+    /// Packets from one GID do not reach the other ([R18.22](crate::guide::rules#r18-22),
+    /// [R18.23](crate::guide::rules#r18-23)). Choose another with
+    /// [`Context::gid_table`](crate::Context::gid_table) or
+    /// [`roce_v2_gid`](crate::Context::roce_v2_gid), on either side.
+    Unreachable {
+        /// This side's.
+        from: (Gid, GidKind),
+        /// The peer's.
+        to: (Gid, GidKind),
+        /// The reason.
+        why: &'static str,
+    },
+    /// No device, GID or other object has this name or index.
+    NotFound(String),
+    /// The device returned something that the manual does not allow.
+    Protocol(&'static str),
+    /// The peer rejected the connection request.
+    Rejected {
+        /// The reason of the connection manager's REJ message, as the InfiniBand specification
+        /// numbers them: 28 if the peer's program refused, 8 if no program listens. On iWARP a
+        /// negative errno.
+        reason: i32,
+        /// The data that the peer's program sent with it, perhaps padded with zeroes.
+        private_data: Vec<u8>,
+    },
+    /// An event of the connection manager reports that the step failed.
+    Cm {
+        /// The event's name in the manual.
+        event: &'static str,
+        /// Its status: a negative errno, or a code of the connection manager.
+        status: i32,
+    },
+    /// There was no result within the time limit.
+    TimedOut {
+        /// The time limit.
+        after: std::time::Duration,
+    },
+    /// The process may not lock or pin so much memory (ENOMEM, `RLIMIT_MEMLOCK`). Raise the limit:
+    /// `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd. A process with
+    /// CAP_IPC_LOCK has none.
+    LockedMemory {
+        /// The number of bytes asked for.
+        asked: u64,
+        /// The number of bytes that are locked or pinned already.
+        locked: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// There are too few huge pages (ENOMEM). Reserve some by `vm.nr_hugepages` of sysctl(8), or
+    /// `hugepagesz=1G hugepages=N` of the kernel's command line.
+    HugePages {
+        /// The number of pages asked for.
+        asked: u64,
+        /// The size of a page in bytes.
+        page: u64,
+        /// The number of pages of this size that are free and not reserved.
+        free: u64,
+        /// The NUMA node that they were to be on.
+        node: Option<u32>,
+    },
+    /// The device, its driver or the library lacks the verb (EOPNOTSUPP).
+    Unsupported {
+        /// The request, in verbs terms.
+        asked: String,
+        /// Who lacks what.
+        lacks: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// This process cannot use an RDMA device.
+    Absent(Absence),
+    /// Any other refusal: the errno, and the request.
+    Os {
+        /// The errno.
+        errno: i32,
+        /// The request, in verbs terms (may be empty).
+        asked: String,
+    },
+}
+
+impl Error {
+    #[doc(hidden)]
+    pub fn new(verb: &'static str, kind: ErrorKind) -> Self {
+        Error(Box::new(Inner { verb, kind }))
+    }
+
+    #[doc(hidden)]
+    pub fn os(verb: &'static str, errno: c_int, asked: impl Into<String>) -> Self {
+        Error::new(verb, ErrorKind::Os { errno, asked: asked.into() })
+    }
+
+    #[doc(hidden)]
+    pub fn limit(verb: &'static str, what: &'static str, asked: u64, max: u64) -> Self {
+        Error::new(verb, ErrorKind::Limit { what, asked, max })
+    }
+
+    /// The verb, by its C name.
+    pub fn verb(&self) -> &'static str {
+        self.0.verb
+    }
+
+    /// The reason.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The errno, if the refusal came from the device or the system.
+    pub fn errno(&self) -> Option<i32> {
+        match &self.0.kind {
+            ErrorKind::Os { errno, .. } => Some(*errno),
+            ErrorKind::LockedMemory { .. } | ErrorKind::HugePages { .. } => Some(libc::ENOMEM),
+            ErrorKind::Unsupported { .. } => Some(libc::EOPNOTSUPP),
+            ErrorKind::Absent(absence) => Some(absence.errno()),
+            _ => None,
+        }
+    }
+}
+
+/// The name and the meaning of an errno, such as "EINVAL: Invalid argument".
+pub struct Errno(pub c_int);
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            libc::EPERM => "EPERM",
+            libc::ENOENT => "ENOENT",
+            libc::EIO => "EIO",
+            libc::EAGAIN => "EAGAIN",
+            libc::ENOMEM => "ENOMEM",
+            libc::EACCES => "EACCES",
+            libc::EFAULT => "EFAULT",
+            libc::EBUSY => "EBUSY",
+            libc::ENODEV => "ENODEV",
+            libc::EINVAL => "EINVAL",
+            libc::EMFILE => "EMFILE",
+            libc::ENOSPC => "ENOSPC",
+            libc::ENOSYS => "ENOSYS",
+            libc::ENODATA => "ENODATA",
+            libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::ETIMEDOUT => "ETIMEDOUT",
+            libc::EADDRINUSE => "EADDRINUSE",
+            libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
+            libc::ECONNREFUSED => "ECONNREFUSED",
+            libc::ECONNRESET => "ECONNRESET",
+            libc::EHOSTUNREACH => "EHOSTUNREACH",
+            libc::ENETUNREACH => "ENETUNREACH",
+            libc::ENOTCONN => "ENOTCONN",
+            _ => "",
+        };
+        // The system's text, without the number that std appends: the name replaces it.
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        let words = text.split(" (os error").next().unwrap_or(&text);
+        match name {
+            "" => write!(f, "errno {}: {words}", self.0),
+            name => write!(f, "{name}: {words}"),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.0.verb)?;
+        match &self.0.kind {
+            ErrorKind::Limit { what, asked, max } => write!(f, "{what} {asked} exceeds {max}"),
+            ErrorKind::OutOfRange(which) => which.fmt(f),
+            ErrorKind::PdMismatch { what } => {
+                write!(f, "{what} belong to different protection domains")
+            }
+            ErrorKind::ContextMismatch { what } => {
+                write!(f, "{what} belong to different contexts")
+            }
+            ErrorKind::CqTooSmall { asked, free } => write!(
+                f,
+                "completion queue too small: the queue needs {asked} entries, {free} are not booked (poll the \
+                 completion queue: the room of a queue pair that is gone comes back then)"
+            ),
+            ErrorKind::Booked { asked, booked } => write!(
+                f,
+                "cqe {asked} is less than the {booked} entries that queues have booked (destroy queue pairs, \
+                 and poll: the room of one that is gone comes back then)"
+            ),
+            ErrorKind::Unreachable { from, to, why } => {
+                let ((from, kind), (to, its_kind)) = (from, to);
+                write!(f, "{to} ({its_kind}) cannot be reached from {from} ({kind}): {why}")
+            }
+            ErrorKind::NotFound(what) => f.write_str(what),
+            ErrorKind::Protocol(what) => f.write_str(what),
+            ErrorKind::Rejected { reason, private_data } => {
+                let bytes = private_data.len();
+                if *reason < 0 {
+                    let why = Errno(reason.saturating_neg());
+                    return write!(f, "rejected ({why}), {bytes} bytes of private data");
+                }
+                let why = rej_reason(*reason);
+                write!(f, "rejected with reason {reason} ({why}), {bytes} bytes of private data")
+            }
+            ErrorKind::Cm { event, status } if *status < 0 => {
+                write!(f, "{event}: {}", Errno(-status))
+            }
+            ErrorKind::Cm { event, status } => write!(f, "{event}, status {status}"),
+            ErrorKind::TimedOut { after } => write!(f, "no result within {after:?}"),
+            ErrorKind::LockedMemory { asked, locked, limit } => write!(
+                f,
+                "{} ({asked} bytes, {locked} bytes are locked already, and the limit is {limit}: raise RLIMIT_MEMLOCK \
+                 by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd)",
+                Errno(libc::ENOMEM)
+            ),
+            ErrorKind::HugePages { asked, page, free, node } => {
+                let place = node.map_or(String::new(), |node| format!(" on node {node}"));
+                write!(
+                    f,
+                    "{} ({asked} pages of {page} bytes, and {free} are free{place}: reserve some by `sysctl vm.nr_hugepages`, \
+                     or `hugepagesz=1G hugepages=N` of the kernel's command line)",
+                    Errno(libc::ENOMEM)
+                )
+            }
+            ErrorKind::Unsupported { asked, lacks, instead } => {
+                write!(f, "{} ({asked}; {lacks}: {instead})", Errno(libc::EOPNOTSUPP))
+            }
+            ErrorKind::Absent(absence) => absence.fmt(f),
+            ErrorKind::Os { errno, asked } if asked.is_empty() => Errno(*errno).fmt(f),
+            ErrorKind::Os { errno, asked } => write!(f, "{} ({asked})", Errno(*errno)),
+        }
+    }
+}
+
+/// The meaning of a REJ message's reason (InfiniBand Architecture Specification, volume 1, the
+/// table of rejection reasons in the chapter about communication management).
+fn rej_reason(reason: i32) -> &'static str {
+    match reason {
+        1 => "the peer has no queue pair left",
+        2 => "the peer has no end-to-end context left",
+        3 => "the peer lacks resources",
+        4 => "a message of the handshake did not come in time: try again",
+        5 => "the peer does not support such a request",
+        6 => "the peer knows no connection of this communication ID",
+        7 => "the peer knows no instance of this communication ID",
+        8 => "nobody listens there",
+        9 => "the peer's service has another transport",
+        10 => "stale connection: the peer still has one with this queue pair number, try again",
+        11 => "the peer has no such reliable datagram channel",
+        12 | 18 => "the peer does not take this GID",
+        13 | 19 => "the peer does not take this LID",
+        14 | 20 => "the peer does not take this service level",
+        15 | 21 => "the peer does not take this traffic class",
+        16 | 22 => "the peer does not take this hop limit",
+        17 | 23 => "the peer does not take this packet rate",
+        24 => "ask the connection manager and the port that the private data names",
+        25 => "ask for the port that the private data names",
+        26 => "the peer does not take this path MTU",
+        27 => "the peer serves fewer reads and atomics at once",
+        28 => "the peer's program refused",
+        29 => "the peer does not take this RNR retry count",
+        30 => "two requests have the same communication ID",
+        31 => "the peer speaks another version",
+        32 | 33 => "the peer does not take this flow label",
+        35 => "the peer does not support an option of the vendor's",
+        _ => "see the REJ reasons of the InfiniBand connection manager",
+    }
+}
+
+/// Like `Display`, because `main` and `unwrap` print this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<OutOfRange> for Error {
+    fn from(e: OutOfRange) -> Self {
+        Error::new("attribute", ErrorKind::OutOfRange(e))
+    }
+}
+
+/// A refused transition or destruction: the object as it was, and the reason.
+///
+/// `?` in a function that returns [`Error`] keeps the reason and drops the object. So does `?` into
+/// `Box<dyn Error + Send + Sync>`, anyhow and eyre, of any object that is `Send`; for the others
+/// there is [`into_error`](Refused::into_error). The object is had by value alone, so that threads
+/// may share this error whatever it holds.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, pd: _pd, .. } = proverbs::loopback::pair()?;
+/// let refused: Refused<Context> = context.destroy().unwrap_err(); // `_pd` and more exist
+/// assert!(refused.error.to_string().starts_with("ibv_close_device: EBUSY"));
+/// let context = refused.into_object(); // as it was
+/// assert!(context.query_port(1).is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Refused<T, E = Error> {
+    object: Mutex<T>,
+    /// The reason.
+    pub error: E,
+}
+
+impl<T, E> Refused<T, E> {
+    #[doc(hidden)]
+    pub fn new(object: T, error: E) -> Self {
+        Refused { object: Mutex::new(object), error }
+    }
+
+    /// The object, in its old state.
+    pub fn into_object(self) -> T {
+        self.into_parts().0
+    }
+
+    /// The reason. The object is dropped.
+    pub fn into_error(self) -> E {
+        self.error
+    }
+
+    /// The same reason, for what `f` makes of the object.
+    #[doc(hidden)]
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U, E> {
+        let (object, error) = self.into_parts();
+        Refused::new(f(object), error)
+    }
+
+    /// The object, in its old state, and the reason.
+    pub fn into_parts(self) -> (T, E) {
+        (self.object.into_inner().unwrap_or_else(PoisonError::into_inner), self.error)
+    }
+}
+
+/// Like `Display`, because `main` and `unwrap` print this.
+impl<T, E: fmt::Display> fmt::Debug for Refused<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T, E: fmt::Display> fmt::Display for Refused<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T, E: std::error::Error> std::error::Error for Refused<T, E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl<T> From<Refused<T>> for Error {
+    fn from(refused: Refused<T>) -> Error {
+        refused.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_comes_apart() {
+        let refused = |object: u8| Refused::new(object, "why");
+        assert_eq!((refused(7).into_object(), refused(7).into_error()), (7, "why"));
+        assert_eq!(refused(7).map(u32::from).into_parts(), (7u32, "why"));
+    }
+
+    #[test]
+    fn messages_name_the_verb_the_errno_and_what_was_asked() {
+        let e = Error::limit("ibv_create_qp", "max_send_wr", 1048577, 1048576);
+        assert_eq!(e.to_string(), "ibv_create_qp: max_send_wr 1048577 exceeds 1048576");
+        let e = Error::os("ibv_create_ah", libc::EINVAL, "sgid_index 9");
+        let text = e.to_string();
+        assert!(text.starts_with("ibv_create_ah: EINVAL: "), "{text}");
+        assert!(text.ends_with(" (sgid_index 9)"), "{text}");
+    }
+
+    /// Each reason of the specification's table has words; an errno of iWARP has its own.
+    #[test]
+    fn a_rejection_says_why_in_words() {
+        let said = |reason, private_data| {
+            let kind = ErrorKind::Rejected { reason, private_data };
+            Error::new("rdma_connect", kind).to_string()
+        };
+        assert_eq!(
+            said(4, vec![]),
+            "rdma_connect: rejected with reason 4 (a message of the handshake did not come in time: \
+             try again), 0 bytes of private data"
+        );
+        assert_eq!(
+            said(8, vec![]),
+            "rdma_connect: rejected with reason 8 (nobody listens there), 0 bytes of private data"
+        );
+        assert_eq!(
+            said(10, vec![]),
+            "rdma_connect: rejected with reason 10 (stale connection: the peer still has one with \
+             this queue pair number, try again), 0 bytes of private data"
+        );
+        assert_eq!(
+            said(28, vec![1, 2]),
+            "rdma_connect: rejected with reason 28 (the peer's program refused), 2 bytes of private \
+             data"
+        );
+        assert_eq!(
+            said(-libc::ECONNRESET, vec![]),
+            "rdma_connect: rejected (ECONNRESET: Connection reset by peer), 0 bytes of private data"
+        );
+        let unknown = rej_reason(34);
+        assert_eq!(unknown, "see the REJ reasons of the InfiniBand connection manager");
+        assert!((1..=33).all(|reason| rej_reason(reason) != unknown));
+    }
+
+    /// A refusal has the source of its error: it stands for it in a chain of errors.
+    #[test]
+    fn a_refusal_has_the_source_of_its_error() {
+        use std::error::Error as _;
+        let inner = std::io::Error::other(std::io::Error::other("the cause"));
+        assert!(inner.source().is_none());
+        #[derive(Debug)]
+        struct Outer(std::io::Error);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("outer")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let refused = Refused::new((), Outer(inner));
+        assert_eq!(refused.source().unwrap().to_string(), "the cause");
+    }
+}

@@ -1,0 +1,10 @@
+//! The numbers, states, transports and errors of verbs: terms that all rooms share.
+
+pub mod absence;
+pub mod bounded;
+pub mod error;
+pub mod gid;
+pub mod rate;
+pub mod state;
+pub mod threads;
+pub mod transport;

@@ -1,0 +1,96 @@
+//! The transports of a queue pair.
+
+use crate::types::ibv_qp_type;
+
+/// Reliable connected (`IBV_QPT_RC`, a [`Transport`]): every opcode, acknowledged and in order.
+#[doc(alias("ibv_qp_type", "ibv_qp_init_attr", "qp_type", "IBV_QPT_RC"))]
+#[derive(Debug)]
+pub enum Rc {}
+/// Unreliable connected (`IBV_QPT_UC`, a [`Transport`]): SEND and RDMA WRITE; lost messages are not
+/// reported.
+#[doc(alias = "IBV_QPT_UC")]
+#[derive(Debug)]
+pub enum Uc {}
+/// Unreliable datagram (`IBV_QPT_UD`, a [`Transport`]): SEND only, one packet a message, each with
+/// its destination.
+#[doc(alias = "IBV_QPT_UD")]
+#[derive(Debug)]
+pub enum Ud {}
+/// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND,
+/// RDMA READ and WRITE, each to a destination of its own, each acknowledged, and **in no order**
+/// ([R27.1](crate::guide::rules#r27-1)).
+///
+/// Messages arrive and complete in any order, also those to one peer. So nothing here relies on it:
+/// every work request has a completion of its own ([R27.3](crate::guide::rules#r27-3)), there is no
+/// fence ([R27.5](crate::guide::rules#r27-5)), and in one post only WRITEs follow a WRITE
+/// ([R27.4](crate::guide::rules#r27-4)). What a later post relies on is for the program to wait
+/// for: the *completion* of a WRITE says that it is there, and a
+/// [`RdmaWriteWithImm`](crate::wr::RdmaWriteWithImm) tells the peer so of itself.
+///
+/// A queue pair is created by
+/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp), which has an example; moved
+/// by [`UdInit`](crate::qp::UdInit), [`UdRtr`](crate::qp::UdRtr) and [`SrdRts`](crate::qp::SrdRts);
+/// and sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
+/// before them, and [`sender`](crate::QueuePair::sender) says whose they are.
+#[doc(alias = "IBV_QPT_DRIVER")]
+#[derive(Debug)]
+pub enum Srd {}
+
+/// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
+/// request names a shared receive queue at the peer ([R26.1](crate::guide::rules#r26-1)). A queue
+/// pair of it is an **initiator**, which has sends alone. Its peer is a **target**, an
+/// [`XrcTarget`](crate::qp::XrcTarget).
+#[doc(alias = "IBV_QPT_XRC_SEND")]
+pub enum Xrc {}
+
+/// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a
+/// [`QueuePair`](crate::QueuePair), C's `qp_type` (ibv_create_qp(3)). It decides which opcodes may
+/// be posted ([R1.1](crate::guide::rules#r1-1)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{state::State, transport::Transport};
+/// # let proverbs::loopback::Pair { pd, cq, .. } = proverbs::loopback::pair()?;
+/// fn name<T: Transport, S: State>(_: &QueuePair<T, S>) -> &'static str {
+///     T::NAME
+/// }
+/// let depth = Depth { send: 4, recv: 4 };
+/// assert_eq!(name(&pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?), "RC");
+/// assert_eq!(name(&pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, depth)?), "UC");
+/// assert_eq!(name(&pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?), "UD");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Transport: sealed::Sealed + Send + Sync + 'static {
+    /// The name in the manual pages.
+    const NAME: &'static str;
+    #[doc(hidden)]
+    const QP_TYPE: u32;
+    /// Whether receives begin with 40 bytes for a GRH.
+    #[doc(hidden)]
+    const DATAGRAM: bool;
+    /// Whether work requests complete in the order in which they were posted.
+    #[doc(hidden)]
+    const ORDERED: bool;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! transport {
+    ($t:ident, $name:literal, $c:ident, $datagram:literal) => {
+        impl sealed::Sealed for $t {}
+        impl Transport for $t {
+            const NAME: &'static str = $name;
+            const QP_TYPE: u32 = ibv_qp_type::$c;
+            const DATAGRAM: bool = $datagram;
+            const ORDERED: bool = ibv_qp_type::$c != ibv_qp_type::IBV_QPT_DRIVER;
+        }
+    };
+}
+
+transport!(Rc, "RC", IBV_QPT_RC, false);
+transport!(Uc, "UC", IBV_QPT_UC, false);
+transport!(Ud, "UD", IBV_QPT_UD, true);
+transport!(Xrc, "XRC", IBV_QPT_XRC_SEND, false);
+transport!(Srd, "SRD", IBV_QPT_DRIVER, false);

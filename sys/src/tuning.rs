@@ -1,0 +1,131 @@
+//! Verbs that tune what exists: extended operations, which C's inlines call, and functions that are
+//! looked up when used, since older libraries lack them.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::c_int;
+
+use super::control::{Created, created};
+use super::extended::op;
+use super::symbols::symbols;
+use super::types::*;
+
+/// The distances of operations before the context, bytes: see `extended`.
+pub const ALLOC_NULL_MR: usize = 304;
+pub const MODIFY_QP_RATE_LIMIT: usize = 216;
+pub const MODIFY_CQ: usize = 184;
+
+/// `IBV_CQ_ATTR_MODERATE`.
+pub const MODERATE: u32 = 1;
+
+/// C's struct, whose `moderate` is the last two.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ibv_modify_cq_attr {
+    pub attr_mask: u32,
+    pub moderate: ibv_moderate_cq,
+}
+
+/// C's struct.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ibv_moderate_cq {
+    pub cq_count: u16,
+    pub cq_period: u16,
+}
+
+/// C's struct, as of rdma-core 18.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ibv_qp_rate_limit_attr {
+    pub rate_limit: u32,
+    pub max_burst_sz: u32,
+    pub typical_pkt_sz: u16,
+    pub comp_mask: u32,
+}
+
+/// C's struct, as of rdma-core 31.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ibv_ece {
+    pub vendor_id: u32,
+    pub options: u32,
+    pub comp_mask: u32,
+}
+
+type AllocNullMr = unsafe extern "C" fn(*mut ibv_pd) -> *mut ibv_mr;
+type ModifyQpRateLimit = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_rate_limit_attr) -> c_int;
+type ModifyCq = unsafe extern "C" fn(*mut ibv_cq, *mut ibv_modify_cq_attr) -> c_int;
+type Ece = unsafe extern "C" fn(*mut ibv_qp, *mut ibv_ece) -> c_int;
+
+symbols! {
+    /// Both are there since rdma-core 31.
+    // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` holds it
+    // against the headers).
+    unsafe struct Symbols {
+        set_ece: Ece = c"ibv_set_ece",
+        query_ece: Ece = c"ibv_query_ece",
+    }
+}
+
+/// `ibv_set_ece`; ENOSYS if the library lacks it.
+///
+/// # Safety
+/// `qp` is live and of libibverbs.
+pub(crate) unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the queue pair is the verb's, and the options are a reference's.
+    symbols().set_ece.map_or(libc::ENOSYS, |set| unsafe { set(qp, ece) })
+}
+
+/// `ibv_query_ece`; ENOSYS if the library lacks it.
+///
+/// # Safety
+/// `qp` is live and of libibverbs.
+pub(crate) unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+    // SAFETY: the queue pair is the verb's, and the options are a reference's.
+    symbols().query_ece.map_or(libc::ENOSYS, |query| unsafe { query(qp, ece) })
+}
+
+/// `ibv_modify_cq`, as C's inline does it.
+///
+/// # Safety
+/// `cq` is live and of libibverbs.
+pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> c_int {
+    // SAFETY: the completion queue is the verb's, and its context lives as long as it.
+    match unsafe { op::<ModifyCq>((*cq).context, MODIFY_CQ) } {
+        // SAFETY: the completion queue is the verb's, and the attributes are a reference's.
+        Some(modify) => unsafe { modify(cq, attr) },
+        None => libc::EOPNOTSUPP,
+    }
+}
+
+/// `ibv_modify_qp_rate_limit`, as C's inline does it.
+///
+/// # Safety
+/// `qp` is live and of libibverbs.
+pub(crate) unsafe fn modify_qp_rate_limit(
+    qp: *mut ibv_qp,
+    attr: &mut ibv_qp_rate_limit_attr,
+) -> c_int {
+    // SAFETY: the queue pair is the verb's, and its context lives as long as it.
+    match unsafe { op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT) } {
+        // SAFETY: the queue pair is the verb's, and the attributes are a reference's.
+        Some(modify) => unsafe { modify(qp, attr) },
+        None => libc::EOPNOTSUPP,
+    }
+}
+
+/// `ibv_alloc_null_mr`, as C's inline does it.
+///
+/// # Safety
+/// `pd` is live and of libibverbs.
+pub(crate) unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
+    // SAFETY: the domain is the verb's, and its context lives as long as it.
+    unsafe {
+        let alloc = op::<AllocNullMr>((*pd).context, ALLOC_NULL_MR).ok_or(libc::EOPNOTSUPP)?;
+        created(alloc(pd))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What is passed to C, by functions that take C's place.
+
+#![allow(clippy::undocumented_unsafe_blocks)] // objects of this file, all of them live
+
+use std::ptr;
+
+use super::*;
+use crate::control::LIBIBVERBS;
+use crate::extended::BARE;
+use crate::tests::{self, ANSWER, answered, seen};
+
+unsafe extern "C" fn moderate(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+    let (cq, attr) = unsafe { ((*cq).handle, *attr) };
+    let ibv_moderate_cq { cq_count, cq_period } = attr.moderate;
+    answered(format!("cq {cq}, mask {}, {cq_count} or {cq_period} us", attr.attr_mask))
+}
+
+unsafe extern "C" fn limit(qp: *mut ibv_qp, attr: *mut ibv_qp_rate_limit_attr) -> c_int {
+    let (qp, attr) = unsafe { ((*qp).qp_num, *attr) };
+    let ibv_qp_rate_limit_attr { rate_limit, max_burst_sz, typical_pkt_sz, comp_mask } = attr;
+    answered(format!("qp {qp}, {rate_limit} kbps, {max_burst_sz}, {typical_pkt_sz}, {comp_mask}"))
+}
+
+unsafe extern "C" fn null(pd: *mut ibv_pd) -> *mut ibv_mr {
+    match answered(format!("pd {}", unsafe { (*pd).handle })) {
+        0 => ptr::without_provenance_mut(0x1000),
+        _ => ptr::null_mut(),
+    }
+}
+
+unsafe extern "C" fn set(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    let (qp, ibv_ece { vendor_id, options, comp_mask }) = unsafe { ((*qp).qp_num, *ece) };
+    answered(format!("qp {qp}, set {vendor_id:#x}, {options:#x}, {comp_mask}"))
+}
+
+unsafe extern "C" fn query(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
+    unsafe { *ece = ibv_ece { vendor_id: 7, options: 8, comp_mask: 0 } };
+    answered(format!("qp {}, query", unsafe { (*qp).qp_num }))
+}
+
+/// Calls with a context whose `verbs_context` has this size.
+fn with<R>(size: usize, ask: impl FnOnce(*mut ibv_context) -> R) -> R {
+    const WORDS: usize = ALLOC_NULL_MR / 8;
+    ask(tests::context::<WORDS>(
+        size,
+        &[
+            (ALLOC_NULL_MR, null as *const ()),
+            (MODIFY_QP_RATE_LIMIT, limit as *const ()),
+            (MODIFY_CQ, moderate as *const ()),
+        ],
+    ))
+}
+
+/// An answer of each: a completion queue, a queue pair, a region.
+fn all(size: usize) -> (c_int, c_int, Option<c_int>) {
+    with(size, |context| {
+        let mut cq = ibv_cq { context, handle: 3, ..zeroed() };
+        let mut qp = ibv_qp { context, qp_num: 17, ..zeroed() };
+        let mut pd = ibv_pd { context, handle: 5, ..zeroed() };
+        let moderate = ibv_moderate_cq { cq_count: 16, cq_period: 30 };
+        let mut moderate = ibv_modify_cq_attr { attr_mask: MODERATE, moderate };
+        let mut rate = ibv_qp_rate_limit_attr {
+            rate_limit: 1_000_000,
+            max_burst_sz: 4096,
+            typical_pkt_sz: 1024,
+            comp_mask: 0,
+        };
+        unsafe {
+            (
+                (LIBIBVERBS.modify_cq)(&mut cq, &mut moderate),
+                (LIBIBVERBS.modify_qp_rate_limit)(&mut qp, &mut rate),
+                (LIBIBVERBS.alloc_null_mr)(&mut pd).err(),
+            )
+        }
+    })
+}
+
+/// Proves R22.1, R22.2, R22.4.
+#[test]
+fn what_is_tuned_reaches_c_as_it_is() {
+    assert_eq!(all(BARE + ALLOC_NULL_MR), (0, 0, None));
+    let expected = ["cq 3, mask 1, 16 or 30 us", "qp 17, 1000000 kbps, 4096, 1024, 0", "pd 5"];
+    assert_eq!(seen(), expected);
+    ANSWER.set(libc::EINVAL);
+    let answers = all(BARE + ALLOC_NULL_MR);
+    assert_eq!(answers, (libc::EINVAL, libc::EINVAL, Some(libc::EPERM)));
+    ANSWER.set(-1);
+    assert_eq!(all(BARE + ALLOC_NULL_MR), (libc::EPERM, libc::EPERM, Some(libc::EPERM)));
+    // What an older library does not reach is not called.
+    let none = libc::EOPNOTSUPP;
+    assert_eq!(all(BARE + MODIFY_QP_RATE_LIMIT), (libc::EPERM, libc::EPERM, Some(none)));
+    assert_eq!(all(BARE + MODIFY_CQ), (libc::EPERM, none, Some(none)));
+    assert_eq!(all(BARE), (none, none, Some(none)));
+}
+
+/// Proves R22.3.
+#[test]
+fn options_of_connections_reach_c_as_they_are() {
+    STAND_IN.set(Some(Symbols { set_ece: Some(set), query_ece: Some(query) }));
+    let mut qp = ibv_qp { qp_num: 17, ..zeroed() };
+    let mut ece = ibv_ece { vendor_id: 0x15b3, options: 0x10, comp_mask: 0 };
+    let set = |qp: &mut ibv_qp, ece: &mut ibv_ece| unsafe { (LIBIBVERBS.set_ece)(qp, ece) };
+    let query = |qp: &mut ibv_qp, ece: &mut ibv_ece| unsafe { (LIBIBVERBS.query_ece)(qp, ece) };
+    assert_eq!((set(&mut qp, &mut ece), query(&mut qp, &mut ece)), (0, 0));
+    assert_eq!(ece, ibv_ece { vendor_id: 7, options: 8, comp_mask: 0 });
+    assert_eq!(seen(), ["qp 17, set 0x15b3, 0x10, 0", "qp 17, query"]);
+    ANSWER.set(libc::EINVAL);
+    assert_eq!((set(&mut qp, &mut ece), query(&mut qp, &mut ece)), (libc::EINVAL, libc::EINVAL));
+    STAND_IN.set(Some(Symbols::default()));
+    assert_eq!((set(&mut qp, &mut ece), query(&mut qp, &mut ece)), (libc::ENOSYS, libc::ENOSYS));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "asks the dynamic linker")]
+fn this_library_has_both_functions() {
+    let symbols = symbols();
+    assert!(symbols.set_ece.is_some() && symbols.query_ece.is_some());
+}

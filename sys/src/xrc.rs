@@ -1,0 +1,154 @@
+//! XRC: domains, and shared receive queues with a number. Extended operations, which C's inlines
+//! call.
+
+#![allow(non_camel_case_types)] // C's names
+
+use std::ffi::{c_int, c_void};
+
+use super::control::{Created, created, status};
+use super::extended::op;
+use super::types::*;
+
+/// The distances of operations before the context, bytes: see `extended`.
+pub const GET_SRQ_NUM: usize = 48;
+pub const CREATE_SRQ_EX: usize = 40;
+pub const OPEN_XRCD: usize = 32;
+pub const CLOSE_XRCD: usize = 24;
+
+/// `IBV_XRCD_INIT_ATTR_FD` and `IBV_XRCD_INIT_ATTR_OFLAGS`: C's inline needs both.
+pub const XRCD_FD: u32 = 1;
+pub const XRCD_OFLAGS: u32 = 2;
+
+/// `IBV_SRQT_XRC`.
+pub const SRQT_XRC: u32 = 1;
+
+/// `IBV_SRQ_INIT_ATTR_TYPE`, `_PD`, `_XRCD` and `_CQ`.
+pub const SRQ_TYPE: u32 = 1;
+pub const SRQ_PD: u32 = 2;
+pub const SRQ_XRCD: u32 = 4;
+pub const SRQ_CQ: u32 = 8;
+
+/// An XRC domain (`struct ibv_xrcd`).
+#[repr(C)]
+pub struct ibv_xrcd {
+    pub context: *mut ibv_context,
+}
+
+/// C's struct.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_xrcd_init_attr {
+    pub comp_mask: u32,
+    pub fd: c_int,
+    pub oflags: c_int,
+}
+
+/// C's struct.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ibv_tm_cap {
+    pub max_num_tags: u32,
+    pub max_ops: u32,
+}
+
+/// C's struct, as of rdma-core 17. Its beginning is `ibv_srq_init_attr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_srq_init_attr_ex {
+    pub srq_context: *mut c_void,
+    pub attr: ibv_srq_attr,
+    pub comp_mask: u32,
+    pub srq_type: u32,
+    pub pd: *mut ibv_pd,
+    pub xrcd: *mut ibv_xrcd,
+    pub cq: *mut ibv_cq,
+    pub tm_cap: ibv_tm_cap,
+}
+
+impl ibv_srq_init_attr_ex {
+    /// The attributes of a shared receive queue of XRC.
+    pub fn xrc(
+        init: &ibv_srq_init_attr,
+        pd: *mut ibv_pd,
+        xrcd: *mut ibv_xrcd,
+        cq: *mut ibv_cq,
+    ) -> Self {
+        ibv_srq_init_attr_ex {
+            srq_context: init.srq_context,
+            attr: init.attr,
+            comp_mask: SRQ_TYPE | SRQ_PD | SRQ_XRCD | SRQ_CQ,
+            srq_type: SRQT_XRC,
+            pd,
+            xrcd,
+            cq,
+            tm_cap: ibv_tm_cap::default(),
+        }
+    }
+}
+
+type OpenXrcd = unsafe extern "C" fn(*mut ibv_context, *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
+type CloseXrcd = unsafe extern "C" fn(*mut ibv_xrcd) -> c_int;
+type CreateSrqEx =
+    unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+type GetSrqNum = unsafe extern "C" fn(*mut ibv_srq, *mut u32) -> c_int;
+
+/// `ibv_open_xrcd`, as C's inline does it. `fd` is -1 for a domain without a file.
+///
+/// # Safety
+/// `context` is live and of libibverbs.
+pub(crate) unsafe fn open_xrcd(
+    context: *mut ibv_context,
+    fd: c_int,
+    oflags: c_int,
+) -> Created<ibv_xrcd> {
+    let mut attr = ibv_xrcd_init_attr { comp_mask: XRCD_FD | XRCD_OFLAGS, fd, oflags };
+    // SAFETY: the context is the verb's, and the attributes are a local's.
+    unsafe {
+        let open = op::<OpenXrcd>(context, OPEN_XRCD).ok_or(libc::EOPNOTSUPP)?;
+        created(open(context, &mut attr))
+    }
+}
+
+/// `ibv_close_xrcd`, as C's inline does it.
+///
+/// # Safety
+/// `xrcd` is live and of libibverbs, and not used again if 0 is returned.
+pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    // SAFETY: the domain is the verb's, and its context lives as long as it.
+    match unsafe { op::<CloseXrcd>((*xrcd).context, CLOSE_XRCD) } {
+        // SAFETY: the domain is the verb's.
+        Some(close) => unsafe { close(xrcd) },
+        None => libc::EOPNOTSUPP,
+    }
+}
+
+/// `ibv_create_srq_ex`, as C's inline does it for what is no plain queue. `attr` returns what was
+/// granted.
+///
+/// # Safety
+/// What `init` names is live, of libibverbs, and of one context.
+pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
+    // SAFETY: the domain and its context are live, and so is what the attributes, which are a
+    // reference's, name (this function's contract).
+    unsafe {
+        let context = (*init.pd).context;
+        let create = op::<CreateSrqEx>(context, CREATE_SRQ_EX).ok_or(libc::EOPNOTSUPP)?;
+        created(create(context, init))
+    }
+}
+
+/// `ibv_get_srq_num`, as C's inline does it.
+///
+/// # Safety
+/// `srq` is live, of libibverbs, and was created for XRC.
+pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
+    let mut number = 0;
+    // SAFETY: the queue is live, and its context lives as long as it; the number is a local.
+    unsafe {
+        let get = op::<GetSrqNum>((*srq).context, GET_SRQ_NUM).ok_or(libc::EOPNOTSUPP)?;
+        match get(srq, &mut number) {
+            0 => Ok(number),
+            code => Err(status(code)),
+        }
+    }
+}
