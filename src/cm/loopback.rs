@@ -27,7 +27,7 @@ use crate::terms::error::{Error, ErrorKind};
 const EVENT: &str = "rdma_get_cm_event";
 
 fn open(fabric: &Fabric) -> Result<Arc<Channel>, Error> {
-    loopback::cm::open_channel(fabric).map(Arc::new).map_err(unopened)
+    loopback::cm::open_channel(&fabric.0).map(Arc::new).map_err(unopened)
 }
 
 fn unopened(errno: c_int) -> Error {
@@ -41,7 +41,7 @@ impl EventChannel {
     /// # Errors
     /// [`Os`](ErrorKind::Os): too many files are open.
     pub fn on(fabric: &Fabric) -> Result<Self, Error> {
-        let opened = loopback::cm::open_channel(fabric).and_then(Channel::watched);
+        let opened = loopback::cm::open_channel(&fabric.0).and_then(Channel::watched);
         opened.map(EventChannel::of).map_err(unopened)
     }
 }
@@ -100,7 +100,7 @@ impl Fabric {
         event: EventKind,
         status: i32,
     ) -> bool {
-        loopback::cm::raise(self, &id.core.id, event.to_c(), status)
+        loopback::cm::raise(&self.0, &id.core.id, event.to_c(), status)
     }
 }
 
@@ -162,7 +162,7 @@ pub fn loopback_pair() -> Result<ConnectedPair, Error> {
     let depth = Depth { send: 8, recv: 8 };
 
     let channel = EventChannel::on(&fabric)?;
-    let at = SocketAddr::new(fabric.ip_of(&context).unwrap_or(fabric.unspecified_ip()), 0);
+    let at = SocketAddr::new(fabric.ip_of(&context).unwrap_or(fabric.0.unspecified_ip()), 0);
     let listening = channel.create_id::<Tcp>()?.bind_addr(at)?.listen(1)?;
     let at = listening.local_addr().unwrap_or(at);
     let id = channel.create_id::<Tcp>()?.resolve_addr(at, Duration::ZERO)?;
@@ -195,8 +195,8 @@ fn strange(event: &Event) -> Error {
 /// The address of a node, an IP address or the name of a device, and a service, a port.
 fn look_up(fabric: &Fabric, node: Option<&str>, service: &str) -> Result<SocketAddr, Error> {
     let ip = match node {
-        None => Some(fabric.unspecified_ip()),
-        Some(node) => node.parse::<IpAddr>().ok().or_else(|| fabric.ip_of_name(node)),
+        None => Some(fabric.0.unspecified_ip()),
+        Some(node) => node.parse::<IpAddr>().ok().or_else(|| fabric.0.ip_of_name(node)),
     };
     let port = service.parse::<u16>().ok();
     ip.zip(port).map(SocketAddr::from).ok_or_else(|| {

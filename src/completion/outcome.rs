@@ -18,17 +18,8 @@ use crate::memory::open_buf::OpenBuf;
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode};
+pub use crate::terms::wc::Direction;
 use crate::work::wc_opcode::WcOpcode;
-
-/// The queue that a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C
-/// ([R10.2](crate::guide::rules#r10-2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// The send queue.
-    Send,
-    /// A receive queue.
-    Receive,
-}
 
 /// A completion by kind: the result of [`Completion::outcome`] (ibv_poll_cq(3)).
 ///

@@ -210,7 +210,7 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot wait on a descriptor")]
 fn a_wait_for_events_that_cannot_be_read() {
-    use crate::loopback::control::LOOPBACK;
+    use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     use crate::sys::types::{ibv_comp_channel, ibv_cq};
     use std::ffi::{c_int, c_void};

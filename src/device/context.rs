@@ -11,12 +11,11 @@ use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
 use crate::device::refusal::{no_gid, no_pkey, no_port};
-use crate::sync::lock;
 use crate::sys::control::LIBIBVERBS;
-use crate::sys::handle::{Port, Unchanging};
+use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
-use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid, zeroed};
-use crate::sys::{device, extended, handle};
+use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid};
+use crate::sys::{device, handle};
 use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
@@ -77,15 +76,6 @@ pub fn devices() -> Result<Vec<String>, Error> {
 #[derive(Clone)]
 pub struct Context {
     pub(crate) handle: Arc<handle::Context>,
-}
-
-/// What a port said that never changes, if it was asked.
-pub(crate) fn known_port(handle: &handle::Context, port: u8) -> Option<Port> {
-    let Unchanging { port: first, ports: others, .. } = handle.parents();
-    match first.get()? {
-        (known, limits) if *known == port => Some(*limits),
-        _ => lock(others).iter().find(|(known, _)| *known == port).map(|(_, limits)| *limits),
-    }
 }
 
 impl Context {
@@ -149,8 +139,8 @@ impl Context {
     }
 
     #[cfg(any(feature = "loopback", feature = "cm"))]
-    pub(crate) fn from_handle(handle: handle::Context) -> Self {
-        Context { handle: Arc::new(handle) }
+    pub(crate) fn of_handle(handle: Arc<handle::Context>) -> Self {
+        Context { handle }
     }
 
     /// The device's provider, which the crate asked the kernel for when it opened the device. It
@@ -196,43 +186,20 @@ impl Context {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_query_device")]
     pub fn query_device(&self) -> Result<DeviceAttr, Error> {
-        self.ask_device().map(|attr| DeviceAttr::from_c(&attr))
-    }
-
-    fn ask_device(&self) -> Result<ibv_device_attr, Error> {
-        let mut attr = zeroed::<ibv_device_attr>();
-        let query = self.handle.control().query_device;
-        // SAFETY: its handle keeps the context open, and `attr` is a local.
-        match unsafe { query(self.handle.as_ptr(), &mut attr) } {
-            0 => Ok(attr),
-            errno => Err(Error::os("ibv_query_device", errno, "")),
-        }
+        let attr = self.handle.query_device();
+        let attr = attr.map_err(|errno| Error::os("ibv_query_device", errno, ""))?;
+        Ok(DeviceAttr::from_c(&attr))
     }
 
     /// The device's limits, as it told them the first time.
     #[inline]
     pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
-        let known = &self.handle.parents().device;
-        if let Some(attr) = known.get() {
-            return Ok(attr);
-        }
-        let attr = self.ask_device()?;
-        Ok(known.get_or_init(|| attr))
+        self.handle.device_attr().map_err(|errno| Error::os("ibv_query_device", errno, ""))
     }
 
     /// What never changes of a port, as it told the first time.
     pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
-        if let Some(limits) = known_port(&self.handle, port) {
-            return Ok(limits);
-        }
-        let attr = self.ask_port(port)?;
-        let attr = attr.get();
-        let limits = Port { max_msg_sz: attr.max_msg_sz, link_layer: attr.link_layer };
-        let Unchanging { port: first, ports: others, .. } = self.handle.parents();
-        if first.set((port, limits)).is_err() {
-            lock(others).push((port, limits));
-        }
-        Ok(limits)
+        self.handle.port(port).map_err(|errno| self.port_refused(port, errno))
     }
 
     /// The state of a port, counted from 1 (`ibv_query_port`). The link layer, the longest message
@@ -254,20 +221,13 @@ impl Context {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port.
     #[doc(alias("ibv_query_port", "active_speed_ex"))]
     pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
-        self.ask_port(port).map(|attr| PortAttr::from_c(&attr))
+        let attr = self.handle.query_port(port).map_err(|errno| self.port_refused(port, errno))?;
+        Ok(PortAttr::from_c(&attr))
     }
 
-    fn ask_port(&self, port: u8) -> Result<extended::PortAttr, Error> {
-        let mut attr = extended::PortAttr::default();
-        let query = self.handle.control().query_port;
-        // SAFETY: its handle keeps the context open, and `attr` is a local.
-        match unsafe { query(self.handle.as_ptr(), port, &mut attr) } {
-            0 => Ok(attr),
-            errno => {
-                let asked = no_port(self, port).unwrap_or_else(|| format!("port {port}"));
-                Err(Error::os("ibv_query_port", errno, asked))
-            }
-        }
+    fn port_refused(&self, port: u8, errno: i32) -> Error {
+        let asked = no_port(self, port).unwrap_or_else(|| format!("port {port}"));
+        Error::os("ibv_query_port", errno, asked)
     }
 
     /// An entry of a port's GID table (`ibv_query_gid`); all zeroes if the entry is not used.

@@ -289,7 +289,7 @@ mod tests {
     #[cfg(feature = "loopback")]
     #[test]
     fn the_table_is_in_the_order_of_indices() {
-        use crate::loopback::control::LOOPBACK;
+        use crate::loopback::LOOPBACK;
         use crate::loopback::{Fabric, World};
         use crate::sys::control::Control;
         let control = Control {

@@ -17,7 +17,6 @@ pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod lane;
-pub(crate) mod locked;
 pub(crate) mod node;
 pub(crate) mod odp;
 pub(crate) mod pacing;

@@ -236,7 +236,7 @@ mod tests {
     #[cfg(feature = "loopback")]
     #[test]
     fn a_clock_that_is_not_told_is_no_time() {
-        use crate::loopback::control::LOOPBACK;
+        use crate::loopback::LOOPBACK;
         use crate::sys::control::Control;
         let other = Control {
             query_rt_values: |_, values| {

@@ -7,8 +7,8 @@ use std::ffi::c_int;
 
 use crate::device::absence::{self, Wanted};
 use crate::device::context::Context;
-use crate::device::locked::limit_of_pinned;
 use crate::device::port::LinkLayer;
+use crate::sys::mem::locked::limit_of_pinned;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::terms::bounded::Mtu;
 use crate::terms::error::{Error, ErrorKind};

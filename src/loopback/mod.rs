@@ -52,134 +52,317 @@
 //! unless asked for), IPv6 behind a GRH, EFA's SRD, which delivers in an order that a seed gives,
 //! devices that grant more than asked for, or less.
 //! [`Fabric::break_device`] makes a device fail for good.
-//!
-//! | file | what |
-//! |---|---|
-//! | `fabric` | the one lock, and the state behind it |
-//! | `memory`, `window`, `device_memory`, `address`, `channel`, `cq`, `srq`, `qp` | the objects, by number |
-//! | `signal`, `asynchronous` | descriptors to sleep on, and the events of devices |
-//! | `multicast` | the groups of datagrams |
-//! | `cm/` | rdma_cm: ids, their events, and the boundary to C |
-//! | `migration` | two paths to a peer, on InfiniBand |
-//! | `modify`, `attributes` | the transitions that exist, and the legal values |
-//! | `personality`, `world` | how devices may differ, and their properties |
-//! | `clock` | the times of completions, and the clock that a test moves |
-//! | `xrc` | XRC domains, and what a target is while it serves |
-//! | `lanes` | thread domains, and which threads use what is in one |
-//! | `script`, `faults` | injected faults, and their effects |
-//! | `strict` | assertions on what no correct crate does |
-//! | `engine`, `requester`, `responder`, `datagram`, `srd` | the work |
-//! | `entry/` | the C boundary: pointers come in, numbers go on |
-//! | `control` | the control path's table |
 
-mod address;
-mod asynchronous;
-mod attributes;
-mod channel;
-mod clock;
-#[cfg(feature = "cm")]
-pub(crate) mod cm;
-pub(crate) mod control;
-mod cq;
-mod datagram;
-mod device_memory;
-mod engine;
-mod entry;
-mod fabric;
-mod faults;
-mod injected;
-mod lanes;
-mod memory;
-mod migration;
-mod modify;
-mod multicast;
-mod on_demand;
 mod pair;
-mod personality;
-mod qp;
-mod requester;
-mod responder;
-mod script;
-mod signal;
-mod srd;
 mod srd_pair;
-mod srq;
-mod strict;
-mod tuning;
-mod window;
-mod world;
-mod wr;
-mod xrc;
 mod xrc_pair;
 
 #[cfg(test)]
-mod tests;
-
-pub(crate) use control::LOOPBACK;
-pub use fabric::Fabric;
-#[doc(hidden)]
-pub use fabric::is_at_work;
-pub use injected::Injected;
-#[cfg(test)]
 pub(crate) use pair::pair_on;
 pub use pair::{DatagramPair, Pair, datagram_pair, pair, pair_of, poll, uc_pair};
-pub use personality::{Personality, UnknownPersonality};
-pub use script::{Fault, Rule, Script};
+#[cfg(test)]
+pub(crate) use proverbs_loopback::LOOPBACK;
+#[cfg(feature = "cm")]
+pub(crate) use proverbs_loopback::cm;
+#[doc(hidden)]
+pub use proverbs_loopback::is_at_work;
+#[doc(inline)]
+pub use proverbs_loopback::{
+    Capacity, Fault, Grants, Injected, Personality, Rule, Script, UnknownPersonality, World,
+};
 pub use srd_pair::{Spreading, SrdPair, srd_pair};
-pub use world::{Capacity, Grants, World};
 pub use xrc_pair::{Initiating, XrcPair, xrc_pair};
 
-/// What the device offers, as `query_device` and `query_port` report it.
-mod limits {
-    pub(super) const QP_WR: u32 = 16384;
-    pub(super) const SGE: u32 = 32;
-    pub(super) const INLINE: u32 = 1024;
-    pub(super) const INLINE_SRD: u32 = 80;
-    pub(super) const CQE: u32 = 1 << 20;
-    pub(super) const SRQ_WR: u32 = 16384;
-    pub(super) const RD_ATOMIC: u8 = 16;
-    pub(super) const COMP_VECTORS: i32 = 2;
-    /// Memory of a device's own, bytes.
-    pub(super) const DEVICE_MEMORY: u64 = 1 << 17;
-    pub(super) const GIDS: usize = 16;
-    /// The port's largest MTU, `IBV_MTU_4096`.
-    pub(super) const MTU_CODE: u32 = 5;
-    /// The same as Soft-RoCE's.
-    pub(super) const MESSAGE: u64 = 8 << 20;
-    /// QP numbers and packet sequence numbers have 24 bits.
-    pub(super) const BITS_24: u32 = 0xff_ffff;
-}
+use std::fmt;
+#[cfg(feature = "cm")]
+use std::net::IpAddr;
+use std::time::Duration;
 
-/// The result of a verb, or the errno.
-type Verb<T = ()> = Result<T, std::ffi::c_int>;
+use crate::device::Context;
+use crate::memory::{Access, RemoteSlice};
+use crate::terms::error::Error;
+
+/// A software fabric for the [loopback](crate::loopback) device: the devices opened on it reach
+/// each other.
+///
+/// A clone is another handle to the same fabric.
+///
+/// ```
+/// use proverbs::{loopback::{Fabric, Fault, Injected, Script}, prelude::*};
+/// use proverbs::{completion::Direction, state::QpState};
+///
+/// let fabric = Fabric::new();
+/// let (one, two) = (fabric.open_device(), fabric.open_device());
+/// assert_eq!((one.name(), two.name()), ("loop0".to_owned(), "loop1".to_owned()));
+///
+/// // The first receive that is posted is refused.
+/// fabric.inject(Script::default().with(Fault::Refuse { errno: 12 }.nth(0).posting(Direction::Receive)));
+/// # let pd = one.alloc_pd()?;
+/// # let cq = one.create_cq(16)?;
+/// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 1, recv: 1 })?;
+/// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+/// assert!(qp.post_recv(wr::Recv::empty()).unwrap_err().is_full()); // ENOMEM
+/// let seen: Injected = fabric.injected();
+/// assert_eq!(seen.refuse, 1);
+/// assert_eq!(seen.by_kind().iter().map(|(_, count)| count).sum::<u64>(), 1); // and nothing else
+///
+/// // The device moves the queue pair to ERR by itself.
+/// assert!(fabric.fail(qp.qp_num()));
+/// assert_eq!(qp.query()?.state, Some(QpState::Err));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Fabric(pub(crate) proverbs_loopback::Fabric);
 
 impl Fabric {
-    /// Opens a new device on the fabric ("loop0", "loop1" and so on).
-    pub fn open_device(&self) -> crate::Context {
-        self.open_known(None)
+    /// A fabric without devices.
+    pub fn new() -> Fabric {
+        Fabric::default()
     }
 
-    /// Opens a device that ids of rdma_cm find, perhaps in the place of another.
-    fn open_known(&self, place: Option<u32>) -> crate::Context {
-        let context = self.open_at(place);
-        #[cfg(feature = "cm")]
-        self.shared().remember(&context.handle);
-        context
+    /// A fabric with this [`World`], or with devices of this [`Personality`](Personality).
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, Personality, World}, prelude::*};
+    /// let worst = Personality::worst(1);
+    /// for fabric in [Fabric::with(worst), Fabric::with(World::infiniband().personality(worst))] {
+    ///     assert_eq!(fabric.open_device().name(), "loop0");
+    /// }
+    /// ```
+    pub fn with(world: impl Into<World>) -> Fabric {
+        Fabric(proverbs_loopback::Fabric::with(world))
+    }
+
+    /// Opens a new device on the fabric ("loop0", "loop1" and so on).
+    pub fn open_device(&self) -> Context {
+        Context::of_handle(self.0.open_device())
+    }
+
+    /// Injects the faults of `script` from now on; `Script::default()` ends all faults that have
+    /// not begun. For work requests that have begun and messages on their way, the decision stands.
+    pub fn inject(&self, script: Script) {
+        self.0.inject(script);
+    }
+
+    /// The number of injected faults since the fabric was made, by kind.
+    pub fn injected(&self) -> Injected {
+        self.0.injected()
+    }
+
+    /// Breaks a device of this fabric: it raises an event
+    /// ([`DeviceEvent::DeviceFatal`](crate::device::DeviceEvent::DeviceFatal)) and stops working.
+    /// Posted work never completes, posts are accepted, and other verbs return EIO, except those
+    /// that destroy. Returns false if the device is not of this fabric, or was broken before.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::device::DeviceEvent;
+    /// let fabric = Fabric::new();
+    /// let context = fabric.open_device();
+    /// let mut events = context.events()?;
+    /// assert!(fabric.break_device(&context));
+    /// assert_eq!(events.wait()?, DeviceEvent::DeviceFatal);
+    /// assert!(context.alloc_pd().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn break_device(&self, device: &Context) -> bool {
+        self.0.break_device(&device.handle)
+    }
+
+    /// Raises an asynchronous event of the device or of its port, given by its number in
+    /// `enum ibv_event_type` (18 is a change of the GID table) or by an unknown number. Returns
+    /// false if the device is not of this fabric, or if the event is of another kind of object.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::Fabric, prelude::*};
+    /// use proverbs::device::DeviceEvent;
+    /// let fabric = Fabric::new();
+    /// let context = fabric.open_device();
+    /// let mut events = context.events()?;
+    /// assert!(fabric.raise(&context, 77)); // of a kernel that is newer than this crate
+    /// assert_eq!(events.wait()?, DeviceEvent::Other(77));
+    /// assert!(!fabric.raise(&context, 1), "of a queue pair");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn raise(&self, device: &Context, event_type: u32) -> bool {
+        self.0.raise(&device.handle, event_type)
+    }
+
+    /// Binds a type 2 memory window of the device to `slice`, a piece of a region of this fabric,
+    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has a key of its own, which
+    /// SEND_WITH_INV and LOCAL_INV invalidate; until one of them does, the region cannot be
+    /// deregistered ([R6.11](crate::guide::rules#r6-11)).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the slice is of no region of this fabric.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, fabric, .. } =
+    /// #     proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteWrite>(64)?;
+    /// let window = fabric.open_window(region.remote().slice(8, 8)?)?;
+    /// a.post_send(wr::RdmaWrite::inline(b"8 bytes!", window.write()))?;
+    /// # proverbs::loopback::poll(&mut cq, 1)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_window<A: Access>(&self, slice: RemoteSlice<A>) -> Result<RemoteSlice<A>, Error> {
+        let (addr, len) = (slice.addr(), slice.len());
+        match self.0.open_window(addr, len, slice.rkey()) {
+            Ok(rkey) => Ok(RemoteSlice::from_parts(addr, len, rkey)),
+            Err(errno) => Err(Error::os("ibv_bind_mw", errno, "the slice is of no region here")),
+        }
+    }
+
+    /// Ends the key of a window of [`open_window`](Self::open_window), as LOCAL_INV would. Whether
+    /// it was open.
+    pub fn close_window<A: Access>(&self, window: RemoteSlice<A>) -> bool {
+        self.0.close_window(window.rkey())
+    }
+
+    /// Moves the queue pair with this number to ERR, as a device does by itself
+    /// ([R8.15](crate::guide::rules#r8-15)). Its posted work is flushed. Returns false if there is
+    /// no such queue pair, or if it is in RESET.
+    pub fn fail(&self, qp_num: u32) -> bool {
+        self.0.fail(qp_num)
+    }
+
+    /// Stops the clock of the fabric: from now on its time moves by [`advance`](Self::advance)
+    /// alone.
+    ///
+    /// Without this, the retries of a send are used up while the fabric is idle: by polls that find
+    /// nothing, of whichever thread. So a peer on another thread, which is about to post its
+    /// receive, may come too late. While the clock stands, no retries are used up, however often
+    /// and on however many threads the program polls, and a send passes as soon as its peer is
+    /// ready.
+    ///
+    /// A clock that was stopped stays so; stopping it again does nothing. Faults that count runs
+    /// ([`Fault::Delay`](Fault::Delay), [`Fault::FlushLate`](Fault::FlushLate)) do
+    /// not ask the clock.
+    ///
+    /// ```
+    /// # use proverbs::loopback::{self, Pair, Fault, Script};
+    /// # use proverbs::prelude::*;
+    /// use proverbs::bounded::Timeout;
+    /// use std::time::Duration;
+    ///
+    /// let Pair { fabric, mut a, mut cq, .. } = loopback::pair()?;
+    /// fabric.stop_clock();
+    /// fabric.inject(Script::default().with(Fault::NoAnswer.always())); // the peer is dead
+    ///
+    /// a.post_send(wr::Send::inline(b"are you there?"))?;
+    /// let wait = fabric.next_timer().ok_or("nothing waits")?;
+    /// // Six retries, each answered by nothing for 67 ms: `RcRts::new`'s.
+    /// assert_eq!(wait, 7 * Timeout::MS_67.duration().unwrap());
+    ///
+    /// fabric.advance(wait - Duration::from_nanos(1));
+    /// assert_eq!(cq.poll()?.count(), 0);
+    /// fabric.advance(Duration::from_nanos(1));
+    /// let failed = cq.poll()?.next().ok_or("no completion")?;
+    /// assert_eq!(failed.status().unwrap_err().status, WcStatus::RetryExc);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stop_clock(&self) {
+        self.0.stop_clock();
+    }
+
+    /// Moves the clock of the fabric by `time`, having [stopped](Self::stop_clock) it. The devices
+    /// work at the time that was, and whenever a timer runs out on the way, in the order of time.
+    ///
+    /// A send on RC is given up and completes as
+    ///
+    /// - [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) when its peer had no receive for
+    ///   the sender's `rnr_retry` times the peer's `min_rnr_timer`
+    ///   ([R8.11](crate::guide::rules#r8-11));
+    /// - [`RetryExc`](crate::completion::WcStatus::RetryExc) when no answer came for one more than
+    ///   `retry_cnt` times its `timeout` ([R8.10](crate::guide::rules#r8-10),
+    ///   [R8.9](crate::guide::rules#r8-9)).
+    ///
+    /// Devices may wait longer; that of [`Personality::Worst`](Personality::Worst) does, for
+    /// up to four times as long. Timestamps of completions
+    /// ([`CompletionTs`](crate::completion::CompletionTs)) move with the clock.
+    pub fn advance(&self, time: Duration) {
+        self.0.advance(time);
+    }
+
+    /// The time until the next send is given up, when the devices have done what they can do now;
+    /// `None` if none waits, if all wait for ever, or if the clock was not
+    /// [stopped](Self::stop_clock).
+    ///
+    /// A test whose program sends on another thread so learns that it waits:
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{self, Pair}, prelude::*};
+    /// let Pair { fabric, mut a, b, mut cq, .. } = loopback::pair()?;
+    /// fabric.stop_clock();
+    /// let _silent = b.to_error()?;
+    /// std::thread::scope(|scope| {
+    ///     let program = scope.spawn(move || {
+    ///         a.post_send(wr::Send::inline(b"are you there?")).unwrap();
+    ///         loop {
+    ///             if let Some(done) = cq.poll().unwrap().next() {
+    ///                 break done.status().unwrap_err().status;
+    ///             }
+    ///         }
+    ///     });
+    ///     let wait = loop {
+    ///         match fabric.next_timer() {
+    ///             Some(wait) => break wait,
+    ///             None => std::thread::yield_now(),
+    ///         }
+    ///     };
+    ///     fabric.advance(wait);
+    ///     assert_eq!(program.join().unwrap(), WcStatus::RetryExc);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn next_timer(&self) -> Option<Duration> {
+        self.0.next_timer()
     }
 
     /// Opens a device that ids of rdma_cm do not know.
     #[cfg(test)]
-    pub(crate) fn open_alone(&self) -> crate::Context {
-        self.open_at(None)
+    pub(crate) fn open_alone(&self) -> Context {
+        Context::of_handle(std::sync::Arc::new(self.0.open_alone()))
+    }
+}
+
+#[cfg(feature = "cm")]
+impl Fabric {
+    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
+    /// of IPv6, and so on. `None` if the device is of another fabric.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let fabric = Fabric::new();
+    /// let (one, two) = (fabric.open_device(), fabric.open_device());
+    /// assert_eq!(fabric.ip_of(&one), Some("10.0.0.1".parse()?));
+    /// assert_eq!(fabric.ip_of(&two), Some("10.0.0.2".parse()?));
+    /// assert_eq!(Fabric::with(World::ipv6()).ip_of(&one), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn ip_of(&self, device: &Context) -> Option<IpAddr> {
+        self.0.ip_of(&device.handle)
     }
 
-    #[allow(unsafe_code)] // takes ownership of the C object
-    fn open_at(&self, place: Option<u32>) -> crate::Context {
-        let context = self.open(place);
-        // SAFETY: the context was just opened, and has no other owner.
-        let handle =
-            unsafe { crate::sys::handle::Context::new(context, &LOOPBACK, Default::default()) };
-        crate::Context::from_handle(handle)
+    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
+    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
+    /// peers on other devices are told that theirs left. What was made on the device works until it
+    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// let fabric = Fabric::new();
+    /// let device = fabric.open_device();
+    /// let channel = EventChannel::on(&fabric)?;
+    /// let id = channel.create_id::<Tcp>()?.bind_addr("10.0.0.1:7471".parse()?)?;
+    /// assert!(fabric.remove_device(&device));
+    /// assert_eq!(channel.wait()?.kind(), EventKind::DeviceRemoval);
+    /// # drop(id);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove_device(&self, device: &Context) -> bool {
+        self.0.remove_device(&device.handle)
     }
 
     /// Removes a device, as [`remove_device`](Self::remove_device) does, and brings another one
@@ -203,13 +386,35 @@ impl Fabric {
     /// # drop((qp, buf));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "cm")]
-    pub fn replace_device(&self, device: &crate::Context) -> Option<crate::Context> {
-        let number = self.number_of(device)?;
-        let place = self.shared().post(|state| {
-            let place = state.place_of(number);
-            state.remove_device(number).then_some(place)
-        })?;
-        Some(self.open_known(Some(place)))
+    pub fn replace_device(&self, device: &Context) -> Option<Context> {
+        self.0.replace_device(&device.handle).map(Context::of_handle)
+    }
+
+    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
+    /// pulled, or makes it hear them again. A call that asks it, or waits for its answer, is told
+    /// at once that the time is over. Returns false if the device is not of this fabric.
+    ///
+    /// ```
+    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+    /// # use std::time::Duration;
+    /// let fabric = Fabric::new();
+    /// let device = fabric.open_device();
+    /// fabric.silence_device(&device, true);
+    /// let at = "10.0.0.1:7471".parse()?;
+    /// let refused = CmId::<Tcp, _>::on(&fabric)?.resolve_addr(at, Duration::from_secs(60));
+    /// let refused = refused.unwrap_err(); // at once
+    /// assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. })); // ETIMEDOUT
+    /// fabric.silence_device(&device, false);
+    /// refused.into_object().resolve_addr(at, Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn silence_device(&self, device: &Context, silent: bool) -> bool {
+        self.0.silence_device(&device.handle, silent)
+    }
+}
+
+impl fmt::Debug for Fabric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").finish_non_exhaustive()
     }
 }

@@ -14,7 +14,6 @@ pub(crate) mod lent;
 pub(crate) mod list;
 pub(crate) mod null;
 pub(crate) mod on_demand;
-pub(crate) mod open;
 pub(crate) mod open_buf;
 pub(crate) mod own;
 pub(crate) mod parts;
@@ -35,6 +34,8 @@ pub(crate) mod stranded;
 #[cfg(feature = "zerocopy")]
 mod typed;
 pub(crate) mod window;
+
+pub(crate) use crate::sys::mem::open;
 
 pub use arena::Arena;
 pub use buf::{Buf, TooLong};

@@ -13,7 +13,6 @@ use crate::cold::out_of_line;
 use crate::counters::mark;
 use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
-use crate::device::locked::locked_memory;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{not_on_iwarp, refusal};
 use crate::memory::lent::Loan;
@@ -23,6 +22,7 @@ use crate::memory::remote::OutOfBounds;
 use crate::memory::span::LONGEST_PIECE;
 use crate::sys::control::{Created, Holds};
 use crate::sys::handle;
+use crate::sys::mem::locked::locked_memory;
 use crate::sys::memory::{
     CHANGE_ACCESS, CHANGE_PD, CHANGE_TRANSLATION, ERR_DO_FORK_OLD, Rereg, ReregFailed,
 };
@@ -418,7 +418,8 @@ impl Registered {
         }
         // INVARIANT: what was asked for is what the region has from here on.
         if let Some(pd) = pd {
-            self.mr.set_parents(pd.handle().clone());
+            // SAFETY: the region is of this domain now.
+            unsafe { self.mr.set_parents(pd.handle().clone()) };
             (self.pd, self.mark) = (pd.id(), mark_of(pd));
         }
         if let Some((_, is_writable)) = access {

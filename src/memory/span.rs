@@ -84,7 +84,8 @@ pub enum ToRead {}
 /// the buffers' size finds both this case and bytes that do not fit, and leaves them to cold code.
 pub(crate) const READS_NOTHING: u32 = u32::MAX;
 /// What a handle has at most, so that its length is never that mark.
-pub(crate) const LONGEST_PIECE: u32 = READS_NOTHING - 1;
+pub(crate) use crate::terms::bounds::LONGEST_PIECE;
+const _: () = assert!(LONGEST_PIECE == READS_NOTHING - 1);
 
 /// The limit of a span without an end. No WRITE's data is longer (R3.5).
 const NO_END: u32 = u32::MAX;

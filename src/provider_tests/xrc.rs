@@ -328,7 +328,7 @@ fn an_initiator_has_no_receives() {
     assert_eq!(cq.unbooked(), 16 - 5);
     drop(qp);
     // In sessions: all operations but those of windows and of persistent memory; marked as XRC's.
-    with_extended();
+    unsafe { with_extended() };
     let qp = pd.create_xrc_initiator::<InSessions>(&proof, &cq, 4).unwrap();
     let asked = seen();
     let expected = "qp_ex 9 65 null [false, true, false, true, true] 5 0 0x27f 2";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::device::context::{Context, known_port};
+use crate::device::context::Context;
 use crate::profile::Profile;
 use crate::qp::Core;
 use crate::sys::handle;
@@ -80,7 +80,7 @@ pub(super) fn longest_message<T: Transport>(
         // It may have changed since another queue pair asked.
         true => context().query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
         false => {
-            let known = known_port(handle, port);
+            let known = handle.known_port(port);
             let limits = known.map_or_else(|| context().port_limits(port), Ok)?;
             Some(limits.max_msg_sz).filter(|&longest| longest != 0)
         }
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     #[allow(unsafe_code)] // passes two verbs on
     fn a_queue_pair_that_moves_to_another_port() {
-        use crate::loopback::{Fabric, control::LOOPBACK};
+        use crate::loopback::{Fabric, LOOPBACK};
         use crate::prelude::*;
         use crate::qp::{Drain, RcSqd};
         use crate::sys::control::Control;

@@ -347,7 +347,7 @@ fn a_drain_of_a_device_that_does_not_flush_ends() {
 #[cfg(feature = "loopback")]
 #[test]
 fn what_is_given_up_and_stays_in_rts_sends_nothing() {
-    use crate::loopback::control::LOOPBACK;
+    use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     let ends = crate::loopback::pair_of::<Chosen>().unwrap();
     let (mut a, mut b, mut cq, pool) = (ends.a, ends.b, ends.cq, ends.pool);
@@ -379,7 +379,7 @@ fn what_is_given_up_and_stays_in_rts_sends_nothing() {
 fn limits_are_asked_for_once() {
     use std::cell::Cell;
 
-    use crate::loopback::control::LOOPBACK;
+    use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     thread_local! {
         static ASKED: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] };
@@ -453,7 +453,7 @@ fn windows_that_are_gone_are_forgotten() {
 fn the_address_handles_of_a_queue_pair_that_stays() {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use crate::loopback::control::LOOPBACK;
+    use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     static ENDED: AtomicU32 = AtomicU32::new(0);
     let control = Control {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 use crate::device::Gid;
 use crate::loopback::Fabric;
-use crate::loopback::control::LOOPBACK;
+use crate::loopback::LOOPBACK;
 use crate::memory::{Foreign, Memory};
 use crate::prelude::*;
 use crate::state::QpState;

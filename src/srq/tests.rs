@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::loopback::Fabric;
-use crate::loopback::control::LOOPBACK;
+use crate::loopback::LOOPBACK;
 use crate::prelude::*;
 use crate::provider_tests::SetControl;
 use crate::sys::control::Control;

@@ -1,7 +1,5 @@
 //! Helpers for cold functions: their results, and what they keep out of registers.
 
-#![allow(unsafe_code)] // out-pointers
-
 use std::collections::TryReserveError;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};

@@ -17,12 +17,17 @@ pub struct Head<W> {
     pub next: *mut W,
 }
 
-/// `ibv_send_wr` or `ibv_recv_wr`: begins with a `Head` of itself.
+/// `ibv_send_wr` or `ibv_recv_wr`.
+///
+/// # Safety
+/// The type begins with a `Head` of itself.
 #[doc(hidden)]
-pub trait Link: Sized {}
+pub unsafe trait Link: Sized {}
 
-impl Link for ibv_send_wr {}
-impl Link for ibv_recv_wr {}
+// SAFETY: `layout` compares the offsets.
+unsafe impl Link for ibv_send_wr {}
+// SAFETY: `layout` compares the offsets.
+unsafe impl Link for ibv_recv_wr {}
 
 /// The part that all work requests have.
 #[inline(always)]
@@ -96,8 +101,12 @@ pub fn is_rdma(opcode: ibv_wr_opcode::Type) -> bool {
 }
 
 /// A verb that posts work requests.
+///
+/// # Safety
+/// `post` and `post_known` do what the C verb does: where they report success, the work requests
+/// are the device's, and where they report a `bad` one, those from it on are not.
 #[doc(hidden)]
-pub trait Verb {
+pub unsafe trait Verb {
     /// What it posts to.
     type Object;
     type Wr: Link;
@@ -233,7 +242,8 @@ macro_rules! verb {
         #[doc(hidden)]
         pub enum $name {}
 
-        impl Verb for $name {
+        // SAFETY: the operation of the device, as the inline of verbs.h calls it.
+        unsafe impl Verb for $name {
             type Object = $object;
             type Wr = $wr;
             const NAME: &'static str = $c;

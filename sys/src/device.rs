@@ -147,7 +147,7 @@ impl Identity {
 pub fn identity_of(context: &Context) -> Option<Identity> {
     let is_real = std::ptr::eq(context.control(), &LIBIBVERBS);
     // SAFETY: its owner keeps the context open, and its table says that it is of libibverbs.
-    is_real.then(|| unsafe { Identity::of_context(context.as_ptr()) })
+    is_real.then(|| unsafe { Identity::of_context(context.live()) })
 }
 
 /// Opens a device once more; `None` if it is not there any more.
@@ -167,7 +167,7 @@ pub fn fork_status() -> u32 {
 /// The name of the device behind an open context.
 pub fn name_of(context: &Context) -> String {
     // SAFETY: its owner keeps the context open, and a device is live as long as a context of it.
-    unsafe { name((*context.as_ptr()).device) }
+    unsafe { name((*context.live()).device) }
 }
 
 /// # Safety

@@ -46,7 +46,7 @@ pub(crate) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> 
 /// whatever the headers are that the bindings were made of.
 #[repr(C)]
 pub union PortAttr {
-    pub c: ibv_port_attr,
+    c: ibv_port_attr,
     words: [u32; 14],
 }
 

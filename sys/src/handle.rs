@@ -3,8 +3,6 @@
 //! The typed shells (`QueuePair<T, S, P>` and the rest) change their type freely because they own
 //! one of these and have no `Drop` of their own.
 
-#![allow(unsafe_code)] // calls the control path
-
 use std::any::Any;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -13,14 +11,19 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::control::Control;
+use super::extended::PortAttr;
 use super::lanes::ibv_td;
 use super::memory::ibv_dm;
 use super::provider::Provider;
 use super::types::*;
 use super::xrc::ibv_xrcd;
+use crate::sync::lock;
 
 /// A C object that a control verb destroys.
-pub trait Object: Sized {
+///
+/// # Safety
+/// Verbs may be called on it from any thread (R17.1), unless it is of a lane.
+pub unsafe trait Object: Sized {
     /// What must outlive this object (rules R11.8 and R12.1), or lives as long as it.
     type Parents;
     /// # Safety
@@ -61,7 +64,11 @@ unsafe impl<O: Object<Parents: Sync>> Sync for Handle<O> {}
 
 impl<O: Object> Handle<O> {
     /// # Safety
-    /// `ptr` is a live object of `control`'s provider, and nothing else destroys it.
+    /// - `ptr` is a live object of `control`'s provider, and nothing else destroys it.
+    /// - The functions of `control` keep the contracts of their C namesakes ([`Control`]).
+    /// - `parents` are the objects that it was made of.
+    /// - If it is of a lane, the caller keeps this value, and references to it, on the lane's
+    ///   thread.
     pub unsafe fn new(ptr: NonNull<O>, control: &'static Control, parents: O::Parents) -> Self {
         // INVARIANT: the object is live and has no other owner (this function's contract).
         let parents = ManuallyDrop::new(parents);
@@ -71,7 +78,8 @@ impl<O: Object> Handle<O> {
     /// The handle of an object that `keeper` keeps alive.
     ///
     /// # Safety
-    /// `ptr` is an object of `control`'s provider, and live until `keeper` is dropped.
+    /// As for [`new`](Self::new), but the object is destroyed by another owner, and live until
+    /// `keeper` is dropped.
     pub unsafe fn kept(
         ptr: NonNull<O>,
         control: &'static Control,
@@ -111,13 +119,29 @@ impl<O: Object> Handle<O> {
         self.control = control;
     }
 
+    /// The object, which is live as long as this value is not closed.
+    ///
+    /// # Panics
+    /// If the object was destroyed, or has another owner.
+    pub fn live(&self) -> *mut O {
+        assert!(!self.is_closed(), "the object is gone");
+        self.ptr.as_ptr()
+    }
+
+    /// What must outlive the object.
+    ///
+    /// # Panics
+    /// If the object has another owner.
     pub fn parents(&self) -> &O::Parents {
-        debug_assert!(!self.taken);
+        assert!(!self.taken, "the object has another owner");
         &self.parents
     }
 
     /// Exchanges what must outlive the object, after a verb did so.
-    pub fn set_parents(&mut self, parents: O::Parents) -> O::Parents {
+    ///
+    /// # Safety
+    /// The object needs `parents`, and not the former ones.
+    pub unsafe fn set_parents(&mut self, parents: O::Parents) -> O::Parents {
         debug_assert!(!self.is_closed());
         std::mem::replace(&mut *self.parents, parents)
     }
@@ -131,9 +155,12 @@ impl<O: Object> Handle<O> {
         self.destroyed || self.taken
     }
 
-    /// Moves the object to another owner. This one may not be used any more.
+    /// Moves the object to another owner. This one counts as closed from here on.
+    ///
+    /// # Panics
+    /// If this one is closed.
     pub fn take(&mut self) -> Self {
-        debug_assert!(!self.destroyed && !self.taken);
+        assert!(!self.is_closed(), "the object is gone");
         self.taken = true;
         // SAFETY: taken once: from now on this value neither uses nor drops the parents.
         let parents = ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.parents) });
@@ -174,7 +201,8 @@ impl<O: Object> Drop for Handle<O> {
 
 macro_rules! object {
     ($c:ty, $verb:ident, $parents:ty) => {
-        impl Object for $c {
+        // SAFETY: an object of verbs.h.
+        unsafe impl Object for $c {
             type Parents = $parents;
 
             unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {
@@ -208,14 +236,71 @@ pub struct TargetQp(ibv_qp);
 /// that is made from it costs another system call.
 #[derive(Default)]
 pub struct Unchanging {
-    pub device: OnceLock<ibv_device_attr>,
-    pub provider: OnceLock<Provider>,
+    device: OnceLock<ibv_device_attr>,
+    provider: OnceLock<Provider>,
     /// The port that was asked for first, and what it said: mostly no other is.
-    pub port: OnceLock<(u8, Port)>,
+    port: OnceLock<(u8, Port)>,
     /// The others that were asked for.
-    pub ports: Mutex<Vec<(u8, Port)>>,
+    ports: Mutex<Vec<(u8, Port)>>,
     /// Whether the device is Soft-RoCE, if its provider does not say.
-    pub is_soft_roce: OnceLock<bool>,
+    is_soft_roce: OnceLock<bool>,
+}
+
+impl Context {
+    /// The attributes of the device now, or the errno.
+    pub fn query_device(&self) -> Result<ibv_device_attr, c_int> {
+        let mut attr = zeroed::<ibv_device_attr>();
+        // SAFETY: the context is live, and `attr` is a local.
+        match unsafe { (self.control.query_device)(self.live(), &mut attr) } {
+            0 => Ok(attr),
+            errno => Err(errno),
+        }
+    }
+
+    /// The attributes of the device, as it told them the first time.
+    #[inline]
+    pub fn device_attr(&self) -> Result<&ibv_device_attr, c_int> {
+        let known = &self.parents().device;
+        if let Some(attr) = known.get() {
+            return Ok(attr);
+        }
+        let attr = self.query_device()?;
+        Ok(known.get_or_init(|| attr))
+    }
+
+    /// The attributes of a port now, or the errno.
+    pub fn query_port(&self, port: u8) -> Result<PortAttr, c_int> {
+        let mut attr = PortAttr::default();
+        // SAFETY: the context is live, and `attr` is a local.
+        match unsafe { (self.control.query_port)(self.live(), port, &mut attr) } {
+            0 => Ok(attr),
+            errno => Err(errno),
+        }
+    }
+
+    /// What a port said that never changes, if it was asked.
+    pub fn known_port(&self, port: u8) -> Option<Port> {
+        let Unchanging { port: first, ports: others, .. } = self.parents();
+        match first.get()? {
+            (known, limits) if *known == port => Some(*limits),
+            _ => lock(others).iter().find(|(known, _)| *known == port).map(|(_, limits)| *limits),
+        }
+    }
+
+    /// What never changes of a port, as it told the first time.
+    pub fn port(&self, port: u8) -> Result<Port, c_int> {
+        if let Some(limits) = self.known_port(port) {
+            return Ok(limits);
+        }
+        let attr = self.query_port(port)?;
+        let attr = attr.get();
+        let limits = Port { max_msg_sz: attr.max_msg_sz, link_layer: attr.link_layer };
+        let Unchanging { port: first, ports: others, .. } = self.parents();
+        if first.set((port, limits)).is_err() {
+            lock(others).push((port, limits));
+        }
+        Ok(limits)
+    }
 }
 
 impl Context {
@@ -226,8 +311,8 @@ impl Context {
             Provider::Loopback | Provider::Unknown => {
                 // SAFETY: the handle keeps its context open.
                 let is = || unsafe {
-                    (self.control().is_software)(self.as_ptr())
-                        && !super::device::is_iwarp(self.as_ptr())
+                    (self.control().is_software)(self.live())
+                        && !super::device::is_iwarp(self.live())
                 };
                 *self.parents().is_soft_roce.get_or_init(is)
             }
@@ -240,7 +325,7 @@ impl Context {
     /// The device's provider, asked for when the device was opened.
     pub fn provider(&self) -> Provider {
         // SAFETY: this handle keeps the context open.
-        let ask = || unsafe { (self.control().provider)(self.as_ptr()) };
+        let ask = || unsafe { (self.control().provider)(self.live()) };
         *self.parents().provider.get_or_init(ask)
     }
 }
@@ -313,7 +398,8 @@ object!(ibv_srq, destroy_srq, SrqParents);
 object!(ibv_xrcd, close_xrcd, Arc<Context>);
 object!(ibv_qp, destroy_qp, QpParents);
 
-impl Object for TargetQp {
+// SAFETY: a queue pair is an object of verbs.h.
+unsafe impl Object for TargetQp {
     type Parents = Arc<Xrcd>;
 
     unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {

@@ -24,6 +24,7 @@ pub mod gid;
 pub mod handle;
 pub mod lanes;
 mod layout;
+pub mod mem;
 pub mod memory;
 pub mod persist;
 pub mod polling;

@@ -8,16 +8,18 @@ use std::time::Duration;
 use super::types::ibv_context;
 
 /// The provider of a device: its driver in the kernel, and the part of libibverbs that goes with
-/// it. [`Context::provider`](crate::Context::provider) returns it.
+/// it. `Context::provider` returns it.
 ///
 /// Some guarantees of this crate rest on promises that providers make. `docs/providers.md` lists
 /// these promises and which providers keep them. On a provider that breaks a promise, and on one
 /// that is not in the list, the crate takes a stricter form:
 ///
-/// - Queue pairs with [`Selective`](crate::qp::Selective) signaling are rejected.
+/// - Queue pairs with [`Selective`] signaling are rejected.
 /// - A region with remote rights does not give its memory back. `MemoryRegion::destroy` fails, and
 ///   the memory of a dropped region is not used again. On Soft-RoCE this happens only if its
 ///   deregistration took long, or if Linux is older than 6.0.
+///
+/// [`Selective`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.Selective.html
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Provider {

@@ -136,7 +136,8 @@ macro_rules! call {
 
 pub(crate) use call;
 
-impl Verb for Session {
+// SAFETY: a session posts the whole list, or none of it: then `bad` is the first (see the type).
+unsafe impl Verb for Session {
     type Object = ibv_qp;
     type Wr = ibv_send_wr;
     const NAME: &'static str = "ibv_wr_complete";
@@ -540,7 +541,10 @@ pub mod stub {
     }
 
     /// From here on, in this thread, every queue pair is of extended posting.
-    pub fn with_extended() {
+    ///
+    /// # Safety
+    /// Each queue pair that this thread creates or looks at is an `ibv_qp_ex`.
+    pub unsafe fn with_extended() {
         STAND_IN.set(Some(Symbols { to_ex: Some(to_itself), destroy: Some(destroy) }));
     }
 

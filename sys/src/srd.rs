@@ -114,7 +114,8 @@ pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
 #[doc(hidden)]
 pub enum SrdSession {}
 
-impl Verb for SrdSession {
+// SAFETY: as for `Session`; a session that is refused is refused as a whole.
+unsafe impl Verb for SrdSession {
     type Object = ibv_qp;
     type Wr = ibv_send_wr;
     const NAME: &'static str = "ibv_wr_complete";

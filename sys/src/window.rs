@@ -21,7 +21,8 @@ pub struct MwParents {
     pub next: Option<Arc<dyn Send + Sync>>,
 }
 
-impl Object for ibv_mw {
+// SAFETY: an object of verbs.h.
+unsafe impl Object for ibv_mw {
     type Parents = MwParents;
 
     unsafe fn destroy(_: &Control, this: *mut Self) -> c_int {

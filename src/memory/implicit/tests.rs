@@ -2,7 +2,7 @@ use std::ops::Bound;
 
 use super::*;
 use crate::device::OdpCaps;
-use crate::loopback::{self, Fabric, control::LOOPBACK};
+use crate::loopback::{self, Fabric, LOOPBACK};
 use crate::prelude::*;
 use crate::provider_tests::SetControl;
 use crate::sys::control::Control;

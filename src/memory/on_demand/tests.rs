@@ -53,7 +53,7 @@ fn rights_need_operations() {
 #[cfg(feature = "loopback")]
 #[test]
 fn a_device_without_advice_or_null_regions() {
-    use crate::loopback::{Fabric, control::LOOPBACK};
+    use crate::loopback::{Fabric, LOOPBACK};
     use crate::sys::control::Control;
     let lacking = |control: Control| {
         let mut context = Fabric::new().open_alone();
@@ -102,7 +102,7 @@ fn a_device_without_advice_or_null_regions() {
 #[cfg(feature = "loopback")]
 #[test]
 fn software_copies_to_elsewhere() {
-    use crate::loopback::{Fabric, control::LOOPBACK};
+    use crate::loopback::{Fabric, LOOPBACK};
     use crate::sys::control::Control;
     let abilities = |is_software| {
         let mut context = Fabric::new().open_alone();
@@ -127,7 +127,7 @@ fn software_copies_to_elsewhere() {
 #[cfg(feature = "loopback")]
 #[test]
 fn what_advice_waits() {
-    use crate::loopback::{Fabric, control::LOOPBACK};
+    use crate::loopback::{Fabric, LOOPBACK};
     use crate::sys::control::Control;
     thread_local! {
         static TOLD: std::cell::RefCell<Vec<(u32, u32)>> = const { std::cell::RefCell::new(vec![]) };

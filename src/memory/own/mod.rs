@@ -3,11 +3,14 @@
 #![allow(unsafe_code)] // the trait's contract is about memory
 
 pub(crate) mod heap;
-pub(crate) mod map;
 mod mapping;
+#[cfg(all(test, not(miri)))]
+mod mapping_tests;
 mod shared_mapping;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
+
+pub(crate) use crate::sys::mem::map;
 
 pub use heap::{Number, Pages};
 pub use map::HugePage;

@@ -104,7 +104,9 @@ impl Owner {
         if let Some(mw) = lock(&self.mw).as_mut() {
             let pd = mw.parents().pd.clone();
             let (region, next) = to(mw.parents());
-            before = Some(mw.set_parents(MwParents { pd, region, next }));
+            let parents = MwParents { pd, region, next };
+            // SAFETY: the same domain, and the regions that the caller says the window needs.
+            before = Some(unsafe { mw.set_parents(parents) });
         }
         // Outside the lock: a region may go, and with it code of the program's run.
         drop(before);

@@ -12,7 +12,7 @@ use crate::provider_tests::SetControl;
 /// Proves R27.7.
 #[test]
 fn a_queue_pair_is_created_for_what_it_may_post() {
-    use crate::loopback::control::LOOPBACK;
+    use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     profile! { Direct { posting: ExtendedPosting } }
     profile! { Writer { posting: ExtendedPosting, initiator: NoReads } }
@@ -85,7 +85,7 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
 /// is too old is told from a device.
 #[test]
 fn what_of_flush_and_atomic_write_is_missing_is_named() {
-    use crate::loopback::control::LOOPBACK;
+    use crate::loopback::LOOPBACK;
     use crate::sys::control::Control;
     profile! { Flushing { posting: ExtendedPosting<wr::Flush> } }
     profile! { Publishing { posting: ExtendedPosting<wr::AtomicWrite> } }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use super::*;
 use crate::loopback::Fabric;
-use crate::loopback::control::LOOPBACK;
+use crate::loopback::LOOPBACK;
 use crate::prelude::*;
 use crate::sys::control::Control;
 use crate::sys::types::ibv_qp;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::*;
-use crate::loopback::{Fabric, World, control::LOOPBACK};
+use crate::loopback::{Fabric, LOOPBACK, World};
 use crate::prelude::*;
 use crate::qp::{Drain, RcReturn, RcRtsOptional, RcSqd, RtrOptional};
 use crate::sys::control::Control;

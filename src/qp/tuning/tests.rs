@@ -6,7 +6,7 @@ use crate::provider_tests::SetControl;
 use std::sync::Arc;
 
 use super::*;
-use crate::loopback::{Fabric, control::LOOPBACK};
+use crate::loopback::{Fabric, LOOPBACK};
 use crate::prelude::*;
 use crate::sys::control::Control;
 

@@ -13,13 +13,52 @@ use crate::tests::{self, ANSWER, saw};
 use crate::types::*;
 
 /// An id without a device, on a channel without events, that saw this one. It must be forgotten.
-pub fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
+pub(crate) fn id(key: u64, saw: Option<(u32, c_int)>) -> Id {
     id_by(&LIBRDMACM, key, saw)
 }
 
 /// An id of the same kind whose calls are [`seen`], and answered as was said. Dropped, it is freed.
-pub fn noting(key: u64) -> Id {
+pub(crate) fn noting(key: u64) -> Id {
     id_by(&NOTING, key, None)
+}
+
+/// What kind of id [`forged`] makes.
+pub enum Forged {
+    /// As [`id`].
+    Plain,
+    /// As [`noting`].
+    Noting,
+    /// As [`connecting`].
+    Connecting,
+}
+
+/// An id of this kind, for the tests of `proverbs`.
+///
+/// # Safety
+/// No C object is behind the id. The caller makes only calls on it that are noted here, and forgets
+/// one that is [`Plain`](Forged::Plain).
+pub unsafe fn forged(kind: Forged, key: u64, saw: Option<(u32, c_int)>) -> Id {
+    match kind {
+        Forged::Plain => id(key, saw),
+        Forged::Noting => noting(key),
+        Forged::Connecting => connecting(key),
+    }
+}
+
+/// A channel of ids that note their calls, for the tests of `proverbs`.
+///
+/// # Safety
+/// No C object is behind the channel: the caller makes no ids on it.
+pub unsafe fn forged_channel() -> Channel {
+    silent_channel()
+}
+
+/// What tells this id from others where C's place is taken, for the tests of `proverbs`.
+///
+/// # Safety
+/// The id is one of [`forged`], and nothing else uses it meanwhile.
+pub unsafe fn forged_port(id: &Id, port: u8) {
+    set_port(id, port);
 }
 
 /// The calls that were noted since this was asked.
@@ -42,7 +81,7 @@ pub fn answer_leaving(errno: c_int) {
 }
 
 /// An id of the same kind, whose `connect` waits, for 2 seconds at most, until [`CONNECTING`] is 2.
-pub fn connecting(key: u64) -> Id {
+pub(crate) fn connecting(key: u64) -> Id {
     id_by(&WAITING, key, None)
 }
 
@@ -124,7 +163,7 @@ fn channel_by(calls: &'static Calls) -> Channel {
 }
 
 /// A channel of ids that note their calls.
-pub fn silent_channel() -> Channel {
+pub(crate) fn silent_channel() -> Channel {
     channel_by(&NOTING)
 }
 
@@ -141,7 +180,7 @@ pub fn be_readable_in_silence(channel: &Channel) {
 }
 
 /// What tells this id from others where C's place is taken.
-pub fn set_port(id: &Id, port: u8) {
+pub(crate) fn set_port(id: &Id, port: u8) {
     // SAFETY: the id is a leaked one of `id`, which nothing else uses.
     unsafe { (*id.ptr.as_ptr()).port_num = port };
 }

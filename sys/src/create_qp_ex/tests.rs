@@ -71,7 +71,7 @@ fn what_is_created_with_flags_reaches_c_as_it_is() {
 #[test]
 fn extended_posting_is_asked_for_by_its_operations() {
     use crate::session::stub::{with_extended, with_other};
-    with_extended();
+    unsafe { with_extended() };
     assert_eq!(made(BARE + CREATE_QP_EX, (0, 0x3f)), (Ok(0x1000), 64));
     assert_eq!(made(BARE + CREATE_QP_EX, (BLOCK_SELF_MCAST_LB, 0xc)), (Ok(0x1000), 64));
     let expected = [

@@ -59,7 +59,7 @@ fn made(ops: u64, flags: u16) -> (Result<usize, c_int>, u32) {
 #[test]
 fn what_is_created_reaches_libefa_as_it_is() {
     with_efa();
-    with_extended();
+    unsafe { with_extended() };
     assert_eq!(made(0x1f, INLINE_WRITE), (Ok(0x1000), 64));
     assert_eq!(
         seen(),

@@ -13,14 +13,12 @@ macro_rules! bounded {
         $(#[$doc])*
         ///
         /// ```
-        ///
         #[doc = concat!("# use proverbs::bounded::", stringify!($name), ";")]
         #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, ").map(", stringify!($name), "::get), Some(", $max, "));")]
         #[doc = concat!("assert_eq!(", stringify!($name), "::new(", $max, " + 1), None);")]
         #[doc = concat!("let error = ", stringify!($name), "::try_from(", $max, " + 1).unwrap_err();")]
         #[doc = concat!("assert_eq!((error.what, error.min, error.max), (\"", $what, "\", ", $min, ", ", $max, "));")]
         /// ```
-        ///
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name($int);
 
@@ -104,7 +102,9 @@ bounded! {
 }
 bounded! {
     /// Transport retries before `RETRY_EXC_ERR`, 0 to 7. Soft-RoCE treats 7 as "for ever"
-    /// ([R8.10](crate::guide::rules#r8-10)).
+    /// ([R8.10]).
+    ///
+    /// [R8.10]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-10
     RetryCount(u8) in 0..=7, "retry_cnt"
 }
 bounded! {
@@ -119,7 +119,10 @@ bounded! {
 }
 bounded! {
     /// Reads and atomics that the peer may have outstanding here; 0 refuses them
-    /// ([R4.7](crate::guide::rules#r4-7), [R4.8](crate::guide::rules#r4-8)).
+    /// ([R4.7], [R4.8]).
+    ///
+    /// [R4.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-7
+    /// [R4.8]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-8
     ResponderDepth(u8) in 0..=128, "max_dest_rd_atomic"
 }
 bounded! {
@@ -128,7 +131,9 @@ bounded! {
     ReadDepth(u8) in 1..=128, "max_rd_atomic"
 }
 bounded! {
-    /// A Q_Key that any process may use: bit 31 clear ([R5.6](crate::guide::rules#r5-6)).
+    /// A Q_Key that any process may use: bit 31 clear ([R5.6]).
+    ///
+    /// [R5.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-6
     Qkey(u32) in 0..=0x7fff_ffff, "Q_Key"
 }
 
@@ -205,15 +210,19 @@ pub enum RnrRetry {
 
 bounded! {
     /// The number of a shared receive queue of XRC, 24 bits (`ibv_get_srq_num`): what an
-    /// initiator's work requests name ([R26.1](crate::guide::rules#r26-1)).
+    /// initiator's work requests name ([R26.1]).
     ///
-    /// [`SharedReceiveQueue::number`](crate::SharedReceiveQueue::number) has it; the peer is told.
+    /// `SharedReceiveQueue::number` has it; the peer is told.
+    ///
+    /// [R26.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r26-1
     SrqNum(u32) in 0..=0xff_ffff, "shared receive queue number"
 }
 
 bounded! {
     /// A finite number of RNR retries, 0 to 6 (`rnr_retry` of ibv_modify_qp(3);
-    /// [R8.11](crate::guide::rules#r8-11)).
+    /// [R8.11]).
+    ///
+    /// [R8.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-11
     RnrRetries(u8) in 0..=6, "rnr_retry"
 }
 
@@ -256,7 +265,9 @@ impl RnrRetry {
 pub enum Timeout {
     /// 4.096 µs * 2^exponent, exponent 1 to 31.
     Exponent(TimeoutExponent),
-    /// No timeout: a dead peer is never reported ([R8.9](crate::guide::rules#r8-9)).
+    /// No timeout: a dead peer is never reported ([R8.9]).
+    ///
+    /// [R8.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-9
     Infinite,
 }
 
@@ -308,7 +319,7 @@ impl Timeout {
     }
 }
 
-/// A path MTU (`path_mtu` of ibv_modify_qp(3); [R8.6](crate::guide::rules#r8-6)).
+/// A path MTU (`path_mtu` of ibv_modify_qp(3); [R8.6]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -316,6 +327,8 @@ impl Timeout {
 /// assert_eq!(Mtu::Bytes1024.bytes(), 1024);
 /// assert_eq!(Mtu::from_bytes(1500), None); // Ethernet's, not a path's
 /// ```
+///
+/// [R8.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-6
 #[doc(alias = "ibv_mtu")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mtu {
@@ -376,7 +389,7 @@ impl TryFrom<u32> for Mtu {
 }
 
 /// A Q_Key with bit 31 set, which only privileged processes may set on a queue pair
-/// ([R5.6](crate::guide::rules#r5-6)).
+/// ([R5.6]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -386,6 +399,8 @@ impl TryFrom<u32> for Mtu {
 /// assert_eq!(PrivilegedQkey::new(0x1111_1111), None); // that is an ordinary `Qkey`
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [R5.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-6
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrivilegedQkey(u32);
 

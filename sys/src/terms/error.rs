@@ -52,21 +52,29 @@ pub enum ErrorKind {
     },
     /// A number does not fit its attribute.
     OutOfRange(OutOfRange),
-    /// The objects belong to different protection domains ([R5.2](crate::guide::rules#r5-2),
-    /// [R6.8](crate::guide::rules#r6-8), [R7.4](crate::guide::rules#r7-4)).
+    /// The objects belong to different protection domains ([R5.2],
+    /// [R6.8], [R7.4]).
+    ///
+    /// [R5.2]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-2
+    /// [R6.8]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-8
+    /// [R7.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r7-4
     PdMismatch {
         /// The two objects.
         what: &'static str,
     },
     /// The objects belong to different contexts: numbers of one mean nothing in the other
-    /// ([R12.1](crate::guide::rules#r12-1)).
+    /// ([R12.1]).
+    ///
+    /// [R12.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r12-1
     ContextMismatch {
         /// The two objects.
         what: &'static str,
     },
     /// The completion queue has too few entries left for the queue that is to attach
-    /// ([R9.9](crate::guide::rules#r9-9)). Poll it: the entries of a destroyed queue pair come back
+    /// ([R9.9]). Poll it: the entries of a destroyed queue pair come back
     /// then, if it had work outstanding.
+    ///
+    /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     CqTooSmall {
         /// Entries that the queue needs.
         asked: u32,
@@ -74,17 +82,22 @@ pub enum ErrorKind {
         free: u32,
     },
     /// A completion queue cannot become smaller than what its queues have booked
-    /// ([R9.9](crate::guide::rules#r9-9)).
+    /// ([R9.9]).
+    ///
+    /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     Booked {
         /// The capacity asked for.
         asked: u32,
         /// The entries that are booked.
         booked: u32,
     },
-    /// Packets from one GID do not reach the other ([R18.22](crate::guide::rules#r18-22),
-    /// [R18.23](crate::guide::rules#r18-23)). Choose another with
-    /// [`Context::gid_table`](crate::Context::gid_table) or
-    /// [`roce_v2_gid`](crate::Context::roce_v2_gid), on either side.
+    /// Packets from one GID do not reach the other ([R18.22],
+    /// [R18.23]). Choose another with
+    /// `Context::gid_table` or
+    /// `roce_v2_gid`, on either side.
+    ///
+    /// [R18.22]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-22
+    /// [R18.23]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r18-23
     Unreachable {
         /// This side's.
         from: (Gid, GidKind),

@@ -2,9 +2,12 @@
 
 pub mod absence;
 pub mod bounded;
+pub mod bounds;
 pub mod error;
 pub mod gid;
+pub mod odp;
 pub mod rate;
 pub mod state;
 pub mod threads;
 pub mod transport;
+pub mod wc;

@@ -1,7 +1,7 @@
 //! Static rates.
 
 /// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
-/// [`AddressVector`](crate::device::AddressVector): packets are sent with gaps between them, for
+/// [`AddressVector`]: packets are sent with gaps between them, for
 /// the sake of slower ports on the way. InfiniBand alone has it; elsewhere devices ignore it.
 ///
 /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's `IBV_RATE_MAX`:
@@ -20,6 +20,8 @@
 ///     (StaticRate::Unlimited, None)
 /// );
 /// ```
+///
+/// [`AddressVector`]: https://docs.rs/proverbs/latest/proverbs/device/struct.AddressVector.html
 #[doc(alias("ibv_rate", "ibv_ah_attr", "static_rate"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -15,21 +15,29 @@ pub enum Init {}
 #[derive(Debug)]
 pub enum Rtr {}
 /// RTS ([`State`]), ready to send, as far as the program knows
-/// ([R8.15](crate::guide::rules#r8-15)).
+/// ([R8.15]).
+///
+/// [R8.15]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-15
 #[derive(Debug)]
 pub enum Rts {}
-/// SQD while the send queue drains ([`State`], [R8.21](crate::guide::rules#r8-21)): sends that have
-/// begun are finished, later ones are accepted and held ([R8.19](crate::guide::rules#r8-19)).
+/// SQD while the send queue drains ([`State`], [R8.21]): sends that have
+/// begun are finished, later ones are accepted and held ([R8.19]).
 /// `into_sqd` leads on.
+///
+/// [R8.19]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-19
+/// [R8.21]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-21
 #[derive(Debug)]
 pub enum Draining {}
 /// SQD ([`State`]), send queue drained: sends are accepted and held
-/// ([R8.19](crate::guide::rules#r8-19)). Only here attributes may change, and from here alone the
-/// way leads back to RTS ([R8.21](crate::guide::rules#r8-21)).
+/// ([R8.19]). Only here attributes may change, and from here alone the
+/// way leads back to RTS ([R8.21]).
+///
+/// [R8.19]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-19
+/// [R8.21]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-21
 #[derive(Debug)]
 pub enum Sqd {}
 /// SQE ([`State`]), send queue error (UC and UD): found by `query`, left with `modify`
-/// ([R8.16](crate::guide::rules#r8-16)).
+/// ([R8.16]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -47,14 +55,18 @@ pub enum Sqd {}
 /// a.post_send(wr::Send::inline(b"again").to(to_b))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [R8.16]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-16
 #[derive(Debug)]
 pub enum Sqe {}
-/// ERR ([`State`]): everything posted is flushed ([R8.19](crate::guide::rules#r8-19)).
+/// ERR ([`State`]): everything posted is flushed ([R8.19]).
+///
+/// [R8.19]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-19
 #[derive(Debug)]
 pub enum Err {}
 
-/// A state of the queue pair state machine (ibv_modify_qp(3), [R8.1](crate::guide::rules#r8-1)):
-/// the second type parameter of a [`QueuePair`](crate::QueuePair).
+/// A state of the queue pair state machine (ibv_modify_qp(3), [R8.1]):
+/// the second type parameter of a [`QueuePair`].
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -82,6 +94,9 @@ pub enum Err {}
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [R8.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r8-1
+/// [`QueuePair`]: https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html
 #[doc(alias = "IBV_QP_CUR_STATE")]
 pub trait State: sealed::Sealed + Send + Sync + 'static {
     /// The name of the type, for messages. [`QpState::name`] is the manual pages' name.

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-/// Any thread may use the object, one at a time (`threads` of a [`Profile`](crate::Profile)): it is
+/// Any thread may use the object, one at a time (`threads` of a [`Profile`]): it is
 /// `Send`, and the provider has its locks.
 ///
 /// ```
@@ -13,12 +13,17 @@ use std::marker::PhantomData;
 /// std::thread::spawn(move || drop(cq)).join().map_err(|_| "panicked")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [`Profile`]: https://docs.rs/proverbs/latest/proverbs/trait.Profile.html
 #[derive(Debug)]
 pub enum AnyThread {}
 
-/// The object is in a lane (`threads` of a [`Profile`](crate::Profile)): it stays on the thread
+/// The object is in a lane (`threads` of a [`Profile`]): it stays on the thread
 /// that made it, so it is not `Send`, and the provider may leave its locks out (ibv_alloc_td(3)).
-/// See [`Lane`](crate::device::Lane).
+/// See [`Lane`].
+///
+/// [`Lane`]: https://docs.rs/proverbs/latest/proverbs/device/struct.Lane.html
+/// [`Profile`]: https://docs.rs/proverbs/latest/proverbs/trait.Profile.html
 pub struct InLane(PhantomData<StaysOnItsThread>);
 
 /// Keeps the members of a lane on the thread that made them.
@@ -29,11 +34,11 @@ pub type StaysOnItsThread = dyn UsedByOneThreadOnly;
 /// Appears in the `!Send` diagnostic of the members of a lane.
 pub trait UsedByOneThreadOnly {}
 
-/// [`AnyThread`] or [`InLane`] (ibv_alloc_td(3)), in a [`Profile`](crate::Profile): where a queue
+/// [`AnyThread`] or [`InLane`] (ibv_alloc_td(3)), in a [`Profile`]: where a queue
 /// pair, the queues that it is created on and their domain may be used.
 ///
-/// Objects of a lane stay on its thread ([R17.8](crate::guide::rules#r17-8),
-/// [R17.9](crate::guide::rules#r17-9)).
+/// Objects of a lane stay on its thread ([R17.8],
+/// [R17.9]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -49,6 +54,10 @@ pub trait UsedByOneThreadOnly {}
 /// connected::<_, DefaultProfile>(&pd, &context.create_cq(16)?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [R17.8]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r17-8
+/// [R17.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r17-9
+/// [`Profile`]: https://docs.rs/proverbs/latest/proverbs/trait.Profile.html
 pub trait Threads: sealed::Sealed + 'static {
     #[doc(hidden)]
     const IS_LANE: bool;

@@ -18,34 +18,47 @@ pub enum Uc {}
 pub enum Ud {}
 /// Scalable reliable datagram of Amazon's EFA (SRD, a [`Transport`] of `IBV_QPT_DRIVER`): SEND,
 /// RDMA READ and WRITE, each to a destination of its own, each acknowledged, and **in no order**
-/// ([R27.1](crate::guide::rules#r27-1)).
+/// ([R27.1]).
 ///
 /// Messages arrive and complete in any order, also those to one peer. So nothing here relies on it:
-/// every work request has a completion of its own ([R27.3](crate::guide::rules#r27-3)), there is no
-/// fence ([R27.5](crate::guide::rules#r27-5)), and in one post only WRITEs follow a WRITE
-/// ([R27.4](crate::guide::rules#r27-4)). What a later post relies on is for the program to wait
+/// every work request has a completion of its own ([R27.3]), there is no
+/// fence ([R27.5]), and in one post only WRITEs follow a WRITE
+/// ([R27.4]). What a later post relies on is for the program to wait
 /// for: the *completion* of a WRITE says that it is there, and a
-/// [`RdmaWriteWithImm`](crate::wr::RdmaWriteWithImm) tells the peer so of itself.
+/// [`RdmaWriteWithImm`] tells the peer so of itself.
 ///
 /// A queue pair is created by
-/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp), which has an example; moved
-/// by [`UdInit`](crate::qp::UdInit), [`UdRtr`](crate::qp::UdRtr) and [`SrdRts`](crate::qp::SrdRts);
+/// `create_srd_qp`, which has an example; moved
+/// by [`UdInit`], [`UdRtr`] and [`SrdRts`];
 /// and sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
-/// before them, and [`sender`](crate::QueuePair::sender) says whose they are.
+/// before them, and [`sender`] says whose they are.
+///
+/// [R27.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-1
+/// [R27.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-3
+/// [R27.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-4
+/// [R27.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-5
+/// [`RdmaWriteWithImm`]: https://docs.rs/proverbs/latest/proverbs/wr/struct.RdmaWriteWithImm.html
+/// [`SrdRts`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.SrdRts.html
+/// [`UdInit`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.UdInit.html
+/// [`UdRtr`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.UdRtr.html
+/// [`sender`]: https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html#method.sender
 #[doc(alias = "IBV_QPT_DRIVER")]
 #[derive(Debug)]
 pub enum Srd {}
 
 /// Extended reliable connected (`IBV_QPT_XRC_SEND`, a [`Transport`]): as [`Rc`], but that each work
-/// request names a shared receive queue at the peer ([R26.1](crate::guide::rules#r26-1)). A queue
+/// request names a shared receive queue at the peer ([R26.1]). A queue
 /// pair of it is an **initiator**, which has sends alone. Its peer is a **target**, an
-/// [`XrcTarget`](crate::qp::XrcTarget).
+/// [`XrcTarget`].
+///
+/// [R26.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r26-1
+/// [`XrcTarget`]: https://docs.rs/proverbs/latest/proverbs/qp/struct.XrcTarget.html
 #[doc(alias = "IBV_QPT_XRC_SEND")]
 pub enum Xrc {}
 
 /// [`Rc`], [`Uc`], [`Ud`], [`Srd`] or [`Xrc`]: the first type parameter of a
-/// [`QueuePair`](crate::QueuePair), C's `qp_type` (ibv_create_qp(3)). It decides which opcodes may
-/// be posted ([R1.1](crate::guide::rules#r1-1)).
+/// [`QueuePair`], C's `qp_type` (ibv_create_qp(3)). It decides which opcodes may
+/// be posted ([R1.1]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -60,6 +73,9 @@ pub enum Xrc {}
 /// assert_eq!(name(&pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?), "UD");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [R1.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r1-1
+/// [`QueuePair`]: https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html
 pub trait Transport: sealed::Sealed + Send + Sync + 'static {
     /// The name in the manual pages.
     const NAME: &'static str;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::endpoint::Endpoint;
-use crate::loopback::{Fabric, World, control::LOOPBACK};
+use crate::loopback::{Fabric, LOOPBACK, World};
 use crate::prelude::*;
 use crate::sys::control::Control;
 use crate::terms::bounded::SrqNum;

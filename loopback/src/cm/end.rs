@@ -1,0 +1,186 @@
+//! The end of connections and ids, and of devices.
+
+use std::ffi::c_int;
+
+use super::connect::{BY_THE_CONSUMER, TIMEOUT};
+use super::{Arm, Event, Id, Kind, Param, Phase, Space};
+use crate::Verb;
+use crate::fabric::State;
+use proverbs_sys::cm::RDMA_CM_EVENT_USER;
+
+impl State {
+    /// Asks the peer to end the connection, or confirms that it did.
+    pub(super) fn disconnect_id(&mut self, number: u32) -> Verb {
+        match self.id(number)?.phase {
+            Phase::Connected => {
+                let id = self.id_in(number, &[Phase::Connected])?;
+                if id.space == Space::Udp {
+                    return Err(libc::EINVAL);
+                }
+                id.phase = Phase::Leaving;
+                if self.reaches_its_peer(number) {
+                    self.leave_peer(number);
+                } else {
+                    // Nobody confirms, which ends it as well.
+                    self.is_over(number);
+                }
+            }
+            Phase::Left => self.confirm_end(number),
+            Phase::Leaving | Phase::Ended => {}
+            _ => return Err(libc::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// Tells the peer that this side left.
+    fn leave_peer(&mut self, number: u32) {
+        let Some(peer) = self.cm.ids.get(&number).and_then(|id| id.peer) else { return };
+        match self.id(peer) {
+            Ok(id @ Id { phase: Phase::Connected | Phase::Accepted, .. }) => {
+                id.phase = Phase::Left;
+                self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_DISCONNECTED));
+            }
+            // Both left at once.
+            Ok(Id { phase: Phase::Leaving, .. }) => self.is_over(peer),
+            _ => {}
+        }
+    }
+
+    /// The connection has ended for an id that left first.
+    fn is_over(&mut self, number: u32) {
+        if let Ok(id) = self.id(number) {
+            id.phase = Phase::Ended;
+        }
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_DISCONNECTED));
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
+    }
+
+    /// Confirms that the peer left.
+    fn confirm_end(&mut self, number: u32) {
+        if self.reaches_its_peer(number) {
+            let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
+            if let Some(peer) = peer.filter(|&peer| self.id_in(peer, &[Phase::Leaving]).is_ok()) {
+                self.is_over(peer);
+            }
+        }
+        if let Ok(id) = self.id(number) {
+            id.phase = Phase::Ended;
+        }
+        self.tell(Event::of(number, Kind::RDMA_CM_EVENT_TIMEWAIT_EXIT));
+    }
+
+    /// The peer of an id that is destroyed, or whose device goes, is told as far as it can be.
+    fn part(&mut self, number: u32) {
+        let Some(id) = self.cm.ids.get(&number) else { return };
+        let (phase, space, peer) = (id.phase, id.space, id.peer);
+        if let (Some(peer), true) = (peer, self.reaches_its_peer(number)) {
+            match (phase, space) {
+                // Who looked something up is not told that nobody wants to know any more.
+                (Phase::Asking, Space::Udp) => {}
+                (Phase::Asking, Space::Tcp) => self.refuse(peer, TIMEOUT, 0, &[]),
+                (Phase::Asked, _) => drop(self.reject_id(number, &[])),
+                (Phase::Answered | Phase::Accepted, _) => {
+                    self.refuse(peer, BY_THE_CONSUMER, 0, &[]);
+                }
+                (Phase::Connected, Space::Tcp) => self.leave_peer(number),
+                (Phase::Left, _) => self.confirm_end(number),
+                _ => {}
+            }
+        }
+        if let Some(id) = peer.and_then(|peer| self.cm.ids.get_mut(&peer)) {
+            id.peer = id.peer.filter(|&peer| peer != number);
+        }
+    }
+
+    /// Destroys an id with its events. Requests that nobody took are rejected.
+    pub(super) fn destroy_id(&mut self, number: u32) -> Verb {
+        if !self.cm.ids.contains_key(&number) {
+            return Err(libc::EINVAL);
+        }
+        for waiting in self.waiting_requests(number) {
+            self.end_id(waiting);
+        }
+        self.end_id(number);
+        self.mind_the_unheard();
+        Ok(())
+    }
+
+    /// An event of the program's own.
+    pub(super) fn write_cm_event(&mut self, number: u32, status: c_int, arg: u64) -> Verb {
+        self.id(number)?;
+        self.bring(Event::of(number, RDMA_CM_EVENT_USER).status(status).arm(Arm::User(arg)));
+        Ok(())
+    }
+
+    /// An event that a test raises. A request and a group's events name other objects besides.
+    pub(super) fn raise(&mut self, number: u32, kind: Kind::Type, status: c_int) -> bool {
+        let Ok(id) = self.id(number) else { return false };
+        if matches!(
+            kind,
+            Kind::RDMA_CM_EVENT_CONNECT_REQUEST
+                | Kind::RDMA_CM_EVENT_MULTICAST_JOIN
+                | Kind::RDMA_CM_EVENT_MULTICAST_ERROR
+                | RDMA_CM_EVENT_USER
+        ) {
+            return false;
+        }
+        let arm = match id.space {
+            Space::Tcp => Arm::Conn(Param::default()),
+            Space::Udp => Arm::Ud { to: Default::default(), qp_num: 0x11 },
+        };
+        self.bring(Event::of(number, kind).status(status).arm(arm));
+        if kind == Kind::RDMA_CM_EVENT_DEVICE_REMOVAL {
+            if let Some(id) = self.cm.ids.get_mut(&number) {
+                id.phase = Phase::Removed;
+            }
+        }
+        true
+    }
+
+    fn end_id(&mut self, number: u32) {
+        self.part(number);
+        self.forget_events_of(number, |_| true);
+        self.cm.ids.remove(&number);
+    }
+
+    pub(super) fn destroy_event_channel(&mut self, number: u32) {
+        self.cm.channels.remove(&number);
+    }
+
+    /// Takes a device away from rdma_cm: each of its ids is told, and nothing comes after that.
+    /// Whether it was there.
+    pub(crate) fn remove_device(&mut self, device: u32) -> bool {
+        if !self.devices.contains_key(&device) || self.cm.removed.contains(&device) {
+            return false;
+        }
+        let ids = self.cm.ids.iter().filter(|(_, id)| id.device == Some(device));
+        let ids: Vec<u32> = ids.map(|(&number, _)| number).collect();
+        // Its own ids are told of the device, and not of each other's end.
+        for &number in &ids {
+            self.tell(Event::of(number, Kind::RDMA_CM_EVENT_DEVICE_REMOVAL));
+        }
+        for &number in &ids {
+            let peer = self.cm.ids.get(&number).and_then(|id| id.peer);
+            if peer.is_none_or(|peer| !ids.contains(&peer)) {
+                self.part(number);
+            }
+        }
+        for number in ids {
+            if let Some(id) = self.cm.ids.get_mut(&number) {
+                id.phase = Phase::Removed;
+            }
+        }
+        self.cm.removed.insert(device);
+        self.mind_the_unheard();
+        true
+    }
+
+    /// From now on a device neither sends nor hears messages of rdma_cm, or does so again.
+    pub(crate) fn silence_device(&mut self, device: u32, silent: bool) {
+        if silent {
+            self.cm.silent.insert(device);
+        } else {
+            self.cm.silent.remove(&device);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a test says to its fabric about rdma_cm, and asks of it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use proverbs_sys::handle::Context;
+
+use crate::fabric::Fabric;
+use crate::world::Link;
+
+impl Fabric {
+    /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
+    /// of IPv6, and so on. `None` if the device is of another fabric.
+    pub fn ip_of(&self, device: &Context) -> Option<IpAddr> {
+        let number = self.number_of(device)?;
+        Some(self.shared().post(|state| state.ip_of(number)))
+    }
+
+    /// The IP address of the open device called `name`.
+    pub fn ip_of_name(&self, name: &str) -> Option<IpAddr> {
+        let place: u32 = name.strip_prefix("loop")?.parse().ok()?;
+        self.shared().post(|state| {
+            let device = state.devices.keys().find(|&&device| state.place_of(device) == place);
+            device.map(|&device| state.ip_of(device))
+        })
+    }
+
+    /// The address that stands for any of its devices'.
+    pub fn unspecified_ip(&self) -> IpAddr {
+        self.shared().post(|state| match state.world.link {
+            Link::Ipv6 => Ipv6Addr::UNSPECIFIED.into(),
+            Link::Ipv4 | Link::InfiniBand | Link::Iwarp => Ipv4Addr::UNSPECIFIED.into(),
+        })
+    }
+
+    /// Takes a device away from rdma_cm, as when it is unplugged: each of its ids is told
+    /// (RDMA_CM_EVENT_DEVICE_REMOVAL), and nothing comes to them after that. Its address is gone;
+    /// peers on other devices are told that theirs left. What was made on the device works until it
+    /// is dropped. Returns false if the device is not of this fabric, or was removed before.
+    pub fn remove_device(&self, device: &Context) -> bool {
+        let number = self.number_of(device);
+        number.is_some_and(|number| self.shared().post(|state| state.remove_device(number)))
+    }
+
+    /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is
+    /// pulled, or makes it hear them again. A call that asks it, or waits for its answer, is told
+    /// at once that the time is over. Returns false if the device is not of this fabric.
+    pub fn silence_device(&self, device: &Context, silent: bool) -> bool {
+        let number = self.number_of(device);
+        if let Some(number) = number {
+            self.shared().post(|state| state.silence_device(number, silent));
+        }
+        number.is_some()
+    }
+}

@@ -1,0 +1,130 @@
+//! Device memory, dma-buf, and regions that change.
+
+#![allow(unsafe_code)] // C objects.
+
+use std::ffi::{c_int, c_void};
+
+use super::super::fabric::State;
+use super::{destroy, errno_of, hand_out, same_context, verb};
+use proverbs_sys::control::Created;
+use proverbs_sys::memory::*;
+use proverbs_sys::types::*;
+
+pub(in super::super) unsafe fn alloc_dm(
+    context: *mut ibv_context,
+    attr: ibv_alloc_dm_attr,
+) -> Created<ibv_dm> {
+    let alloc = |state: &mut State, device| match attr.comp_mask {
+        0 => state.alloc_dm(device, attr.length, attr.log_align_req),
+        _ => Err(libc::EINVAL),
+    };
+    // SAFETY: `context` is live (the verb's contract).
+    let handle = unsafe { verb(context, alloc) }?;
+    // The handle is valid.
+    Ok(hand_out(ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 1, handle }))
+}
+
+pub(in super::super) unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
+    // SAFETY: `dm` is live, made by `alloc_dm`, and not used afterwards (the verb's contract).
+    unsafe { destroy(dm, State::free_dm) }
+}
+
+/// `ibv_memcpy_to_dm`, which calls it.
+unsafe extern "C" fn memcpy_to_dm(
+    dm: *mut ibv_dm,
+    offset: u64,
+    from: *const c_void,
+    length: usize,
+) -> c_int {
+    let copy = |state: &mut State, dm| {
+        let (memory, offset) = state.dm_at(dm, offset, length)?;
+        if length > 0 {
+            // SAFETY: `length` bytes are readable (the verb's contract).
+            let bytes = unsafe { std::slice::from_raw_parts(from.cast(), length) };
+            memory.write(offset, bytes).expect("`dm_at` looked");
+        }
+        Ok(())
+    };
+    // SAFETY: `dm` is live (the verb's contract).
+    errno_of(unsafe { verb(dm, copy) })
+}
+
+/// `ibv_memcpy_from_dm`, which calls it.
+unsafe extern "C" fn memcpy_from_dm(
+    to: *mut c_void,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+) -> c_int {
+    let copy = |state: &mut State, dm| {
+        let (memory, offset) = state.dm_at(dm, offset, length)?;
+        let mut bytes = vec![0; length];
+        memory.copy(offset, &mut bytes).expect("`dm_at` looked");
+        // SAFETY: `length` bytes are writable (the verb's contract).
+        unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), length) };
+        Ok(())
+    };
+    // SAFETY: `dm` is live (the verb's contract).
+    errno_of(unsafe { verb(dm, copy) })
+}
+
+pub(in super::super) unsafe fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    offset: u64,
+    length: usize,
+    access: u32,
+) -> Created<ibv_mr> {
+    // SAFETY: `pd` and `dm` are live (the verb's contract).
+    let (context, registered) = unsafe {
+        if !same_context(pd, dm) {
+            return Err(libc::EINVAL);
+        }
+        let dm = (*dm).handle;
+        ((*pd).context, verb(pd, |state, pd| state.reg_dm_mr(pd, dm, offset, length, access)))
+    };
+    let (handle, lkey, rkey) = registered?;
+    Ok(hand_out(ibv_mr { context, pd, length, handle, lkey, rkey, ..zeroed() }))
+}
+
+pub(in super::super) unsafe fn reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    part: DmabufPart,
+    access: u32,
+) -> Created<ibv_mr> {
+    // SAFETY: `pd` is live (the verb's contract).
+    let (context, registered) =
+        unsafe { ((*pd).context, verb(pd, |state, pd| state.reg_dmabuf_mr(pd, part, access))) };
+    let (handle, lkey, rkey) = registered?;
+    let addr = std::ptr::without_provenance_mut(part.iova as usize);
+    let length = part.length;
+    Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey }))
+}
+
+pub(in super::super) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
+    let has = |flag| to.flags & flag != 0;
+    // SAFETY: `mr` is live, and so is the domain if the flags name it (the verb's contract).
+    let changed = unsafe {
+        if has(CHANGE_PD) && !same_context(mr, to.pd) {
+            return Err(ReregFailed { code: ERR_CMD, errno: libc::EINVAL });
+        }
+        let pd = if has(CHANGE_PD) { (*to.pd).handle } else { 0 };
+        verb(mr, |state, mr| state.rereg_mr(mr, pd, to))
+    };
+    let ((handle, lkey, rkey), code) = changed?;
+    // SAFETY: `mr` is live, and nobody reads its fields while it is re-registered (the verb's
+    // contract).
+    unsafe {
+        (*mr).handle = handle;
+        (*mr).lkey = lkey;
+        (*mr).rkey = rkey;
+        if has(CHANGE_PD) {
+            (*mr).pd = to.pd;
+        }
+        if has(CHANGE_TRANSLATION) {
+            (*mr).addr = to.addr.cast();
+            (*mr).length = to.length;
+        }
+    }
+    if code == 0 { Ok(()) } else { Err(ReregFailed { code, errno: libc::ENOMEM }) }
+}

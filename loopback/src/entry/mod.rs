@@ -1,0 +1,218 @@
+//! The C boundary: pointers come in, are read once, and numbers go on.
+//!
+//! Each C object is one allocation, freed when the verb that destroys it succeeded. Its pointer is
+//! derived once, and no reference to a whole object is ever made, since users read its fields
+//! meanwhile.
+//!
+//! # Safety of the verbs
+//! The `unsafe` functions of these tables are called as the manual pages ask, which the SAFETY
+//! comments call *the verb's contract*: objects are live, were made by this provider and are not
+//! used after the verb that destroys them succeeded; attributes are readable as far as the mask
+//! says, and writable where the verb returns something; memory that is registered stays valid until
+//! it is deregistered.
+
+#![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
+
+mod asking;
+mod asynchronous;
+mod attr;
+mod completion;
+mod context;
+mod device_memory;
+mod lanes;
+mod memory;
+mod ops;
+mod pair;
+mod polling;
+mod posting;
+mod read_wr;
+mod tuning;
+mod window;
+mod write_wc;
+mod xrc;
+
+pub(super) use asking::*;
+pub(super) use asynchronous::*;
+#[cfg(feature = "cm")]
+pub(super) use attr::attributes_to_c;
+pub(super) use completion::*;
+pub(super) use context::*;
+pub(super) use device_memory::*;
+pub(super) use lanes::*;
+pub(super) use memory::*;
+pub(super) use pair::*;
+pub(super) use polling::{create_cq_ex, is_software};
+pub(super) use tuning::*;
+pub(super) use xrc::{close_xrcd, create_srq_ex, open_xrcd, srq_num};
+
+use std::ffi::c_int;
+use std::ptr;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::Verb;
+use super::fabric::{Shared, State};
+use posting::Pair;
+
+use proverbs_sys::lanes::ibv_td;
+use proverbs_sys::memory::ibv_dm;
+use proverbs_sys::types::*;
+
+/// An open device. The context comes first, so a pointer to it is one to this.
+#[repr(C)]
+struct Device {
+    context: ibv_context,
+    device: ibv_device,
+    shared: Arc<Shared>,
+    number: u32,
+}
+
+/// A completion channel, whose C struct has no room for a number.
+#[repr(C)]
+struct Channel {
+    channel: ibv_comp_channel,
+    number: u32,
+}
+
+/// A protection domain, or a parent domain, which has the number of the domain that it is on, and
+/// one of its own.
+#[repr(C)]
+struct Domain {
+    pd: ibv_pd,
+    joint: Option<u32>,
+}
+
+/// A thread domain.
+#[repr(C)]
+struct Thread {
+    td: ibv_td,
+    number: u32,
+}
+
+/// A C object that knows its context and its number.
+///
+/// # Safety
+/// `locate` returns the context and number that the object was created with; for a context, those
+/// of the `Device` around it.
+unsafe trait Object {
+    /// Whether it may be for one thread only.
+    const MAY_BE_IN_A_LANE: bool = false;
+
+    /// The context that the object belongs to, and its number on the fabric.
+    ///
+    /// # Safety
+    /// `this` is a live object of this provider.
+    unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32);
+}
+
+macro_rules! objects {
+    ($($object:ty as $whole:ty: $($context:ident).+, $($number:ident).+ $(, $lane:expr)?;)*) => {$(
+        // SAFETY: both fields are written at creation and never after.
+        unsafe impl Object for $object {
+            $(const MAY_BE_IN_A_LANE: bool = $lane;)?
+
+            unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
+                let this = this.cast::<$whole>();
+                // SAFETY: the object is live (this function's contract), and was made as a
+                // `$whole`.
+                unsafe { ((*this).$($context).+, (*this).$($number).+) }
+            }
+        }
+    )*};
+}
+
+objects! {
+    ibv_pd as Domain: pd.context, pd.handle;
+    ibv_td as Thread: td.context, number;
+    ibv_mr as ibv_mr: context, handle;
+    ibv_mw as ibv_mw: context, handle, true;
+    ibv_dm as ibv_dm: context, handle;
+    ibv_ah as ibv_ah: context, handle;
+    ibv_cq as ibv_cq: context, handle, true;
+    ibv_srq as ibv_srq: context, handle, true;
+    ibv_qp as Pair: ex.of_24.qp_base.context, ex.of_24.qp_base.handle, true;
+    ibv_comp_channel as Channel: channel.context, number;
+    xrc::XrcDomain as xrc::XrcDomain: xrcd.context, number;
+}
+
+// SAFETY: the number is the device's, written at creation and never after.
+unsafe impl Object for ibv_context {
+    unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
+        // SAFETY: a live context is the first field of a `Device`, and keeps its provenance.
+        (this, unsafe { (*this.cast::<Device>()).number })
+    }
+}
+
+/// The fabric of an object, kept alive for the call, and the object's number.
+///
+/// # Safety
+/// `object` is a live object of this provider.
+unsafe fn locate<T: Object>(object: *mut T) -> (Arc<Shared>, u32) {
+    // SAFETY: the object is live (this function's contract). Its context outlives it, since
+    // `close_device` refuses while a device has objects, and is the first field of a `Device`.
+    unsafe {
+        let (context, number) = T::locate(object);
+        (Arc::clone(&(*context.cast::<Device>()).shared), number)
+    }
+}
+
+/// Runs a verb on an object.
+///
+/// # Safety
+/// `object` is a live object of this provider.
+unsafe fn verb<T: Object, R>(object: *mut T, verb: impl FnOnce(&mut State, u32) -> R) -> R {
+    // SAFETY: the object is live (this function's contract).
+    let (shared, number) = unsafe { locate(object) };
+    shared.verb(|state| {
+        if T::MAY_BE_IN_A_LANE {
+            state.check_thread(number);
+        }
+        verb(state, number)
+    })
+}
+
+/// Runs a verb that destroys an object, and frees the object if it succeeded.
+///
+/// # Safety
+/// `object` is a live object of this provider, made by `hand_out::<T>`. If the verb succeeds it is
+/// not used afterwards.
+unsafe fn destroy<T: Object>(object: *mut T, end: fn(&mut State, u32) -> Verb) -> c_int {
+    // SAFETY: the object is live (this function's contract).
+    let result = unsafe { verb(object, end) };
+    if result.is_ok() {
+        // SAFETY: made by `hand_out::<T>`, and freed only once, since it is not used afterwards.
+        drop(unsafe { Box::from_raw(object) });
+    }
+    errno_of(result)
+}
+
+/// The number of a device, if it is one of this fabric.
+pub(super) fn number_on(
+    shared: &Arc<Shared>,
+    context: &proverbs_sys::handle::Context,
+) -> Option<u32> {
+    if !ptr::eq(context.control(), &super::LOOPBACK) {
+        return None;
+    }
+    // SAFETY: `context` is a handle's, so it is live, and of this provider by its table.
+    let (fabric, number) = unsafe { locate(context.live()) };
+    Arc::ptr_eq(&fabric, shared).then_some(number)
+}
+
+/// Allocates an object, and returns the pointer by which C knows it.
+fn hand_out<T>(object: T) -> NonNull<T> {
+    NonNull::from(Box::leak(Box::new(object)))
+}
+
+fn errno_of(result: Verb) -> c_int {
+    result.err().unwrap_or(0)
+}
+
+/// Whether two objects are of one context: numbers have no meaning on another fabric.
+///
+/// # Safety
+/// Both are live objects of this provider.
+unsafe fn same_context<A: Object, B: Object>(a: *mut A, b: *mut B) -> bool {
+    // SAFETY: both objects are live (this function's contract).
+    unsafe { A::locate(a).0 == B::locate(b).0 }
+}

@@ -1,0 +1,246 @@
+//! The data path: the functions of `ibv_context.ops`.
+
+#![allow(unsafe_code)] // C functions on C objects.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use super::super::cq::Arm;
+use super::super::fabric::State;
+use super::super::faults::Stop;
+use super::super::qp::Phase;
+use super::super::strict::{Call, broken};
+use super::super::world::Link;
+use super::window::{alloc_mw, bind_mw, dealloc_mw};
+use super::{errno_of, locate, read_wr, write_wc};
+use proverbs_sys::terms::wc::Direction;
+use proverbs_sys::types::*;
+
+/// Every function that an inline verb of verbs.h calls: those that the device does not support
+/// return an error. The rest is for programs of a time before libibverbs called providers by other
+/// tables.
+pub(super) fn table() -> ibv_context_ops {
+    ibv_context_ops {
+        alloc_mw: Some(alloc_mw),
+        bind_mw: Some(bind_mw),
+        dealloc_mw: Some(dealloc_mw),
+        poll_cq: Some(poll_cq),
+        req_notify_cq: Some(req_notify_cq),
+        post_srq_recv: Some(post_srq_recv),
+        post_send: Some(post_send),
+        post_recv: Some(post_recv),
+        ..zeroed()
+    }
+}
+
+/// Posts a list. The requests before the first refused one are accepted, and `*bad_wr` is the
+/// refused one, or null if the outcome is unknown.
+///
+/// # Safety
+/// `wr` starts a list that `next` walks to its end, and `bad_wr` is null or writable.
+unsafe fn post_list<W>(
+    mut wr: *mut W,
+    bad_wr: *mut *mut W,
+    next: unsafe fn(*mut W) -> *mut W,
+    mut accept: impl FnMut(*mut W, bool) -> Result<(), Stop>,
+) -> c_int {
+    if wr.is_null() || bad_wr.is_null() {
+        broken("a post without a list, or without a place for bad_wr");
+        return libc::EINVAL;
+    }
+    let mut unknown = None;
+    while !wr.is_null() {
+        match accept(wr, unknown.is_none()) {
+            Ok(()) => {}
+            Err(Stop::Refused(errno)) if unknown.is_none() => {
+                // SAFETY: `bad_wr` is not null (checked above), hence writable.
+                unsafe { *bad_wr = wr };
+                return errno;
+            }
+            Err(Stop::Refused(_)) => break,
+            Err(Stop::Unknown { errno, taken }) => {
+                unknown = Some(errno);
+                if taken {
+                    continue;
+                }
+                break;
+            }
+        }
+        // SAFETY: `wr` is not null, hence a request of the list.
+        wr = unsafe { next(wr) };
+    }
+    if let Some(errno) = unknown {
+        // SAFETY: `bad_wr` is not null (checked above), hence writable.
+        unsafe { *bad_wr = ptr::null_mut() };
+        return errno;
+    }
+    0
+}
+
+unsafe fn next_recv(wr: *mut ibv_recv_wr) -> *mut ibv_recv_wr {
+    // SAFETY: `post_list` passes a request of its list.
+    unsafe { (*wr).next }
+}
+
+unsafe fn next_send(wr: *mut ibv_send_wr) -> *mut ibv_send_wr {
+    // SAFETY: `post_list` passes a request of its list.
+    unsafe { (*wr).next }
+}
+
+unsafe extern "C" fn post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: `qp` is live (the verb's contract).
+    let (shared, number) = unsafe {
+        super::posting::check_closed(qp);
+        locate(qp)
+    };
+    let _begun = shared.begin(Call::Send, number);
+    shared.post(|state| {
+        state.check_thread(number);
+        let accept = |wr: *mut ibv_send_wr, may_fail: bool| {
+            let zero = state.habits.length_of_zero();
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
+                return Err(libc::EINVAL.into());
+            }
+            if queue.send_slots >= queue.shape.max_send_wr {
+                return Err(libc::ENOMEM.into());
+            }
+            // SAFETY: `post_list` passes a request of the list, which is for this QP.
+            let send = unsafe { read_wr::send(wr, &queue.shape, qp, zero) }?;
+            if send.op.is_of_persistence() {
+                broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
+                return Err(libc::EINVAL.into());
+            }
+            // SAFETY: `post_list` passes a request of the list.
+            let is_fenced = unsafe { (*wr).send_flags } & ibv_send_flags::IBV_SEND_FENCE.0 != 0;
+            if state.world.link == Link::Iwarp && !send.is_of_iwarp(is_fenced) {
+                return Err(libc::EINVAL.into());
+            }
+            if may_fail {
+                state.post_fault(Some(number), Direction::Send)?;
+            }
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            queue.sends.push_back(send);
+            queue.send_slots += 1;
+            state.active.insert(number);
+            Ok(())
+        };
+        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
+        // contract).
+        unsafe { post_list(wr, bad_wr, next_send, accept) }
+    })
+}
+
+unsafe extern "C" fn post_recv(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: `qp` is live (the verb's contract).
+    let (shared, number) = unsafe { locate(qp) };
+    let _begun = shared.begin(Call::Receive, number);
+    shared.post(|state| {
+        state.check_thread(number);
+        let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
+            let zero = state.habits.length_of_zero();
+            let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
+            if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
+                return Err(libc::EINVAL.into());
+            }
+            if queue.recv_slots >= queue.shape.max_recv_wr {
+                return Err(libc::ENOMEM.into());
+            }
+            // SAFETY: `post_list` passes a request of the list.
+            let recv = unsafe { read_wr::recv(wr, queue.shape.max_recv_sge, zero) }?;
+            if may_fail {
+                state.post_fault(Some(number), Direction::Receive)?;
+            }
+            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+            queue.recvs.push_back(recv);
+            queue.recv_slots += 1;
+            state.active.insert(number);
+            Ok(())
+        };
+        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
+        // contract).
+        unsafe { post_list(wr, bad_wr, next_recv, accept) }
+    })
+}
+
+unsafe extern "C" fn post_srq_recv(
+    srq: *mut ibv_srq,
+    wr: *mut ibv_recv_wr,
+    bad_wr: *mut *mut ibv_recv_wr,
+) -> c_int {
+    // SAFETY: `srq` is live (the verb's contract).
+    let (shared, number) = unsafe { locate(srq) };
+    let _begun = shared.begin(Call::ReceiveShared, number);
+    shared.post(|state| {
+        state.check_thread(number);
+        let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
+            let zero = state.habits.length_of_zero();
+            let queue = state.srqs.get(&number).ok_or(libc::EINVAL)?;
+            if !queue.has_room() {
+                return Err(libc::ENOMEM.into());
+            }
+            // SAFETY: `post_list` passes a request of the list.
+            let recv = unsafe { read_wr::recv(wr, queue.max_sge, zero) }?;
+            if may_fail {
+                state.post_fault(None, Direction::Receive)?;
+            }
+            state.srqs.get_mut(&number).ok_or(libc::EINVAL)?.push(recv);
+            Ok(())
+        };
+        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
+        // contract).
+        unsafe { post_list(wr, bad_wr, next_recv, accept) }
+    })
+}
+
+unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    if num_entries <= 0 || wc.is_null() {
+        broken("a poll for no completions, or without a place for them");
+        return 0;
+    }
+    // SAFETY: `cq` is live (the verb's contract).
+    let (shared, number) = unsafe { locate(cq) };
+    let _begun = shared.begin(Call::Poll, number);
+    shared.verb(|state| {
+        state.check_thread(number);
+        state.check_ended(number);
+        let mut polled = 0;
+        while polled < num_entries {
+            match state.poll(number) {
+                Ok(Some(entry)) => {
+                    // SAFETY: `polled` is below `num_entries`, the length of the caller's array.
+                    // Its entries are writable and need not be initialised.
+                    unsafe {
+                        let slot = wc.add(polled as usize);
+                        write_wc::write(slot, &entry, state.habits.fill());
+                    }
+                    polled += 1;
+                }
+                Ok(None) => break,
+                Err(_) => return state.habits.poll_error(),
+            }
+        }
+        polled
+    })
+}
+
+unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    if !(0..=1).contains(&solicited_only) {
+        broken("solicited_only is neither 0 nor 1");
+    }
+    let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
+    // SAFETY: `cq` is live (the verb's contract).
+    let (shared, number) = unsafe { locate(cq) };
+    errno_of(shared.verb(|state: &mut State| {
+        state.check_thread(number);
+        state.arm(number, arm)
+    }))
+}

@@ -1,0 +1,410 @@
+//! Shared receive queues and queue pairs.
+
+#![allow(unsafe_code)] // C objects, and attributes read and written through pointers.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use super::super::Verb;
+use super::super::fabric::State;
+use super::super::qp::{Shape, Transport};
+use super::super::srq::MaxOf;
+use super::super::strict::broken;
+use super::super::world::Link;
+use super::posting::{self, Pair};
+use super::xrc::create_target;
+use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
+use proverbs_sys::control::Created;
+use proverbs_sys::create_qp_ex::{
+    ATTR_CREATE_FLAGS, ATTR_PD, ATTR_SEND_OPS_FLAGS, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
+};
+use proverbs_sys::srd::INLINE_WRITE;
+use proverbs_sys::types::*;
+
+pub(in super::super) unsafe fn create_srq(
+    pd: *mut ibv_pd,
+    init_at: *mut ibv_srq_init_attr,
+) -> Created<ibv_srq> {
+    // SAFETY: `init_at` is readable (the verb's contract).
+    let init = unsafe { init_at.read() };
+    let asked = MaxOf { wr: init.attr.max_wr, sge: init.attr.max_sge };
+    // SAFETY: `pd` is live (the verb's contract).
+    let created = unsafe { make_on(pd, |state, pd| state.create_srq(pd, asked, None)) };
+    let (handle, MaxOf { wr: max_wr, sge: max_sge }) = created?;
+    // SAFETY: `init_at` is writable, and `pd` is live (the verb's contract).
+    unsafe {
+        (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr };
+        Ok(hand_out_srq(pd, handle, init.srq_context))
+    }
+}
+
+/// Makes the object of a shared receive queue, and lets events name it.
+///
+/// # Safety
+/// `pd` is live.
+pub(super) unsafe fn hand_out_srq(
+    pd: *mut ibv_pd,
+    handle: u32,
+    srq_context: *mut c_void,
+) -> NonNull<ibv_srq> {
+    // SAFETY: `pd` is live (this function's contract).
+    let context = unsafe { (*pd).context };
+    let srq = hand_out(ibv_srq {
+        context,
+        srq_context,
+        pd,
+        handle,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        ..zeroed()
+    });
+    // SAFETY: `pd` is live, and the fabric that it names with it.
+    unsafe { verb(pd, |state, _| state.name_srq(handle, srq)) };
+    srq
+}
+
+pub(in super::super) unsafe fn modify_srq(
+    srq: *mut ibv_srq,
+    attr: *mut ibv_srq_attr,
+    mask: c_int,
+) -> c_int {
+    const MAX_WR: u32 = ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0;
+    const LIMIT: u32 = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
+    let mask = mask as u32;
+    if mask & !(MAX_WR | LIMIT) != 0 {
+        return libc::EINVAL;
+    }
+    // SAFETY: `attr` has the fields that the mask names, and `srq` is live (the verb's contract).
+    errno_of(unsafe {
+        let max_wr = (mask & MAX_WR != 0).then(|| (*attr).max_wr);
+        let limit = (mask & LIMIT != 0).then(|| (*attr).srq_limit);
+        verb(srq, |state, srq| state.modify_srq(srq, max_wr, limit))
+    })
+}
+
+pub(in super::super) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+    // SAFETY: `srq` is live (the verb's contract).
+    match unsafe { verb(srq, |state, srq| state.query_srq(srq)) } {
+        Ok((max_wr, max_sge, srq_limit)) => {
+            // SAFETY: `attr` is writable (the verb's contract).
+            unsafe { attr.write(ibv_srq_attr { max_wr, max_sge, srq_limit, ..zeroed() }) };
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    // SAFETY: `srq` is live, made by `create_srq`, and not used afterwards (the verb's contract).
+    unsafe { destroy(srq, State::destroy_srq) }
+}
+
+/// Makes something on a domain, or in the lane that it is.
+///
+/// # Safety
+/// `pd` is live.
+pub(super) unsafe fn make_on<R>(
+    pd: *mut ibv_pd,
+    make: impl FnOnce(&mut State, u32) -> Verb<(u32, R)>,
+) -> Verb<(u32, R)> {
+    // SAFETY: `pd` is live (this function's contract).
+    unsafe {
+        let joint = (*pd.cast::<Domain>()).joint;
+        verb(pd, |state, pd| match joint {
+            Some(joint) => state.make_in_lane(joint, |state| make(state, pd)),
+            None => make(state, pd),
+        })
+    }
+}
+
+pub(in super::super) unsafe fn create_qp(
+    pd: *mut ibv_pd,
+    init: *mut ibv_qp_init_attr,
+) -> Created<ibv_qp> {
+    // SAFETY: `init` is readable (the verb's contract).
+    if unsafe { (*init).qp_type } == ibv_qp_type::IBV_QPT_DRIVER {
+        return Err(libc::EOPNOTSUPP);
+    }
+    // SAFETY: `pd` is live, `init` is readable and writable, and what it names is live or null (the
+    // verb's contract, which is that of `ibv_create_qp`, as `make_qp` asks).
+    unsafe { make_qp(pd, init) }
+}
+
+/// `cap` returns what was granted. With an SRQ the queue pair has no receives of its own.
+///
+/// # Safety
+/// As for `ibv_create_qp`.
+unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_qp> {
+    // SAFETY: `init` is readable (the verb's contract).
+    let asked = unsafe { init.read() };
+    let transport = Transport::from_c(asked.qp_type)?;
+    // SAFETY: `pd` is live, and each of the queues is live or null (the verb's contract).
+    let (send_cq, recv_cq, srq) = unsafe {
+        (
+            number_beside(pd, asked.send_cq),
+            number_beside(pd, asked.recv_cq),
+            number_beside(pd, asked.srq),
+        )
+    };
+    // An initiator of XRC has none for receives.
+    let no_receives = transport == Transport::XrcSend && asked.recv_cq.is_null();
+    let recv_cq = if no_receives { send_cq } else { recv_cq };
+    let (Some(send_cq), Some(recv_cq)) = (send_cq, recv_cq) else {
+        return Err(libc::EINVAL);
+    };
+    if srq.is_none() && !asked.srq.is_null() {
+        return Err(libc::EINVAL);
+    }
+    let mut cap = asked.cap;
+    if srq.is_some() {
+        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+    }
+    let shape = Shape {
+        transport,
+        send_cq,
+        recv_cq,
+        srq,
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline: cap.max_inline_data,
+        sig_all: asked.sq_sig_all != 0,
+    };
+    // SAFETY: `pd` is live (the verb's contract).
+    let (handle, granted) = unsafe { make_on(pd, |state, pd| state.create_qp(pd, shape)) }?;
+    // SAFETY: `init` is writable, and `pd` is live (the verb's contract).
+    let context = unsafe {
+        (*init).cap = attr::cap(&granted);
+        (*pd).context
+    };
+    let qp = ibv_qp {
+        context,
+        qp_context: asked.qp_context,
+        pd,
+        send_cq: asked.send_cq,
+        recv_cq: asked.recv_cq,
+        srq: asked.srq,
+        handle,
+        qp_num: handle,
+        state: ibv_qp_state::IBV_QPS_RESET,
+        qp_type: asked.qp_type,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        ..zeroed()
+    };
+    Ok(hand_out(Pair::ordinary(qp)).cast())
+}
+
+/// Of datagrams, and with the flag that blocks what comes back from a group; or with extended
+/// posting.
+pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+    if init.qp_type == ibv_qp_type::IBV_QPT_XRC_RECV {
+        // SAFETY: the XRC domain is live, or null (the verb's contract).
+        return unsafe { create_target(init) };
+    }
+    let pd = init.pd;
+    let blocks = init.comp_mask & ATTR_CREATE_FLAGS != 0;
+    let ops = if init.comp_mask & ATTR_SEND_OPS_FLAGS != 0 { init.send_ops_flags } else { 0 };
+    let is_known = init.comp_mask & !(ATTR_CREATE_FLAGS | ATTR_SEND_OPS_FLAGS) == ATTR_PD;
+    if !is_known || blocks && init.create_flags != BLOCK_SELF_MCAST_LB {
+        return Err(libc::EINVAL);
+    }
+    if ops & !posting::known(Transport::from_c(init.qp_type)?) != 0 {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let has = |state: &mut State, _| {
+        if ops != 0 && state.world.link == Link::Iwarp {
+            return Err(libc::EOPNOTSUPP);
+        }
+        if blocks { state.blocks_loopback(init.qp_type) } else { Ok(()) }
+    };
+    // SAFETY: `pd` is live (the verb's contract).
+    unsafe { verb(pd, has) }?;
+    let mut plain = init.plain();
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The
+    // attributes are a local.
+    let qp = unsafe { create_qp(pd, &mut plain) }?;
+    init.cap = plain.cap;
+    // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.
+    unsafe {
+        if blocks {
+            verb(qp.as_ptr(), State::block_loopback);
+        }
+        if ops != 0 {
+            (*qp.cast::<Pair>().as_ptr()).extend(ops);
+        }
+    }
+    Ok(qp)
+}
+
+/// `efadv_create_qp_ex`: extended posting alone, all signaled, one element.
+pub(in super::super) unsafe fn create_srd_qp(
+    init: &mut ibv_qp_init_attr_ex,
+    flags: u16,
+) -> Created<ibv_qp> {
+    let pd = init.pd;
+    // SAFETY: `pd` is live (the verb's contract).
+    if unsafe { verb(pd, |state, _| state.world.srd.is_none()) } {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let ops = init.send_ops_flags;
+    let is_known = init.comp_mask == ATTR_PD | ATTR_SEND_OPS_FLAGS
+        && init.qp_type == ibv_qp_type::IBV_QPT_DRIVER
+        && ops != 0
+        && ops & !posting::known(Transport::Srd) == 0
+        && flags & !INLINE_WRITE == 0
+        && init.srq.is_null()
+        && init.qp_context.is_null();
+    if !is_known {
+        return Err(libc::EINVAL);
+    }
+    if init.sq_sig_all == 0 || init.cap.max_send_sge > 1 {
+        broken("an SRD queue pair that does not tell of each, or has several elements (R27.3)");
+    }
+    let mut plain = init.plain();
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The
+    // attributes are a local.
+    let qp = unsafe { make_qp(pd, &mut plain) }?;
+    init.cap = plain.cap;
+    // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.
+    unsafe {
+        let pair = qp.cast::<Pair>().as_ptr();
+        (*pair).extend(ops);
+        (*pair).writes_inline = flags & INLINE_WRITE != 0;
+    }
+    Ok(qp)
+}
+
+/// `efadv_query_ah`.
+pub(in super::super) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
+    // SAFETY: the handle is live (the verb's contract).
+    unsafe {
+        verb(ah, |state, ah| match state.world.srd {
+            Some(_) => Ok(state.srd_number_of(ah)),
+            None => Err(libc::EOPNOTSUPP),
+        })
+    }
+}
+
+/// The number of `object`, if it is not null and is of the PD's context.
+///
+/// # Safety
+/// `pd` is live; `object` is live or null.
+pub(super) unsafe fn number_beside<T: Object>(pd: *mut ibv_pd, object: *mut T) -> Option<u32> {
+    if object.is_null() {
+        return None;
+    }
+    // SAFETY: both objects are live (this function's contract, and not null).
+    unsafe { same_context(pd, object).then(|| T::locate(object).1) }
+}
+
+pub(in super::super) unsafe fn modify_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+) -> c_int {
+    // SAFETY: `attr` has the fields that the mask names (the verb's contract).
+    let changes = unsafe { attr::read(attr, mask as u32) };
+    // SAFETY: `qp` is live (the verb's contract).
+    match unsafe {
+        verb(qp, |state, qp| {
+            state.check_thread_of_queues(qp);
+            state.modify_qp_by_hand(qp, &changes)
+        })
+    } {
+        Ok(now) => {
+            // SAFETY: `qp` is live (the verb's contract). libibverbs keeps the state there, too.
+            unsafe { (*qp).state = now.to_c() };
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// Writes all attributes, whatever the mask, as C may do. Attributes that the mask does not name
+/// may hold anything.
+pub(in super::super) unsafe fn query_qp(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    mask: c_int,
+    init: *mut ibv_qp_init_attr,
+) -> c_int {
+    // SAFETY: `qp` is live (the verb's contract).
+    let (shared, number) = unsafe { locate(qp) };
+    let found = shared.verb(|state| {
+        state.check_thread(number);
+        let litters = state.habits.litters();
+        let qp = state.qps.get(&number)?;
+        if state.check_alive(qp.device).is_err() {
+            return Some(Err(libc::EIO));
+        }
+        let mut now = attr::write(qp);
+        if litters {
+            attr::litter(&mut now, mask as u32);
+        }
+        Some(Ok((now, qp.phase, qp.shape)))
+    });
+    let (now, phase, shape) = match found.unwrap_or(Err(libc::EINVAL)) {
+        Ok(found) => found,
+        Err(errno) => return errno,
+    };
+    // SAFETY: `qp` is live (the verb's contract). Its fields are those of its creation, but for the
+    // state, which libibverbs keeps there, too.
+    let object = unsafe {
+        (*qp).state = phase.to_c();
+        ptr::read(qp)
+    };
+    let created = ibv_qp_init_attr {
+        qp_context: object.qp_context,
+        send_cq: object.send_cq,
+        recv_cq: object.recv_cq,
+        srq: object.srq,
+        cap: attr::cap(&shape),
+        qp_type: object.qp_type,
+        sq_sig_all: shape.sig_all.into(),
+        ..zeroed()
+    };
+    // SAFETY: both are writable (the verb's contract).
+    unsafe {
+        attr.write(now);
+        init.write(created);
+    }
+    0
+}
+
+pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: `qp` is live (the verb's contract).
+    let result = unsafe {
+        posting::check_closed(qp);
+        verb(qp, |state, qp| {
+            state.check_thread_of_queues(qp);
+            state.destroy_qp(qp)
+        })
+    };
+    if result.is_ok() {
+        // SAFETY: `create_qp` made it as a `Pair`, and it is destroyed only once.
+        drop(unsafe { Box::from_raw(qp.cast::<Pair>()) });
+    }
+    errno_of(result)
+}
+
+pub(in super::super) unsafe fn attach_mcast(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    lid: u16,
+) -> c_int {
+    // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
+    // contract).
+    let group = unsafe { (*gid).raw };
+    // SAFETY: `qp` is live (the verb's contract).
+    errno_of(unsafe { verb(qp, |state, qp| state.attach(qp, group, lid)) })
+}
+
+pub(in super::super) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
+    // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
+    // contract).
+    let group = unsafe { (*gid).raw };
+    // SAFETY: `qp` is live (the verb's contract).
+    errno_of(unsafe { verb(qp, |state, qp| state.detach(qp, group)) })
+}

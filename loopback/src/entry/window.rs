@@ -1,0 +1,139 @@
+//! Memory windows.
+
+#![allow(unsafe_code)] // C objects.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use super::super::fabric::State;
+use super::super::faults::Stop;
+use super::super::qp::Phase;
+use super::super::strict::{Call, broken};
+use super::super::window::Bind;
+use super::{Domain, Object, destroy, hand_out, locate, read_wr, same_context, verb};
+use proverbs_sys::memory::ZERO_BASED;
+use proverbs_sys::terms::wc::Direction;
+use proverbs_sys::types::*;
+use proverbs_sys::window::kind;
+
+pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> *mut ibv_mw {
+    let is_type_2 = type_ == kind::IBV_MW_TYPE_2;
+    let allocated = match is_type_2 || type_ == kind::IBV_MW_TYPE_1 {
+        // SAFETY: `pd` is live (the verb's contract), and every domain is a `Domain`.
+        true => unsafe {
+            let joint = (*pd.cast::<Domain>()).joint;
+            verb(pd, |state, pd| match joint {
+                Some(joint) => state.make_in_lane(joint, |state| state.alloc_mw(pd, is_type_2)),
+                None => state.alloc_mw(pd, is_type_2),
+            })
+        },
+        false => Err(libc::EINVAL),
+    };
+    match allocated {
+        Ok((handle, rkey)) => {
+            // SAFETY: `pd` is live (the verb's contract).
+            let context = unsafe { (*pd).context };
+            hand_out(ibv_mw { context, pd, rkey, handle, type_, ..zeroed() }).as_ptr()
+        }
+        Err(errno) => {
+            // SAFETY: the location is this thread's own errno, always writable.
+            unsafe { *libc::__errno_location() = errno };
+            ptr::null_mut()
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    // SAFETY: `mw` is live, made by `alloc_mw`, and not used afterwards (the verb's contract).
+    unsafe { destroy(mw, State::dealloc_mw) }
+}
+
+/// Posts the bind of a window of type 1. There is no bad_wr: what is refused was not posted, but on
+/// librxe (R15.12).
+pub(super) unsafe extern "C" fn bind_mw(
+    qp: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    of: *mut raw::ibv_mw_bind,
+) -> c_int {
+    // SAFETY: queue pair and window are live, and `of` is readable (the verb's contract).
+    let (shared, number, raw::ibv_mw_bind { wr_id, send_flags, bind_info }) = unsafe {
+        super::posting::check_closed(qp);
+        if (*mw).type_ != kind::IBV_MW_TYPE_1 {
+            broken("ibv_bind_mw is for memory windows of type 1 (ibv_bind_mw(3))");
+            return libc::EINVAL;
+        }
+        let (shared, number) = locate(qp);
+        (shared, number, of.read())
+    };
+    // SAFETY: the window is live, and so is the region, if there is one (the verb's contract).
+    let (known, is_strange) = unsafe {
+        let is_strange = !bind_info.mr.is_null() && (*bind_info.mr).pd != (*mw).pd;
+        ((*mw).rkey, is_strange)
+    };
+    let rkey = known & !0xff | known.wrapping_add(1) & 0xff;
+    // SAFETY: window and region are live until the verb returns (its contract).
+    let operands = unsafe { bind(qp, mw, rkey, &bind_info) };
+    let _begun = shared.begin(Call::Send, number);
+    let posted = shared.post(|state| {
+        state.check_thread(number);
+        if bind_info.mr.is_null() && state.habits.is_rxe() {
+            broken("librxe reads the key of the region, also to bind to nothing");
+        }
+        if is_strange {
+            return Err(libc::EPERM);
+        }
+        let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
+        if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
+            return Err(libc::EINVAL);
+        }
+        if queue.send_slots >= queue.shape.max_send_wr {
+            return Err(libc::ENOMEM);
+        }
+        let is_zero_based = bind_info.mw_access_flags & ZERO_BASED != 0;
+        let operands = operands.filter(|_| !is_zero_based).ok_or(libc::EINVAL)?;
+        let send = read_wr::bind(wr_id, send_flags, &queue.shape, operands)?;
+        let mut posted = Ok(());
+        match state.post_fault(Some(number), Direction::Send) {
+            Ok(()) => {}
+            Err(Stop::Unknown { errno, taken: true }) if state.habits.is_rxe() => {
+                posted = Err(errno);
+            }
+            Err(Stop::Refused(errno) | Stop::Unknown { errno, .. }) => return Err(errno),
+        }
+        let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+        queue.sends.push_back(send);
+        queue.send_slots += 1;
+        state.active.insert(number);
+        posted
+    });
+    if posted.is_ok() {
+        // SAFETY: the window is live until the verb has returned (the verb's contract).
+        unsafe { (*mw).rkey = rkey };
+    }
+    posted.err().unwrap_or(0)
+}
+
+/// The operands of a bind; `None` if they name objects of another context.
+///
+/// # Safety
+/// `mw` is live, and so is the region of `info`, if it names one.
+pub(super) unsafe fn bind(
+    qp: *mut ibv_qp,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: &raw::ibv_mw_bind_info,
+) -> Option<Bind> {
+    // SAFETY: the objects are live (this function's contract).
+    unsafe {
+        let is_known = same_context(qp, mw) && (info.mr.is_null() || same_context(qp, info.mr));
+        is_known.then(|| Bind {
+            window: ibv_mw::locate(mw).1,
+            known: (*mw).rkey,
+            rkey,
+            mr: (!info.mr.is_null()).then(|| ibv_mr::locate(info.mr).1),
+            addr: info.addr,
+            length: info.length,
+            rights: info.mw_access_flags,
+        })
+    }
+}

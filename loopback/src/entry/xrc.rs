@@ -1,0 +1,118 @@
+//! XRC.
+
+#![allow(unsafe_code)] // C objects, and attributes read and written through pointers.
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+
+use super::super::Verb;
+use super::super::fabric::State;
+use super::super::srq::MaxOf;
+use super::super::xrc::OfXrc;
+use super::pair::{hand_out_srq, make_on, number_beside};
+use super::posting::Pair;
+use super::{destroy, hand_out, verb};
+use proverbs_sys::control::Created;
+use proverbs_sys::create_qp_ex::{ATTR_XRCD, ibv_qp_init_attr_ex};
+use proverbs_sys::types::*;
+use proverbs_sys::xrc::*;
+
+/// An XRC domain, whose C struct has no room for a number.
+#[repr(C)]
+pub(super) struct XrcDomain {
+    pub(super) xrcd: ibv_xrcd,
+    pub(super) number: u32,
+}
+
+/// Files are compared by device and inode, as the kernel does.
+pub(in super::super) unsafe fn open_xrcd(
+    context: *mut ibv_context,
+    fd: c_int,
+    oflags: c_int,
+) -> Created<ibv_xrcd> {
+    let inode = match fd {
+        -1 => None,
+        // SAFETY: whoever opens the domain has the file open (the verb's contract).
+        fd => Some(inode_of(unsafe { BorrowedFd::borrow_raw(fd) })?),
+    };
+    let how = (oflags & libc::O_CREAT != 0, oflags & libc::O_EXCL != 0);
+    // SAFETY: `context` is live (the verb's contract).
+    let number = unsafe { verb(context, |state, device| state.open_xrcd(device, inode, how)) }?;
+    Ok(hand_out(XrcDomain { xrcd: ibv_xrcd { context }, number }).cast())
+}
+
+fn inode_of(file: BorrowedFd<'_>) -> Verb<(u64, u64)> {
+    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EBADF);
+    let file = File::from(file.try_clone_to_owned().map_err(errno)?);
+    let metadata = file.metadata().map_err(errno)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+pub(in super::super) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+    // SAFETY: `xrcd` is live, made by `open_xrcd` as an `XrcDomain`, and not used afterwards (the
+    // verb's contract).
+    unsafe { destroy(xrcd.cast::<XrcDomain>(), State::close_xrcd) }
+}
+
+pub(in super::super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
+    const ALL: u32 = SRQ_TYPE | SRQ_PD | SRQ_XRCD | SRQ_CQ;
+    if init.comp_mask != ALL || init.srq_type != SRQT_XRC {
+        return Err(libc::EINVAL);
+    }
+    let pd = init.pd;
+    // SAFETY: what the attributes name is live (the verb's contract).
+    let (xrcd, cq) = unsafe {
+        let xrcd = number_beside(pd, init.xrcd.cast::<XrcDomain>());
+        (xrcd.ok_or(libc::EINVAL)?, number_beside(pd, init.cq).ok_or(libc::EINVAL)?)
+    };
+    let asked = MaxOf { wr: init.attr.max_wr, sge: init.attr.max_sge };
+    let make = |state: &mut State, pd| {
+        let of = OfXrc { xrcd, cq };
+        state.check_xrc_srq(pd, of)?;
+        state.create_srq(pd, asked, Some(of))
+    };
+    // SAFETY: `pd` is live (the verb's contract).
+    let (handle, granted) = unsafe { make_on(pd, make) }?;
+    init.attr = ibv_srq_attr { max_wr: granted.wr, max_sge: granted.sge, ..init.attr };
+    // SAFETY: `pd` is live (the verb's contract).
+    Ok(unsafe { hand_out_srq(pd, handle, init.srq_context) })
+}
+
+/// The number of one of XRC: the same as that of the object.
+pub(in super::super) unsafe fn srq_num(srq: *mut ibv_srq) -> Verb<u32> {
+    // SAFETY: `srq` is live (the verb's contract).
+    unsafe {
+        verb(srq, |state, number| {
+            let is_of_xrc = state.srqs.get(&number).is_some_and(|srq| srq.of_xrc.is_some());
+            if is_of_xrc { Ok(number) } else { Err(libc::EOPNOTSUPP) }
+        })
+    }
+}
+
+/// A target: a queue pair that has nothing but its XRC domain.
+///
+/// # Safety
+/// `init.xrcd` is live.
+pub(super) unsafe fn create_target(init: &ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+    let is_bare = init.send_cq.is_null() && init.recv_cq.is_null() && init.srq.is_null();
+    if init.comp_mask != ATTR_XRCD || !is_bare || init.xrcd.is_null() {
+        return Err(libc::EINVAL);
+    }
+    let xrcd = init.xrcd.cast::<XrcDomain>();
+    // SAFETY: the domain is live (this function's contract), and was made as an `XrcDomain`.
+    let (handle, context) = unsafe { (verb(xrcd, State::create_target)?, (*xrcd).xrcd.context) };
+    let qp = ibv_qp {
+        context,
+        qp_context: init.qp_context,
+        handle,
+        qp_num: handle,
+        state: ibv_qp_state::IBV_QPS_RESET,
+        qp_type: init.qp_type,
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
+        ..zeroed()
+    };
+    Ok(hand_out(Pair::ordinary(qp)).cast())
+}

@@ -1,0 +1,79 @@
+//! Multicast groups: a datagram to one reaches every queue pair that is attached to it, on each
+//! device of the fabric, the sender's own too.
+
+use super::address::{Address, Gid};
+use super::fabric::State;
+use super::qp::Transport;
+use super::world::Link;
+use super::{Verb, limits};
+use proverbs_sys::types::ibv_qp_type;
+
+/// LIDs from here on are of groups, but for the last one.
+pub(super) const FIRST_LID: u16 = 0xc000;
+
+/// The queue pair that datagrams to a group name.
+const EVERY_QP: u32 = limits::BITS_24;
+
+/// Whether the GID is that of a group: it begins with ff, or is an IPv4 group in mapped form.
+pub(super) fn is_group(gid: &Gid) -> bool {
+    gid[0] == 0xff || gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff] && gid[12] >> 4 == 0xe
+}
+
+impl Address {
+    pub(super) fn is_to_a_group(&self) -> bool {
+        self.is_global && is_group(&self.dgid)
+    }
+}
+
+impl State {
+    pub(super) fn attach(&mut self, qp: u32, group: Gid, lid: u16) -> Verb {
+        let pair = self.qps.get(&qp).ok_or(libc::EINVAL)?;
+        self.check_alive(pair.device)?;
+        let has_lid = self.world.link != Link::InfiniBand || (FIRST_LID..u16::MAX).contains(&lid);
+        if pair.shape.transport != Transport::Ud || !is_group(&group) || !has_lid {
+            return Err(libc::EINVAL);
+        }
+        self.groups.insert((group, qp));
+        Ok(())
+    }
+
+    /// EINVAL if it is not attached.
+    pub(super) fn detach(&mut self, qp: u32, group: Gid) -> Verb {
+        if self.groups.remove(&(group, qp)) { Ok(()) } else { Err(libc::EINVAL) }
+    }
+
+    /// Whether queue pairs of this type may block what comes back to them.
+    pub(super) fn blocks_loopback(&self, qp_type: ibv_qp_type::Type) -> Verb {
+        if self.habits.is_rxe() {
+            return Err(libc::EOPNOTSUPP);
+        }
+        if Transport::from_c(qp_type)? == Transport::Ud { Ok(()) } else { Err(libc::EINVAL) }
+    }
+
+    pub(super) fn block_loopback(&mut self, qp: u32) {
+        if let Some(qp) = self.qps.get_mut(&qp) {
+            qp.blocks_loopback = true;
+        }
+    }
+
+    /// Whether the queue pair is attached to a group, so that it cannot be destroyed (R5.12).
+    pub(super) fn is_attached(&self, qp: u32) -> bool {
+        self.groups.iter().any(|(_, member)| *member == qp)
+    }
+
+    /// The queue pairs that a datagram reaches if they can receive it: those of the group, or the
+    /// one that it names.
+    pub(super) fn receivers(&self, to: u32, address: &Address) -> Vec<u32> {
+        if address.is_to_a_group() {
+            let members = self.groups.range((address.dgid, 0)..=(address.dgid, u32::MAX));
+            let alive = members.map(|&(_, qp)| qp).filter(|qp| {
+                let device = self.qps.get(qp).map(|qp| qp.device);
+                to == EVERY_QP && device.is_some_and(|device| self.check_alive(device).is_ok())
+            });
+            return alive.collect();
+        }
+        let device = self.device_at(address);
+        let there = self.qps.get(&to).filter(|qp| Some(qp.device) == device);
+        there.map(|_| to).into_iter().collect()
+    }
+}

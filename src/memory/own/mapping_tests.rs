@@ -1,0 +1,142 @@
+//! What is done to a mapping, of what was asked for.
+
+use std::ffi::c_int;
+
+use super::mapping::MapOptions;
+use super::*;
+use crate::memory::HugePage;
+use crate::sys::mem::map::Map;
+use crate::terms::error::ErrorKind;
+
+const PAGE: usize = 4096;
+const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
+
+fn of_pages(count: usize, protection: c_int) -> Map {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    Map::new(count * PAGE, PAGE, protection, flags, None).unwrap()
+}
+
+/// A mapping that has a line of its own in /proc/self/smaps: with an advice that no other has, the
+/// kernel does not join it with what another thread maps beside it.
+fn apart() -> Map {
+    let map = of_pages(4, READ_WRITE);
+    let base = map.base().as_ptr().cast();
+    // SAFETY: the mapping is there, and the advice changes none of it.
+    assert_eq!(unsafe { libc::madvise(base, map.len(), libc::MADV_SEQUENTIAL) }, 0);
+    map
+}
+
+/// How many of its pages are in memory.
+fn resident(map: &Map) -> usize {
+    let mut pages = vec![0; map.len() / PAGE];
+    // SAFETY: the mapping is there, and there is a byte for each of its pages.
+    let code = unsafe { libc::mincore(map.base().as_ptr().cast(), map.len(), pages.as_mut_ptr()) };
+    assert_eq!(code, 0);
+    pages.iter().filter(|page| **page & 1 != 0).count()
+}
+
+/// What was asked for, and no more: on a node only huge pages are populated at once.
+#[test]
+fn pages_are_there_if_asked_for() {
+    let new = MapOptions::new;
+    let huge = || new().huge(HugePage::MiB2);
+    for (options, expected) in [
+        (new(), 0),
+        (new().dontfork(), 0),
+        (new().node(0), 0),
+        (huge(), 0),
+        (huge().node(0), 4),
+        (new().populate(), 4),
+        (new().locked(), 4),
+    ] {
+        // (What `apply_to` is given may be of any pages.)
+        let map = of_pages(4, libc::PROT_READ | libc::PROT_WRITE);
+        assert_eq!(resident(&options.apply_to(map, true).unwrap()), expected, "{options:?}");
+    }
+    let map = of_pages(4, libc::PROT_READ);
+    assert_eq!(resident(&new().populate().apply_to(map, false).unwrap()), 4);
+    let refused = |options: MapOptions| {
+        options.populate().apply_to(of_pages(4, libc::PROT_NONE), true).err().unwrap()
+    };
+    let error = refused(huge());
+    assert!(matches!(error.kind(), ErrorKind::HugePages { asked: 1, .. }), "{error}");
+    assert!(matches!(refused(new()).kind(), ErrorKind::Os { errno: libc::ENOMEM, .. }));
+}
+
+/// As in the manual: the size's logarithm, above the other flags.
+#[test]
+fn huge_pages_are_asked_for_by_their_size() {
+    let flags = |huge| MapOptions::new().huge(huge).huge_flags(libc::MAP_HUGETLB);
+    assert_eq!(flags(HugePage::MiB2), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB);
+    assert_eq!(flags(HugePage::GiB1), libc::MAP_HUGETLB | libc::MAP_HUGE_1GB);
+    assert_eq!(MapOptions::new().huge_flags(libc::MAP_HUGETLB), 0);
+}
+
+/// To a page of its own, which is dirty, if it can be written.
+#[test]
+fn pages_are_populated_for_what_they_are_for() {
+    let dirty = |at: usize| {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{at:x}-");
+        let mut of_it = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let size = of_it.find_map(|line| line.strip_prefix("Private_Dirty:"));
+        size.unwrap().trim().to_owned()
+    };
+    let options = || MapOptions::new().populate();
+    let writable = apart();
+    assert_eq!(dirty(writable.base().addr().get()), "0 kB");
+    let writable = options().apply_to(writable, true).unwrap();
+    assert_eq!(dirty(writable.base().addr().get()), "16 kB");
+    let (mut shared, fd) = options().memfd("dirty", 4 * PAGE).unwrap();
+    assert_eq!(dirty(shared.bytes().addr().get()), "16 kB");
+    drop(fd);
+}
+
+/// Nothing is done to a mapping that was not asked for.
+#[test]
+fn a_mapping_is_what_was_asked_for() {
+    let has = |options: MapOptions| {
+        let map = options.apply_to(apart(), true).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", map.base().addr());
+        let mut of_it = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let flags = of_it.find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+        ["dc", "lo"].map(|flag| flags.split(' ').any(|one| one == flag))
+    };
+    let new = MapOptions::new;
+    assert_eq!(has(new()), [false, false]);
+    assert_eq!((has(new().dontfork()), has(new().locked())), ([true, false], [false, true]));
+}
+
+/// A mapping that something else made a hole into: whatever is asked for cannot be had.
+#[test]
+fn what_cannot_be_had_is_told() {
+    let new = MapOptions::new;
+    for options in [new().dontfork(), new().populate(), new().locked()] {
+        let map = of_pages(3, READ_WRITE);
+        // SAFETY: a page of the mapping, which nothing uses.
+        unsafe { libc::munmap(map.base().as_ptr().add(PAGE).cast(), PAGE) };
+        let error = options.apply_to(map, true).err().unwrap();
+        assert_eq!(error.errno(), Some(libc::ENOMEM), "{options:?}: {error}");
+    }
+    let error = new().node(1023).apply_to(of_pages(1, READ_WRITE), true).err().unwrap();
+    assert_eq!((error.verb(), error.errno()), ("mbind", Some(libc::EINVAL)));
+}
+
+#[test]
+fn a_lack_of_huge_pages_is_told_as_such() {
+    let huge = MapOptions::new().huge(HugePage::GiB1);
+    let lacks = |options: &MapOptions, errno, len| {
+        let error = options.refused("mmap", errno, "asked".into(), len);
+        match error.kind() {
+            ErrorKind::HugePages { asked, .. } => Some(*asked),
+            _ => None,
+        }
+    };
+    for errno in [libc::ENOMEM, libc::EINVAL] {
+        assert_eq!(lacks(&huge, errno, 1), Some(1));
+        assert_eq!(lacks(&huge, errno, (1 << 30) + 1), Some(2));
+        assert_eq!((lacks(&huge, errno, 0), lacks(&MapOptions::new(), errno, 1)), (None, None));
+    }
+    assert_eq!(lacks(&huge, libc::EACCES, 1), None);
+}

@@ -1,0 +1,5 @@
+//! Memory that others may touch at any time, mappings, and the limit on locked memory.
+
+pub mod locked;
+pub mod map;
+pub mod open;

@@ -1,0 +1,121 @@
+//! Whether bytes are inside of what they are to be in.
+
+use std::ops::{Bound, Range, RangeBounds};
+
+/// The longest element. (The length above it marks a READ that brings no bytes.)
+#[doc(hidden)]
+pub const LONGEST_PIECE: u32 = u32::MAX - 1;
+
+/// An access outside a region or a remote slice ([R6.7]), or to a cell
+/// that is not aligned to 8 bytes ([R4.2]).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::OutOfBounds;
+/// let slice = RemoteSlice::<RemoteRead>::from_parts(0x7f00_0000, 64, 0x1234);
+/// let error: OutOfBounds = slice.slice(60, 8).unwrap_err();
+/// assert_eq!(error.to_string(), "8 bytes at offset 60 exceed the region of 64 bytes");
+/// ```
+///
+/// [R4.2]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-2
+/// [R6.7]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-7
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OutOfBounds {
+    /// The offset asked for, in bytes.
+    pub offset: u64,
+    /// The length asked for, in bytes.
+    pub len: u64,
+    /// The length of what it must be in, in bytes.
+    pub available: u64,
+    /// Whether only the alignment is wrong.
+    pub misaligned: bool,
+    /// What it must be in.
+    pub of: Extent,
+}
+
+/// What bytes must be inside of ([`OutOfBounds::of`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Extent {
+    /// A region, or a slice of one.
+    Region,
+    /// A buffer.
+    Buffer,
+    /// What the 32 bits of an element's length can tell.
+    Element,
+}
+
+impl std::fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let OutOfBounds { offset, len, available, misaligned, of } = self;
+        if *misaligned {
+            return write!(
+                f,
+                "the 8 bytes at offset {offset} are no cell: their address is no multiple of 8"
+            );
+        }
+        write!(f, "{len} bytes at offset {offset} exceed the ")?;
+        match of {
+            Extent::Region => write!(f, "region of {available} bytes"),
+            Extent::Buffer => write!(f, "buffer of {available} bytes"),
+            Extent::Element => write!(f, "{available} that an element can have"),
+        }
+    }
+}
+
+impl std::error::Error for OutOfBounds {}
+
+impl Extent {
+    /// Where a range of `available` bytes of this begins and ends.
+    #[doc(hidden)]
+    pub fn range(
+        self,
+        available: usize,
+        range: impl RangeBounds<usize>,
+    ) -> Result<Range<usize>, OutOfBounds> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => available,
+        };
+        if start <= end && end <= available {
+            return Ok(start..end);
+        }
+        let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
+        let available = available as u64;
+        Err(OutOfBounds { offset, len, available, misaligned: false, of: self })
+    }
+}
+
+impl OutOfBounds {
+    /// Whether memory of `available` bytes has `len` bytes at `offset`.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
+        match offset.checked_add(len) {
+            Some(end) if end <= available => Ok(()),
+            _ => Err(OutOfBounds::beyond(offset, len, available)),
+        }
+    }
+
+    /// More bytes than an element can have.
+    #[cold]
+    #[inline(never)]
+    #[doc(hidden)]
+    pub fn too_long(offset: usize, len: usize) -> Self {
+        let (offset, len, available) = (offset as u64, len as u64, LONGEST_PIECE.into());
+        OutOfBounds { offset, len, available, misaligned: false, of: Extent::Element }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beyond(offset: usize, len: usize, available: usize) -> Self {
+        let (offset, len, available) = (offset as u64, len as u64, available as u64);
+        OutOfBounds { offset, len, available, misaligned: false, of: Extent::Region }
+    }
+}
