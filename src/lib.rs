@@ -105,7 +105,7 @@
 //! | feature | what |
 //! |---|---|
 //! | `cm` (default) | [`cm`], connections by rdma_cm; without it nothing links librdmacm |
-//! | `loopback` (default) | [`loopback`], a software device in this process |
+//! | `loopback` | [`loopback`], a software device in this process, for tests and machines without RDMA hardware |
 //! | `tokio` | completions, events, connections and drains to await: [the guide](guide::tokio) |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |

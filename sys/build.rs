@@ -5,6 +5,6 @@ fn main() {
     let of = |name: &str| std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     let (os, width) = (of("OS"), of("POINTER_WIDTH"));
     if os != "linux" || width != "64" {
-        println!("cargo::error=proverbs-sys needs 64-bit Linux; this target is {width}-bit {os}");
+        println!("cargo::error=proverbs needs 64-bit Linux; this target is {width}-bit {os}");
     }
 }

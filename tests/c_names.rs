@@ -80,7 +80,10 @@ impl Public {
 }
 
 fn sources() -> Vec<PathBuf> {
-    let mut paths = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    // What programs find below `proverbs`: its own items, and those that it re-exports.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths: Vec<_> =
+        ["src", "sys/src", "loopback/src"].iter().map(|folder| root.join(folder)).collect();
     let mut files = Vec::new();
     while let Some(path) = paths.pop() {
         if path.is_dir() {

@@ -106,7 +106,8 @@ pub enum Fault {
     Busy,
     /// Deregistering a region that peers can reach waits for a request of a peer, gives up after
     /// 200 ms, and returns 0. The region can still be reached. This happens where the
-    /// [provider](super::World::provider) is [`Rxe`](proverbs_sys::provider::Provider::Rxe): Linux's
+    /// [provider](super::World::provider) is
+    /// [`Rxe`](proverbs_sys::provider::Provider::Rxe): Linux's
     /// Soft-RoCE gives up after 200 ms to 50 s, depending on the kernel (`docs/providers.md`).
     GivesUp,
     /// Re-registering a region fails with this code of `enum ibv_rereg_mr_err_code`

@@ -177,8 +177,8 @@ mod tests {
     use crate::cm::id::Core;
     use crate::cm::space::Tcp;
     use crate::cm::state::BoundToDevice;
-    use crate::loopback::Fabric;
     use crate::cm::stub;
+    use crate::loopback::Fabric;
 
     /// An id of a provider that shares no contexts.
     fn id(device: &str) -> CmId<Tcp, BoundToDevice> {

@@ -40,6 +40,8 @@ pub use crate::profile::{
     NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
     Selective, SharedRq, SignalAll, Signaling, Threads,
 };
+#[doc(hidden)] // messages of the compiler name it
+pub use crate::terms::threads::UsedByOneThreadOnly;
 pub use crate::work::limits::{Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{

@@ -82,6 +82,7 @@ pub fn rkey_and(rkey: u32, behind: u32) -> u64 {
 }
 
 /// The rkey in the arm of a WRITE or a READ.
+#[inline]
 pub fn rkey_of(arm: [u64; 2]) -> u32 {
     let [a, b, c, d, ..] = arm[1].to_ne_bytes();
     u32::from_ne_bytes([a, b, c, d])
@@ -95,6 +96,7 @@ pub fn behind_rkey(arm: [u64; 2]) -> u32 {
 }
 
 /// Whether an opcode of SRD names memory of the peer's.
+#[inline]
 pub fn is_rdma(opcode: ibv_wr_opcode::Type) -> bool {
     use ibv_wr_opcode::*;
     matches!(opcode, IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ)

@@ -42,7 +42,7 @@ pub fn names(dir: &Path) -> impl Iterator<Item = String> {
 /// A manifest of the workspace for a copy of the crate that has only what the crate needs.
 pub fn alone(manifest: &str) -> String {
     let lines = manifest.lines().map(|line| match line.split_once(" = ") {
-        Some(("members", _)) => "members = [\".\", \"macros\"]",
+        Some(("members", _)) => "members = [\".\", \"sys\", \"loopback\", \"macros\"]",
         Some(("default-members", _)) => "default-members = [\".\"]",
         _ => line,
     });

@@ -37,18 +37,27 @@ impl Package {
 
 /// Packs the crates that are published, in their order.
 pub fn package(verify: bool) -> Result<()> {
-    for manifest in ["Cargo.toml", "macros/Cargo.toml", "xtask/Cargo.toml"] {
+    let manifests = [
+        "Cargo.toml",
+        "sys/Cargo.toml",
+        "loopback/Cargo.toml",
+        "macros/Cargo.toml",
+        "xtask/Cargo.toml",
+    ];
+    for manifest in manifests {
         let text = fs::read_to_string(paths::workspace().join(manifest)).context(manifest)?;
         reasons(&text).context(manifest)?;
     }
-    let pack = ["package", "--allow-dirty", "-p", "proverbs-macros", "-p", "proverbs"];
-    let more: &[&str] = if verify { &[] } else { &["--no-verify"] };
-    cargo::run(&[&pack, more].concat())?;
+    let mut pack = vec!["package", "--allow-dirty"];
+    pack.extend(CRATES.iter().flat_map(|name| ["-p", name]));
+    pack.extend((!verify).then_some("--no-verify"));
+    cargo::run(&pack)?;
     new_crate()
 }
 
-/// Makes a crate that depends on the packed ones, elsewhere, as a stranger's is; its program is the
-/// one that README says to copy, on the loopback device.
+/// Makes a crate that depends on the packed ones, elsewhere, as a stranger's is: once with the
+/// feature `loopback` and the program that README says to copy, and once as `cargo add proverbs`
+/// has it. That one depends on nothing of the software device, and says where it is.
 fn new_crate() -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
@@ -57,30 +66,61 @@ fn new_crate() -> Result<()> {
     let sh = Shell::new()?;
     let dir = sh.create_temp_dir()?;
     sh.change_dir(dir.path());
-    let mut lines = format!(
-        "[package]\nname = \"first\"\nedition = \"2024\"\n\n\
-         [dependencies]\nproverbs = \"{version}\"\n\n[patch.crates-io]\n"
-    );
-    for name in ["proverbs", "proverbs-macros"] {
+    let mut lines =
+        "[package]\nname = \"first\"\nedition = \"2024\"\n\n[patch.crates-io]\n".to_owned();
+    for name in CRATES {
         let archive = packed.join(format!("{name}-{version}.crate"));
         // Files that are new to cargo: those of an archive have one and the same time.
         cmd!(sh, "tar -xzmf {archive}").bytes()?;
         lines += &format!("{name}.path = \"{name}-{version}\"\n");
     }
-    sh.write_file("Cargo.toml", lines)?;
     sh.create_dir("src")?;
-    sh.copy_file(format!("proverbs-{version}/examples/first_steps.rs"), "src/main.rs")?;
-    // The versions that were tried here; a stranger gets the newest.
-    sh.copy_file(paths::workspace().join("Cargo.lock"), "Cargo.lock")?;
-    eprintln!("A new crate that depends on the packed ones:");
     let built = paths::below_target("new-crate")?;
-    Ok(cmd!(sh, "cargo run --quiet").env("CARGO_TARGET_DIR", built).run()?)
+    let readme = fs::read_to_string(paths::workspace().join("README.md"))?;
+    for (features, program) in [
+        ("", WITHOUT_DEVICE.to_owned()),
+        (" --features loopback", {
+            sh.read_file(format!("proverbs-{version}/examples/first_steps.rs"))?
+        }),
+    ] {
+        let add = format!("cargo add proverbs{features}");
+        ensure!(readme.contains(&format!("{add} ")), "README does not say `{add}`");
+        sh.write_file("Cargo.toml", &lines)?;
+        sh.write_file("src/main.rs", program)?;
+        // The versions that were tried here; a stranger gets the newest.
+        sh.copy_file(paths::workspace().join("Cargo.lock"), "Cargo.lock")?;
+        eprintln!("A new crate, and `{add}`:");
+        let words = add.split(' ').skip(1);
+        // As typed, but for where the crate is: it is not on crates.io.
+        cmd!(sh, "cargo {words...} --quiet --offline --path proverbs-{version}").run()?;
+        let tree = cmd!(sh, "cargo tree --offline -e normal").text()?;
+        let has_device = ["rand_core", "proverbs-loopback"].iter().any(|name| tree.contains(name));
+        ensure!(has_device != features.is_empty(), "the dependencies:\n{tree}");
+        cmd!(sh, "cargo run --quiet --offline").env("CARGO_TARGET_DIR", &built).run()?;
+    }
+    Ok(())
 }
+
+/// Opens a device that no machine has. Where there is no device at all, the error names the feature.
+const WITHOUT_DEVICE: &str = r#"
+use proverbs::prelude::*;
+
+fn main() {
+    let error = Context::open("nonesuch").unwrap_err();
+    println!("{error}");
+    if matches!(error.kind(), ErrorKind::Absent(_)) {
+        assert!(error.to_string().contains("the feature `loopback`"));
+    }
+}
+"#;
 
 /// What stands behind `key` in the first line of a manifest that begins so.
 fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
     manifest.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim_matches('"'))
 }
+
+/// The crates that are published.
+const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
 /// Each dependency and each feature has its reason behind it or before it.
 fn reasons(manifest: &str) -> Result<()> {

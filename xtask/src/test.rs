@@ -112,7 +112,7 @@ impl Part {
 const LIMIT: Duration = Duration::from_secs(85 * 60);
 
 /// What users may turn on.
-pub const FEATURES: &str = "tokio,serde,zerocopy";
+pub const FEATURES: &str = "loopback,tokio,serde,zerocopy";
 
 /// Those that are run by name only.
 const BY_NAME: [Part; 6] =
@@ -369,9 +369,11 @@ fn bindings() -> Result<()> {
 }
 
 fn doc() -> Result<()> {
-    cargo::run(&["test", "--doc", "--features", FEATURES])?;
+    // The examples of what `proverbs` re-exports are in the crates that it comes from.
+    let crates = ["-p", "proverbs", "-p", "proverbs-sys", "-p", "proverbs-loopback"];
+    cargo::run(&[&["test", "--doc", "--features", FEATURES], &crates[..]].concat())?;
     cargo::run_with(
-        &["doc", "--no-deps", "--quiet", "--features", FEATURES],
+        &[&["doc", "--no-deps", "--quiet", "--features", FEATURES], &crates[..]].concat(),
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     examples()

@@ -123,6 +123,7 @@ impl Map {
         self.base
     }
 
+    #[allow(clippy::len_without_is_empty)] // it is at least 1
     pub fn len(&self) -> usize {
         self.len
     }

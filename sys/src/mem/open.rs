@@ -35,12 +35,14 @@ enum Part<'a> {
 impl Open {
     /// # Safety
     /// The type's invariant holds as long as the value is used.
+    #[inline]
     pub unsafe fn new(base: NonNull<u8>, len: usize) -> Self {
         // INVARIANT: asked of the caller, in the same words.
         Open { base, len }
     }
 
     /// The word at `offset`; `None` unless it is aligned and within the region.
+    #[inline]
     pub fn word(&self, offset: usize) -> Option<&AtomicU64> {
         if offset.checked_add(WORD)? > self.len {
             return None;

@@ -82,6 +82,13 @@ impl Absence {
     }
 }
 
+/// What else a program without a device can use, unless it already does.
+const WITHOUT_HARDWARE: &str = if cfg!(feature = "loopback") {
+    ""
+} else {
+    "; for tests, the feature `loopback` of proverbs has a software device in the process"
+};
+
 impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,12 +99,16 @@ impl fmt::Display for Absence {
             ),
             Absence::Sysfs => f.write_str("/sys/class does not exist: mount sysfs at /sys"),
             Absence::Module { name } => {
-                write!(f, "the kernel module {name} is not loaded: run `modprobe {name}` as root")
+                write!(f, "the kernel module {name} is not loaded: run `modprobe {name}` as root")?;
+                f.write_str(WITHOUT_HARDWARE)
             }
-            Absence::Device => f.write_str(
-                "the kernel has no RDMA device: load the driver of the NIC, or run `rdma link add \
-                 rxe0 type rxe netdev eth0` as root for a software device",
-            ),
+            Absence::Device => {
+                f.write_str(
+                    "the kernel has no RDMA device: load the driver of the NIC, or run `rdma link \
+                     add rxe0 type rxe netdev eth0` as root for a software device",
+                )?;
+                f.write_str(WITHOUT_HARDWARE)
+            }
             Absence::Node { path, device } => write!(
                 f,
                 "the kernel has {device}, but {} does not exist: start the container with \

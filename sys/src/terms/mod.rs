@@ -1,4 +1,6 @@
-//! The numbers, states, transports and errors of verbs: terms that all rooms share.
+//! The numbers, states, transports and errors of verbs: terms that all crates share.
+
+#![forbid(unsafe_code)]
 
 pub mod absence;
 pub mod bounded;

@@ -53,7 +53,8 @@ fn length(text: &str) -> Option<(usize, usize)> {
 
 /// Fails unless the added lines are those of the files below `root`: the diff leads to this tree.
 pub fn check(added: &Added, root: &Path) -> Result<()> {
-    for (file, lines) in added.0.iter().filter(|(file, _)| file.starts_with("src/")) {
+    let is_source = |file: &str| super::FOLDERS.iter().any(|it| Path::new(file).starts_with(it));
+    for (file, lines) in added.0.iter().filter(|(file, _)| is_source(file)) {
         let text = fs::read_to_string(root.join(file)).unwrap_or_default();
         let there: Vec<&str> = text.lines().collect();
         for (line, text) in lines {

@@ -58,7 +58,7 @@ pub struct Args {
 const SAMPLE: usize = 100;
 
 /// Not mutated: the device for tests, C's layouts, and code in examples.
-const NOT_LOGIC: [&str; 3] = ["src/loopback/", "src/sys/bindings/", "src/guide/"];
+const NOT_LOGIC: [&str; 4] = ["loopback/src/", "src/loopback/", "sys/src/bindings/", "src/guide/"];
 
 /// One of several equal parts, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,9 +212,12 @@ fn print(mutants: &[Mutant], verdicts: &[Verdict], sources: &Sources) {
     println!("{all} mutants: {noticed} noticed, {} not noticed ({rate:.1} %)", unnoticed.len());
 }
 
-/// All sources of the crate.
+/// The sources of the crates that depend on each other.
+pub const FOLDERS: [&str; 3] = ["src", "sys/src", "loopback/src"];
+
+/// All sources of these.
 pub fn sources(root: &Path) -> Result<Sources> {
-    let (mut sources, mut folders) = (Sources::new(), vec![root.join("src")]);
+    let (mut sources, mut folders) = (Sources::new(), FOLDERS.map(|it| root.join(it)).to_vec());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();

@@ -29,8 +29,9 @@ const fn on(target: &'static str, personality: &'static str, world: &'static str
 }
 
 /// The suites that judge mutants.
-pub const SUITES: [Suite; 14] = [
+pub const SUITES: [Suite; 15] = [
     plain("lib"),
+    plain("sys"),
     plain("conformance"),
     plain("attack"),
     plain("faults"),
@@ -149,7 +150,11 @@ impl Suites {
         let dir = paths::below_target("mutants")?;
         let mut suites = Vec::new();
         for suite in SUITES {
-            let target = if suite.target == "lib" { "proverbs" } else { suite.target };
+            let target = match suite.target {
+                "lib" => "proverbs",
+                "sys" => "proverbs_sys",
+                other => other,
+            };
             let found = executables.iter().find(|(built, _)| built == target);
             let program = found.with_context(|| format!("cargo built no `{target}`"))?.1.clone();
             let names = names(suite, &program)?;

@@ -23,8 +23,16 @@ pub type Sources = BTreeMap<String, String>;
 pub type Executables = Vec<(String, PathBuf)>;
 
 /// Everything that a build of the tests reads, besides the sources and the manifest.
-const ALONGSIDE: [&str; 5] =
-    ["tests", "benches/machine_code.rs", "examples", "README.md", "RULES.md"];
+const ALONGSIDE: [&str; 8] = [
+    "tests",
+    "benches/machine_code.rs",
+    "examples",
+    "README.md",
+    "RULES.md",
+    "sys/Cargo.toml",
+    "sys/build.rs",
+    "loopback",
+];
 
 pub struct Tree {
     dir: PathBuf,
@@ -78,12 +86,10 @@ impl Tree {
         for (file, text) in sources {
             let here: Vec<&Mutant> = mutants.iter().filter(|m| m.at.file == *file).collect();
             let mut spliced = splice(text, &here);
-            if file == "src/lib.rs" {
-                ensure!(here.is_empty(), "there is logic in src/lib.rs, whose offsets are moved");
+            if let Some((_, switch)) = ROOTS.iter().find(|(root, _)| root == file) {
+                ensure!(here.is_empty(), "there is logic in {file}, whose offsets are moved");
                 spliced.text.insert_str(0, LIB);
-                spliced
-                    .text
-                    .push_str("\nmod mutant_switch;\npub(crate) use mutant_switch::mutant;\n");
+                spliced.text.push_str(switch);
             }
             let path = self.dir.join(file);
             fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
@@ -106,6 +112,7 @@ impl Tree {
         for target in targets {
             match target {
                 "lib" => args.push("--lib"),
+                "sys" => args.extend(["-p", "proverbs", "-p", "proverbs-sys"]),
                 name => args.extend(["--test", name]),
             }
         }
@@ -132,8 +139,13 @@ pub struct Build {
     pub dropped: Vec<Mutant>,
 }
 
-/// Which mutant is switched on.
-const SWITCH: &str = "src/mutant_switch.rs";
+/// Which mutant is switched on, in both crates.
+const SWITCH: &str = "sys/src/mutant_switch.rs";
+/// The roots of the crates, and how each names the switch.
+const ROOTS: [(&str, &str); 2] = [
+    ("src/lib.rs", "\npub(crate) use proverbs_sys::mutant;\n"),
+    ("sys/src/lib.rs", "\nmod mutant_switch;\npub use mutant_switch::mutant;\n"),
+];
 
 const LIB: &str =
     "#![allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic)]\n";

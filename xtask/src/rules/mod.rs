@@ -108,7 +108,8 @@ impl Copy {
         let (dir, target) = (below.join("tree"), below.join("target"));
         let _ = fs::remove_dir_all(&dir);
         paths::directory(dir.clone())?;
-        let folders = ["src", "macros", "tests", "ui-tests", "benches", "examples"];
+        let folders =
+            ["src", "sys", "loopback", "macros", "tests", "ui-tests", "benches", "examples"];
         cmd!(sh::at(root), "cp -r {folders...} README.md RULES.md Cargo.lock {dir}").bytes()?;
         let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
         fs::write(dir.join("Cargo.toml"), paths::alone(&manifest))?;
