@@ -1,7 +1,7 @@
 //! First steps: connect two queue pairs, write with a chain, read back, fetch and add.
 //!
 //! Both ends are in this process: on the first RDMA device, or on the loopback device if there is
-//! none. The loopback device is in the feature `loopback`: `cargo add proverbs --features loopback`.
+//! none. That device is in the feature `loopback`: `cargo add proverbs --features loopback`.
 
 #![forbid(unsafe_code)]
 

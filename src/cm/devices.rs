@@ -177,8 +177,8 @@ mod tests {
     use crate::cm::id::Core;
     use crate::cm::space::Tcp;
     use crate::cm::state::BoundToDevice;
-    use crate::cm::stub;
     use crate::loopback::Fabric;
+    use crate::provider_tests::cm as stub;
 
     /// An id of a provider that shares no contexts.
     fn id(device: &str) -> CmId<Tcp, BoundToDevice> {

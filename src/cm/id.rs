@@ -447,7 +447,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> fmt::Debug for CmId<PS, S, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cm::stub::{answer, noting, seen};
+    use crate::provider_tests::cm::{answer, noting, seen};
 
     fn id() -> CmId<Tcp, Created> {
         CmId::from_core(Core::new(noting(7)))

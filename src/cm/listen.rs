@@ -202,7 +202,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn a_request_without_a_device_is_given_back() {
         use crate::cm::space::Tcp;
-        use crate::cm::stub;
+        use crate::provider_tests::cm as stub;
         use crate::sys::types::raw::rdma_cm_event_type::RDMA_CM_EVENT_CONNECT_REQUEST;
         let listening = CmId::<Tcp, Listening, OnChannel>::from_core(Core::new(stub::noting(7)));
         let mut copied = stub::event(7, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn every_thread_is_told_that_the_device_goes() {
         use crate::cm::space::Tcp;
-        use crate::cm::stub;
+        use crate::provider_tests::cm as stub;
         use crate::sys::types::raw::rdma_cm_event_type as Type;
         let saw = Some((Type::RDMA_CM_EVENT_DEVICE_REMOVAL, -19));
         let id = CmId::<Tcp, Listening>::from_core(Core::new(stub::id(7, saw)));

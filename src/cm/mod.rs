@@ -310,8 +310,6 @@ mod queue_pair;
 mod resolve;
 mod space;
 mod state;
-#[cfg(test)]
-mod stub;
 mod table;
 mod turn;
 pub mod verbs;

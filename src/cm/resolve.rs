@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::cm::id::Core;
     use crate::cm::space::Tcp;
-    use crate::cm::stub;
+    use crate::provider_tests::cm as stub;
     use crate::sys::types::raw::rdma_cm_event_type as Type;
 
     /// Time-outs are rounded up, and cut where C's number ends; and the kernel has a second more.

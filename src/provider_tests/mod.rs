@@ -3,6 +3,8 @@
 
 #![allow(unsafe_code)] // functions in C's place
 
+#[cfg(feature = "cm")]
+pub(crate) mod cm;
 mod lanes;
 mod memory;
 mod polling;

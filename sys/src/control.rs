@@ -2,8 +2,8 @@
 //!
 //! The data path goes through `ibv_context.ops`, which is public ABI and belongs to each device.
 //! libibverbs has no such table for its control path that a second provider could fill. So this
-//! crate has its own: one function a verb, in the C signature except for `errno`. A table does nothing
-//! by itself: only `unsafe` functions take one for an object, and they ask for its contract.
+//! crate has its own: one function a verb, in the C signature except for `errno`. A table does
+//! nothing by itself: only `unsafe` functions take one for an object, and ask for its contract.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;

@@ -66,6 +66,11 @@ impl PortAttr {
         unsafe { &self.c }
     }
 
+    pub fn get_mut(&mut self) -> &mut ibv_port_attr {
+        // SAFETY: all of the union is written when it is made, and consists of integers.
+        unsafe { &mut self.c }
+    }
+
     /// The speed of a lane, for speeds that need more than 8 bits; 0 if the library does not tell.
     pub fn active_speed_ex(&self) -> u32 {
         // SAFETY: all of the union is written when it is made, and consists of integers.

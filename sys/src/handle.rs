@@ -407,3 +407,51 @@ unsafe impl Object for TargetQp {
         unsafe { (control.destroy_qp)(this.cast()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::control::LIBIBVERBS;
+    use super::*;
+
+    static STUB: Control = Control {
+        close_device: |_| 0,
+        query_device: |_, _| 0,
+        query_port: |_, _, _| 0,
+        provider: |_| Provider::Unknown,
+        ..LIBIBVERBS
+    };
+
+    fn context() -> Context {
+        let fake = NonNull::new(crate::tests::context::<4>(32, &[])).unwrap();
+        // SAFETY: the fake lives for ever, and the stub does nothing with it.
+        unsafe { Context::new(fake, &STUB, Unchanging::default()) }
+    }
+
+    /// Safe code may close a handle, or move its object away. Nothing reaches the object, or what it
+    /// was made of, through that handle any more.
+    #[test]
+    fn a_handle_without_its_object_is_not_used() {
+        let uses: [fn(&Context); 5] = [
+            |context| _ = context.live(),
+            |context| _ = context.query_device(),
+            |context| _ = context.query_port(1),
+            |context| _ = context.provider(),
+            |context| _ = crate::device::name_of(context),
+        ];
+        let (mut closed, mut taken) = (context(), context());
+        uses.iter().for_each(|use_it| use_it(&closed));
+        (closed.close().unwrap(), drop(taken.take()));
+        let mut unasked = context();
+        unasked.close().unwrap();
+        for (i, use_it) in uses.iter().enumerate() {
+            for context in [&unasked, &taken] {
+                let used = catch_unwind(AssertUnwindSafe(|| use_it(context)));
+                assert!(used.is_err(), "use {i}");
+            }
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| _ = taken.parents())).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(taken.take()))).is_err());
+    }
+}

@@ -33,7 +33,7 @@ macro_rules! symbols {
         /// Test only: from here on, this thread has these functions.
         ///
         /// # Safety
-        /// Each function does what C's function of this name does, as far as its callers rely on it.
+        /// Each function does what C's function of this name does, as far as callers rely on it.
         #[cfg(any(test, feature = "testing"))]
         #[allow(dead_code)] // not every module is tested so
         pub unsafe fn stand_in(symbols: Symbols) {

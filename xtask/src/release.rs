@@ -101,7 +101,7 @@ fn new_crate() -> Result<()> {
     Ok(())
 }
 
-/// Opens a device that no machine has. Where there is no device at all, the error names the feature.
+/// Opens a device that no machine has. Without any device, the error names the feature.
 const WITHOUT_DEVICE: &str = r#"
 use proverbs::prelude::*;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cm::id::Core;
 use crate::cm::state::BoundToDevice;
-use crate::cm::stub;
+use crate::provider_tests::cm as stub;
 use crate::sys::types::raw::rdma_cm_event_type as Type;
 
 const JOIN: u32 = Type::RDMA_CM_EVENT_MULTICAST_JOIN;

@@ -32,7 +32,7 @@ const STAND_IN: Control = Control {
         // SAFETY: the arguments are the caller's, but for the port, which exists.
         let code = unsafe { (LOOPBACK.query_port)(context, 1, attr) };
         // SAFETY: the caller's place for the answer.
-        unsafe { (*attr).c.max_msg_sz = LONGEST[usize::from(port)] };
+        unsafe { (*attr).get_mut().max_msg_sz = LONGEST[usize::from(port)] };
         code
     },
     modify_qp: |qp, attr, mask| {

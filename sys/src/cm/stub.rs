@@ -1,5 +1,7 @@
 //! Ids and events that librdmacm does not know, for tests of what is made of them.
 
+#![cfg_attr(not(test), allow(dead_code))] // the tests of this crate use all of it
+
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
@@ -28,8 +30,6 @@ pub enum Forged {
     Plain,
     /// As [`noting`].
     Noting,
-    /// As [`connecting`].
-    Connecting,
 }
 
 /// An id of this kind, for the tests of `proverbs`.
@@ -41,24 +41,7 @@ pub unsafe fn forged(kind: Forged, key: u64, saw: Option<(u32, c_int)>) -> Id {
     match kind {
         Forged::Plain => id(key, saw),
         Forged::Noting => noting(key),
-        Forged::Connecting => connecting(key),
     }
-}
-
-/// A channel of ids that note their calls, for the tests of `proverbs`.
-///
-/// # Safety
-/// No C object is behind the channel: the caller makes no ids on it.
-pub unsafe fn forged_channel() -> Channel {
-    silent_channel()
-}
-
-/// What tells this id from others where C's place is taken, for the tests of `proverbs`.
-///
-/// # Safety
-/// The id is one of [`forged`], and nothing else uses it meanwhile.
-pub unsafe fn forged_port(id: &Id, port: u8) {
-    set_port(id, port);
 }
 
 /// The calls that were noted since this was asked.

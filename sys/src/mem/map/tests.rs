@@ -95,3 +95,13 @@ fn pages_that_cannot_be_populated_are_told() {
     let error = of_pages(1, libc::PROT_NONE).populate_by_locks().unwrap_err();
     assert_eq!(error.verb(), "mlock");
 }
+
+/// A mapping never takes the place of memory that exists.
+#[test]
+fn a_mapping_at_a_place_of_the_callers_is_refused() {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    for fixed in [libc::MAP_FIXED, libc::MAP_FIXED_NOREPLACE, libc::MAP_GROWSDOWN] {
+        let refused = Map::new(PAGE, PAGE, libc::PROT_NONE, flags | fixed, None);
+        assert_eq!(refused.err(), Some(libc::EINVAL));
+    }
+}
