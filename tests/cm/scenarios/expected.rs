@@ -2,11 +2,11 @@
 //!
 //! A line with the tag `ib|` is for devices with InfiniBand's connection manager (RoCE and
 //! InfiniBand), and one with `iw|` for iWARP. Each names the kernel function that causes it.
-//! `EVENT depths I/R retries T/N "data" L of F`: the depths of initiator and responder, the retries
-//! of the transport and of RNR, and the first bytes of the private data, which are L bytes in a
-//! field of F. Scenarios about these write them down.
+//! `EVENT I/R T/N "data" L of F`: the depths of initiator and responder, the retries of the
+//! transport and of RNR, and the first bytes of the private data, which are L bytes in a field of
+//! F. Scenarios about these write them down.
 //!
-//! Seen on Linux 6.1 (rxe and siw).
+//! Seen on Linux 6.1 (rxe and siw) and 7.3 (rxe).
 
 use super::{check, scenes};
 use crate::support::{fabric, is_iwarp};
@@ -37,13 +37,13 @@ macro_rules! scenarios {
 
 scenarios! {
     the_active_side_leaves => r#"
-        ib| server: CONNECT_REQUEST depths 4/2 retries 3/5 "hello" 5 of 56 # cma.c: cma_set_req_event_data
-        iw| server: CONNECT_REQUEST depths 4/2 retries 0/0 "hello" 5 of 5 # cma.c: iw_conn_req_handler
+        ib| server: CONNECT_REQUEST 4/2 3/5 "hello" 5 of 56 # cma.c: cma_set_req_event_data
+        iw| server: CONNECT_REQUEST 4/2 0/0 "hello" 5 of 5 # cma.c: iw_conn_req_handler
         passive: rdma_accept: done
-        ib| active: CONNECT_RESPONSE depths 2/2 retries 0/5 "welcome" 7 of 196 # cma.c: cma_ib_handler
-        ib| passive: ESTABLISHED depths 0/0 retries 0/0 0 of 0 # ucma.c: ucma_event_handler
-        iw| passive: ESTABLISHED depths 2/2 retries 0/0 0 of 0 # cma.c: cma_iw_handler
-        iw| active: ESTABLISHED depths 2/2 retries 0/0 "welcome" 7 of 7 # cma.c: cma_iw_handler
+        ib| active: CONNECT_RESPONSE 2/2 0/5 "welcome" 7 of 196 # cma.c: cma_ib_handler
+        ib| passive: ESTABLISHED 0/0 0/0 0 of 0 # ucma.c: ucma_event_handler
+        iw| passive: ESTABLISHED 2/2 0/0 0 of 0 # cma.c: cma_iw_handler
+        iw| active: ESTABLISHED 2/2 0/0 "welcome" 7 of 7 # cma.c: cma_iw_handler
         active: rdma_disconnect: done
         passive: DISCONNECTED 0 of 0
         passive: rdma_disconnect: done
@@ -108,29 +108,29 @@ scenarios! {
         ib| other: rdma_resolve_route: ENODEV # cma.c: cma_iboe_set_path_rec_l2_fields
     "#;
     the_longest_private_data => r#"
-        ib| server: CONNECT_REQUEST depths 4/2 retries 3/5 "aaaaaaaa" 56 of 56 # cma.c: cma_set_req_event_data
-        iw| server: CONNECT_REQUEST depths 4/2 retries 0/0 "aaaaaaaa" 56 of 56 # cma.c: iw_conn_req_handler
+        ib| server: CONNECT_REQUEST 4/2 3/5 "aaaaaaaa" 56 of 56 # cma.c: cma_set_req_event_data
+        iw| server: CONNECT_REQUEST 4/2 0/0 "aaaaaaaa" 56 of 56 # cma.c: iw_conn_req_handler
         passive: rdma_accept: done
-        ib| active: CONNECT_RESPONSE depths 2/2 retries 0/5 "bbbbbbbb" 196 of 196 # cma.c: cma_ib_handler
-        ib| passive: ESTABLISHED depths 0/0 retries 0/0 0 of 0 # ucma.c: ucma_event_handler
-        ib| server: CONNECT_REQUEST depths 4/2 retries 3/5 0 of 56 # cma.c: cma_set_req_event_data
+        ib| active: CONNECT_RESPONSE 2/2 0/5 "bbbbbbbb" 196 of 196 # cma.c: cma_ib_handler
+        ib| passive: ESTABLISHED 0/0 0/0 0 of 0 # ucma.c: ucma_event_handler
+        ib| server: CONNECT_REQUEST 4/2 3/5 0 of 56 # cma.c: cma_set_req_event_data
         ib| other: REJECTED 28 "cccccccc" 148 of 148 # cm.c: cm_rej_handler
-        iw| passive: ESTABLISHED depths 2/2 retries 0/0 0 of 0 # cma.c: cma_iw_handler
-        iw| active: ESTABLISHED depths 2/2 retries 0/0 "bbbbbbbb" 196 of 196 # cma.c: cma_iw_handler
-        iw| server: CONNECT_REQUEST depths 4/2 retries 0/0 0 of 0 # cma.c: iw_conn_req_handler
+        iw| passive: ESTABLISHED 2/2 0/0 0 of 0 # cma.c: cma_iw_handler
+        iw| active: ESTABLISHED 2/2 0/0 "bbbbbbbb" 196 of 196 # cma.c: cma_iw_handler
+        iw| server: CONNECT_REQUEST 4/2 0/0 0 of 0 # cma.c: iw_conn_req_handler
         iw| other: REJECTED ECONNRESET "cccccccc" 148 of 148 # siw_cm.c: siw_proc_mpareply
     "#;
     depths_are_agreed_on => r#"
-        ib| server: CONNECT_REQUEST depths 4/2 retries 3/5 0 of 56 # cma.c: cma_set_req_event_data
-        ib| active: CONNECT_RESPONSE depths 2/1 retries 0/5 0 of 196 # cma.c: cma_ib_handler
-        ib| passive: ESTABLISHED depths 0/0 retries 0/0 0 of 0 # ucma.c: ucma_event_handler
-        iw| server: CONNECT_REQUEST depths 4/2 retries 0/0 0 of 0 # cma.c: iw_conn_req_handler
-        iw| passive: ESTABLISHED depths 2/1 retries 0/0 0 of 0 # cma.c: cma_iw_handler
-        iw| active: ESTABLISHED depths 1/2 retries 0/0 0 of 0 # cma.c: cma_iw_handler
+        ib| server: CONNECT_REQUEST 4/2 3/5 0 of 56 # cma.c: cma_set_req_event_data
+        ib| active: CONNECT_RESPONSE 2/1 0/5 0 of 196 # cma.c: cma_ib_handler
+        ib| passive: ESTABLISHED 0/0 0/0 0 of 0 # ucma.c: ucma_event_handler
+        iw| server: CONNECT_REQUEST 4/2 0/0 0 of 0 # cma.c: iw_conn_req_handler
+        iw| passive: ESTABLISHED 2/1 0/0 0 of 0 # cma.c: cma_iw_handler
+        iw| active: ESTABLISHED 1/2 0/0 0 of 0 # cma.c: cma_iw_handler
     "#;
     rejected => r#"
-        ib| server: CONNECT_REQUEST depths 4/2 retries 3/5 "hello" 5 of 56 # cma.c: cma_set_req_event_data
-        iw| server: CONNECT_REQUEST depths 4/2 retries 0/0 "hello" 5 of 5 # cma.c: iw_conn_req_handler
+        ib| server: CONNECT_REQUEST 4/2 3/5 "hello" 5 of 56 # cma.c: cma_set_req_event_data
+        iw| server: CONNECT_REQUEST 4/2 0/0 "hello" 5 of 5 # cma.c: iw_conn_req_handler
         passive: rdma_reject: done
         ib| active: REJECTED 28 "no" 2 of 148 # cm.c: cm_rej_handler
         iw| active: REJECTED ECONNRESET "no" 2 of 2 # siw_cm.c: siw_proc_mpareply

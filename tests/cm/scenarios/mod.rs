@@ -109,8 +109,8 @@ impl Scene {
         );
         if let Some(param) = event.peer_param().filter(|_| has_param && self.in_full) {
             let PeerParam { initiator_depth, responder_resources, .. } = param;
-            text += &format!(" depths {initiator_depth}/{responder_resources}");
-            text += &format!(" retries {}/{}", param.retry_count, param.rnr_retry_count);
+            text += &format!(" {initiator_depth}/{responder_resources}");
+            text += &format!(" {}/{}", param.retry_count, param.rnr_retry_count);
         }
         let data = event.private_data();
         let end = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
