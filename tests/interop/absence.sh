@@ -137,4 +137,8 @@ says "$open: the kernel module ib_uverbs is not loaded: run \`modprobe ib_uverbs
 echo /sbin/modprobe >/proc/sys/kernel/modprobe
 modprobe -a ib_uverbs ib_umad rdma_ucm rdma_rxe
 rdma link add "$PROVERBS_DEVICE" type rxe netdev "$netdev"
+# The kernel fills the GID table in its own time.
+until grep -qs ffff "/sys/class/infiniband/$PROVERBS_DEVICE/ports/1/gids/1"; do
+    sleep 0.05
+done
 exit $failed

@@ -87,10 +87,10 @@ pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
         lines.push(interop_line("nvme.sh", examples));
         // This takes the link down, which is for a guest only, and comes behind all that needs it.
         lines.push(interop_line("asyncwatch.sh", examples));
-        // And these the device: absent in each way, replaced by one with another address, removed.
+        // And these the device: replaced by one with another address, absent in each way, removed.
+        lines.push(format!("PROVERBS_MAY_REPLACE=rxe0 {cm} replaced::"));
         let script = paths::workspace().join("tests/interop/absence.sh");
         lines.push(format!("sh {} {}", script.display(), path_of(&tests, "absence")?));
-        lines.push(format!("PROVERBS_MAY_REPLACE=rxe0 {cm} replaced::"));
         let address = "PROVERBS_ADDRESS=10.77.9.1";
         lines.push(format!("{address} PROVERBS_MAY_REMOVE=rxe0 {cm} removal::"));
     }
