@@ -33,10 +33,6 @@ pub struct Args {
     /// What Miri draws addresses and switches of threads from; with `--weak`, the first seed.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// With a std whose functions are inlined into each other: half of the time. Building it takes
-    /// a minute or two, once.
-    #[arg(long, conflicts_with = "big_endian")]
-    inlined: bool,
     /// Only tests whose names contain this.
     filter: Option<String>,
 }
@@ -159,7 +155,7 @@ fn whole(args: &Args, filter: &[&str]) -> Result<()> {
             add("rdma_cm", CM.to_vec());
         }
     }
-    let passed = two_at_a_time(&runs, |_, suite| passed(suite, args.inlined))?;
+    let passed = two_at_a_time(&runs, |_, suite| passed(suite, inlined::with))?;
     println!("{} passed, 0 failed: no undefined behaviour", passed.iter().sum::<u32>());
     Ok(())
 }
@@ -184,16 +180,19 @@ fn big_endian(filter: &[&str], seed: u64) -> Result<()> {
     runs.push([&ATTACK, filter].concat());
     let passed = two_at_a_time(&runs, |_, tests| {
         let tests = [&target[..], tests].concat();
-        passed(&(BIG_ENDIAN.to_owned(), flags.clone(), tests), false)
+        passed(&(BIG_ENDIAN.to_owned(), flags.clone(), tests), Ok)
     })?;
     println!("{BIG_ENDIAN}: {} passed, 0 failed", passed.iter().sum::<u32>());
     Ok(())
 }
 
+/// Chooses the std of a run.
+type With = fn(Cmd<'static>) -> Result<Cmd<'static>>;
+
 /// Runs a suite; how many of its tests passed.
-fn passed((what, flags, tests): &Suite<'_>, inlined: bool) -> Result<u32> {
+fn passed((what, flags, tests): &Suite<'_>, with: With) -> Result<u32> {
     eprintln!("{what}: {} ...", tests.join(" ").chars().take(SHOWN).collect::<String>());
-    let said = std_for(command(flags, tests)?, inlined)?.text().next(hint(flags))?;
+    let said = with(command(flags, tests)?)?.text().next(hint(flags))?;
     let results = said.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     let mut passed = None;
     for result in results {
@@ -206,7 +205,7 @@ fn passed((what, flags, tests): &Suite<'_>, inlined: bool) -> Result<u32> {
 
 /// What `cargo xtask test` runs, always the same: the attacks and the units in both models, rdma_cm
 /// in the stricter one, and with weak memory the tests with threads. Conformance takes about 35
-/// minutes of processor time, so it runs at night. All with the std that costs less (`inlined`).
+/// minutes of processor time, so it runs at night.
 /// Miri has one thread, so two of these run at a time, the longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
@@ -248,7 +247,7 @@ fn weak(targets: &[Threaded], args: &Args, filter: &[&str]) -> Result<()> {
     targets.iter().try_for_each(|(target, names)| {
         let names = if filter.is_empty() { names } else { filter };
         let cmd = command(flags, &[target, &["--"][..], names].concat())?;
-        std_for(cmd, args.inlined)?.run().next(hint(flags))
+        inlined::with(cmd)?.run().next(hint(flags))
     })
 }
 
@@ -265,10 +264,6 @@ fn weak_flags(first: u64, seeds: u32) -> String {
 /// and all that it need not write as badly as it may.
 const WORST: &str = "worst:1";
 const PERSONALITY: &str = "PROVERBS_PERSONALITY";
-
-fn std_for(cmd: Cmd<'static>, inlined: bool) -> Result<Cmd<'static>> {
-    if inlined { inlined::with(cmd) } else { Ok(cmd) }
-}
 
 fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     setup::ensure(&[setup::Group::Build])?;

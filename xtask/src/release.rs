@@ -37,17 +37,6 @@ impl Package {
 
 /// Packs the crates that are published, in their order.
 pub fn package(verify: bool) -> Result<()> {
-    let manifests = [
-        "Cargo.toml",
-        "sys/Cargo.toml",
-        "loopback/Cargo.toml",
-        "macros/Cargo.toml",
-        "xtask/Cargo.toml",
-    ];
-    for manifest in manifests {
-        let text = fs::read_to_string(paths::workspace().join(manifest)).context(manifest)?;
-        reasons(&text).context(manifest)?;
-    }
     let mut pack = vec!["package", "--allow-dirty"];
     pack.extend(CRATES.iter().flat_map(|name| ["-p", name]));
     pack.extend((!verify).then_some("--no-verify"));
@@ -121,22 +110,6 @@ fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
 
 /// The crates that are published.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
-
-/// Each dependency and each feature has its reason behind it or before it.
-fn reasons(manifest: &str) -> Result<()> {
-    let (mut section, mut before) = ("", "");
-    for line in manifest.lines() {
-        if line.starts_with('[') {
-            section = line;
-        }
-        let listed = section.ends_with("dependencies]") || section == "[features]";
-        let entry = listed && line.contains('=') && !line.starts_with(['#', '[']);
-        let told = line.contains(" # ") || before.starts_with('#') || line.starts_with("default =");
-        ensure!(!entry || told, "`{line}` has no reason.\nNext: say why in a comment on its line");
-        before = line;
-    }
-    Ok(())
-}
 
 /// Compiles the crate with the oldest Rust that it names, and runs the suites on the other machine
 /// that deny.toml and the README name.

@@ -57,7 +57,7 @@ enum Part {
     Simulation,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
-    /// A reason for each dependency, and packing the crates that are published.
+    /// Packing the crates that are published, and a new crate that depends on them.
     Package,
     /// The oldest Rust that the crate names; the suites on aarch64, emulated.
     Anywhere,
@@ -80,8 +80,6 @@ enum Part {
     /// By name only: on Soft-RoCE, every example against its C namesake, random programs, a load, a
     /// device that is removed, and what C does.
     Interop,
-    /// By name only: conformance on the newest kernel and rdma-core that are named here.
-    Newest,
     /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
     /// here, but for the one of `guest`; with the host's rdma-core and the newest.
     Kernels,
@@ -115,8 +113,7 @@ const LIMIT: Duration = Duration::from_secs(85 * 60);
 pub const FEATURES: &str = "loopback,tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 6] =
-    [Part::Interop, Part::Newest, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick];
+const BY_NAME: [Part; 5] = [Part::Interop, Part::Kernels, Part::Perftest, Part::Siw, Part::Quick];
 
 /// Those of the others that run beside them: together they take as long as these. The first one
 /// uses one processor.
@@ -230,7 +227,6 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Guest => guest::suites(args.device.as_deref(), FEATURES),
         Part::Interop => guest::interop(args.device.as_deref(), FEATURES),
         Part::Quick => quick(),
-        Part::Newest => guest::newest(FEATURES),
         Part::Kernels => guest::kernels(FEATURES, args.kernel.as_deref(), args.library),
         Part::Perftest => guest::perftest(FEATURES, args.library),
         Part::Siw => guest::siw(FEATURES),

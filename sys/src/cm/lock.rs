@@ -33,7 +33,6 @@ impl Lock {
         lock(&self.0)
     }
 
-    #[cfg(any(test, feature = "testing"))]
     #[allow(dead_code)] // the model has no use for it
     pub fn is_free(&self) -> bool {
         self.0.try_lock().is_ok()

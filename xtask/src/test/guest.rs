@@ -194,16 +194,6 @@ pub fn loopback_unknown(features: &str) -> Result<()> {
     cargo::run_with(&["test", "--quiet", "--features", features, "--test", "conformance"], &world)
 }
 
-/// Conformance on the newest kernel and library.
-pub fn newest(features: &str) -> Result<()> {
-    setup::ensure(&[Group::Guest])?;
-    let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
-    let tests = cargo::executables("Building conformance", &build)?;
-    let conformance = cargo::named(&tests, "conformance")?;
-    let kernel = NAMED[NAMED.len() - 1];
-    on_kernel(kernel, Library::Newest, &["sh", "-c", &conformance.display().to_string()])
-}
-
 /// All programs of perftest, in both roles, on the newest kernel: the host's, and the newest on the
 /// newest rdma-core.
 pub fn perftest(features: &str, library: Option<Library>) -> Result<()> {
