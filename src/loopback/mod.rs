@@ -120,7 +120,7 @@ impl Fabric {
         Fabric::default()
     }
 
-    /// A fabric with this [`World`], or with devices of this [`Personality`](Personality).
+    /// A fabric with this [`World`], or with devices of this [`Personality`].
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, Personality, World}, prelude::*};
@@ -237,7 +237,7 @@ impl Fabric {
     /// ready.
     ///
     /// A clock that was stopped stays so; stopping it again does nothing. Faults that count runs
-    /// ([`Fault::Delay`](Fault::Delay), [`Fault::FlushLate`](Fault::FlushLate)) do
+    /// ([`Fault::Delay`], [`Fault::FlushLate`]) do
     /// not ask the clock.
     ///
     /// ```
@@ -278,7 +278,7 @@ impl Fabric {
     ///   `retry_cnt` times its `timeout` ([R8.10](crate::guide::rules#r8-10),
     ///   [R8.9](crate::guide::rules#r8-9)).
     ///
-    /// Devices may wait longer; that of [`Personality::Worst`](Personality::Worst) does, for
+    /// Devices may wait longer; that of [`Personality::Worst`] does, for
     /// up to four times as long. Timestamps of completions
     /// ([`CompletionTs`](crate::completion::CompletionTs)) move with the clock.
     pub fn advance(&self, time: Duration) {

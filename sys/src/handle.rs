@@ -429,8 +429,8 @@ mod tests {
         unsafe { Context::new(fake, &STUB, Unchanging::default()) }
     }
 
-    /// Safe code may close a handle, or move its object away. Nothing reaches the object, or what it
-    /// was made of, through that handle any more.
+    /// Safe code may close a handle, or move its object away. Nothing reaches the object, or what
+    /// it was made of, through that handle any more.
     #[test]
     fn a_handle_without_its_object_is_not_used() {
         let uses: [fn(&Context); 5] = [
@@ -442,7 +442,8 @@ mod tests {
         ];
         let (mut closed, mut taken) = (context(), context());
         uses.iter().for_each(|use_it| use_it(&closed));
-        (closed.close().unwrap(), drop(taken.take()));
+        closed.close().unwrap();
+        drop(taken.take());
         let mut unasked = context();
         unasked.close().unwrap();
         for (i, use_it) in uses.iter().enumerate() {

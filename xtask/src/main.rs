@@ -53,7 +53,7 @@ enum Command {
     Night(night::Args),
     /// Run the conformance suite under Miri.
     Miri(miri::Args),
-    /// Run the suites under a sanitizer, or the examples under memcheck.
+    /// Run the suites under a sanitizer or memcheck.
     Sanitize(sanitize::Args),
     /// Fuzz what parses bytes from a peer.
     Fuzz(suites::Fuzz),

@@ -27,9 +27,6 @@ pub struct Args {
     /// Those tests that have threads, with the weak memory of real processors, once for each seed.
     #[arg(long)]
     weak: bool,
-    /// How many seeds `--weak` tries.
-    #[arg(long, value_name = "N", default_value_t = MANY, requires = "weak")]
-    seeds: u32,
     /// What Miri draws addresses and switches of threads from; with `--weak`, the first seed.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -243,7 +240,7 @@ fn all_of(said: &str) -> Vec<String> {
 }
 
 fn weak(targets: &[Threaded], args: &Args, filter: &[&str]) -> Result<()> {
-    let flags = &weak_flags(args.seed, args.seeds);
+    let flags = &weak_flags(args.seed, MANY);
     targets.iter().try_for_each(|(target, names)| {
         let names = if filter.is_empty() { names } else { filter };
         let cmd = command(flags, &[target, &["--"][..], names].concat())?;

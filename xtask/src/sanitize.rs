@@ -1,5 +1,4 @@
-//! `cargo xtask sanitize`: the suites under AddressSanitizer, ThreadSanitizer or memcheck, and the
-//! examples under memcheck.
+//! `cargo xtask sanitize`: the suites under AddressSanitizer, ThreadSanitizer or memcheck.
 
 use std::path::Path;
 
@@ -25,7 +24,7 @@ enum Tool {
     Address,
     /// ThreadSanitizer: races.
     Thread,
-    /// valgrind's memcheck on the suites and the examples: also memory that was never written.
+    /// valgrind's memcheck: also memory that was never written.
     Memcheck,
 }
 
@@ -81,8 +80,7 @@ fn sanitize(
     Ok(cmd.env("ASAN_OPTIONS", &options).env("TSAN_OPTIONS", &options).run()?)
 }
 
-/// The suites, no leak in what forgets nothing, and the examples on the loopback device; a few
-/// rounds each, as valgrind is slow.
+/// The suites, and no leak in what forgets nothing.
 fn memcheck(skip: &[&str]) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
     // As for `cargo xtask test`, whose builds these are.
@@ -94,15 +92,6 @@ fn memcheck(skip: &[&str]) -> Result<()> {
     valgrind(&[], &attack, &[])?;
     let definite = ["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
     valgrind(&[&["--leak-check=full"], &definite[..]].concat(), &attack, skip)?;
-    let build = ["build", "--release", "--examples", "--features", FEATURES];
-    let examples = cargo::executables("Building the examples", &build)?;
-    for name in ["first_steps", "faults", "forward"] {
-        valgrind(&[], &cargo::named(&examples, name)?, &[])?;
-    }
-    for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong"] {
-        let few = ["-d", "loopback", "-n", "20", "-c"];
-        valgrind(&[], &cargo::named(&examples, name)?, &few)?;
-    }
     Ok(())
 }
 

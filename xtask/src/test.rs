@@ -164,7 +164,7 @@ fn run_all(
         ensure!(!deadline::left().is_zero(), "no time is left for part `{}`", name(part));
         let start = Instant::now();
         let next = parts.get(i + 1).map_or("nothing".to_owned(), |part| name(*part));
-        eprintln!("\n=== {} ({} of {}; then {next})", about(part), i + 1, parts.len());
+        eprintln!("\n=== {} ({} of {}; then {next})", name(part), i + 1, parts.len());
         run(part, args).with_context(|| {
             let name = name(part);
             format!("part `{name}` failed; run it alone with `cargo xtask test {name}`")
@@ -189,13 +189,6 @@ fn tell(times: &[(Part, Duration)]) {
 /// What a part is called on the command line.
 fn name(part: Part) -> String {
     part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-/// Its name, and what it does.
-fn about(part: Part) -> String {
-    let value = part.to_possible_value();
-    let help = value.as_ref().and_then(|value| value.get_help());
-    format!("{}: {}", name(part), help.map(ToString::to_string).unwrap_or_default())
 }
 
 fn run(part: Part, args: &Args) -> Result<()> {

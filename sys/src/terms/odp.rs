@@ -8,6 +8,8 @@ bitflags! {
     /// The operations whose memory may be on demand (`odp_caps` of ibv_query_device_ex(3)).
     ///
     /// [`DeviceAttrEx`] has an example.
+    ///
+    /// [`DeviceAttrEx`]: https://docs.rs/proverbs/latest/proverbs/device/struct.DeviceAttrEx.html
     #[doc(alias("IBV_ODP_SUPPORT", "ibv_odp_transport_cap_bits"))]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct OdpOps: u32 {

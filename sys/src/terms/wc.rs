@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::types::ibv_wc_status;
 
-/// The queue that a work request was on ([`Completion::direction`]): `opcode & IBV_WC_RECV` in C
+/// The queue that a work request was on (`Completion::direction`): `opcode & IBV_WC_RECV` in C
 /// ([R10.2]).
 ///
 /// [R10.2]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-2
@@ -20,6 +20,8 @@ macro_rules! statuses {
     ($($name:ident = $c:ident, $text:literal;)*) => {
         /// The status of a completion that is not a success (`enum ibv_wc_status` of
         /// ibv_poll_cq(3)), part of a [`WcError`].
+        ///
+        /// [`WcError`]: https://docs.rs/proverbs/latest/proverbs/completion/struct.WcError.html
         #[doc(alias("IBV_WC_SUCCESS", "IBV_WC_LOC_LEN_ERR", "IBV_WC_LOC_QP_OP_ERR"))]
         #[doc(alias("IBV_WC_LOC_EEC_OP_ERR", "IBV_WC_LOC_PROT_ERR", "IBV_WC_WR_FLUSH_ERR"))]
         #[doc(alias("IBV_WC_MW_BIND_ERR", "IBV_WC_BAD_RESP_ERR", "IBV_WC_LOC_ACCESS_ERR"))]
