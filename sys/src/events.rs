@@ -70,7 +70,7 @@ pub unsafe fn try_get_cq_event(
 ) -> Result<u64, c_int> {
     #[cold]
     #[inline(never)]
-    fn none(code: c_int) -> c_int {
+    fn none<T>(code: c_int) -> c_int {
         status(code)
     }
     let mut event = MaybeUninit::<(*mut ibv_cq, *mut c_void)>::uninit();
@@ -78,7 +78,7 @@ pub unsafe fn try_get_cq_event(
     // SAFETY: the channel is live (this function's contract). Both out-pointers are locals.
     let code = unsafe { (control.get_cq_event)(channel, &raw mut (*at).0, &raw mut (*at).1) };
     if code != 0 {
-        return Err(none(code));
+        return Err(none::<()>(code));
     }
     // SAFETY: an event was taken, so both were written. The destruction of its queue waits until it
     // is acknowledged, which happens here, once (R13.1).
@@ -251,7 +251,7 @@ pub fn wait_readable<const N: usize>(fds: [c_int; N], milliseconds: c_int) -> Re
     // SAFETY: `N` pollfds, which are a local.
     let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
     match code {
-        ..0 => poll_failed(),
+        ..0 => poll_failed::<N>(),
         // One descriptor, of which the call returns how many are readable.
         _ if N == 1 => Ok(code as u32),
         _ => Ok((0..N).map(|i| u32::from(polls[i].revents != 0) << i).sum()),
@@ -260,7 +260,7 @@ pub fn wait_readable<const N: usize>(fds: [c_int; N], milliseconds: c_int) -> Re
 
 #[cfg(not(miri))]
 #[cold]
-fn poll_failed() -> Result<u32, c_int> {
+fn poll_failed<const N: usize>() -> Result<u32, c_int> {
     match errno() {
         libc::EINTR => Ok(0),
         errno => Err(errno),
