@@ -687,7 +687,7 @@ fn many_windows_end_with_their_queue_pair() {
 fn a_key_is_given_back_once() {
     fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
-    // A second end of one key crashes the kernel (Linux 6.1 and 7.3).
+    // A second end of one key crashes the kernel (Linux 6.1 to 7.3).
     by_rule!(p.dev, "R1.6", loopback: (), rxe: return);
     let region: Open = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();

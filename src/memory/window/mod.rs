@@ -73,7 +73,7 @@ pub struct MemoryWindow(pub(crate) Window);
 /// the window ends the key too (`ibv_dealloc_mw`). [`MemoryWindow`] has an example.
 ///
 /// A peer that knows the key can also end it, by SEND_WITH_INV. LOCAL_INV then fails, and the queue
-/// pair is in the error state. On Soft-RoCE it would crash the kernel (Linux 6.1 and 7.3), so
+/// pair is in the error state. On Soft-RoCE it would crash the kernel (Linux 6.1 to 7.3), so
 /// LOCAL_INV is refused there
 /// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)): destroy the window and
 /// allocate another, or [lend](crate::wr::WorkRequest::lend) it.

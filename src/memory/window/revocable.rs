@@ -10,7 +10,7 @@ use crate::memory::span::{RemoteSpan, ToRead};
 /// gives back: the key is then no longer valid ([R1.6](crate::guide::rules#r1-6)).
 ///
 /// It is not `Clone`, so that no key is given back twice: where Soft-RoCE has the window, that
-/// crashes the peer's kernel (Linux 6.1 and 7.3). A work request that was made of it before, and is
+/// crashes the peer's kernel (Linux 6.1 to 7.3). A work request that was made of it before, and is
 /// posted after, is refused by the peer's device.
 ///
 /// ```

@@ -16,7 +16,7 @@ use crate::work::request::{Use, WorkRequest, request};
 ///
 /// On Soft-RoCE the post is refused
 /// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)): if a message of the
-/// peer has ended the key before, LOCAL_INV crashes the kernel (Linux 6.1 and 7.3), and this end
+/// peer has ended the key before, LOCAL_INV crashes the kernel (Linux 6.1 to 7.3), and this end
 /// cannot know of a message that it has not polled. Destroy the window there, or
 /// [lend](crate::wr::WorkRequest::lend) it.
 ///
@@ -48,7 +48,7 @@ impl LocalInv {
     /// # Safety
     /// - The code that bound the window expects that its key is ended here.
     /// - On Soft-RoCE no message of a peer has ended the key, or can end it before this does: that
-    ///   crashes the kernel (Linux 6.1 and 7.3).
+    ///   crashes the kernel (Linux 6.1 to 7.3).
     #[inline(always)]
     pub unsafe fn of_rkey(rkey: u32) -> WorkRequest<LocalInv, Empty> {
         request(LocalInv { rkey }, Empty, Use::Send)

@@ -175,7 +175,7 @@ impl SolicitedOp for SendWithImm {}
 /// regions, and the example `nvme_target` invalidates them. With any other key the peer's receive
 /// fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the
 /// error state; on this side the SEND may have succeeded. If the peer has Soft-RoCE and the
-/// window's key was ended before, the peer's kernel crashes (Linux 6.1 and 7.3). (A post that is
+/// window's key was ended before, the peer's kernel crashes (Linux 6.1 to 7.3). (A post that is
 /// refused ends no key: [`Revocable::new`] makes the slice of its numbers again.)
 ///
 /// ```
