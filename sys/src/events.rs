@@ -68,8 +68,10 @@ pub unsafe fn try_get_cq_event(
     control: &Control,
     channel: *mut ibv_comp_channel,
 ) -> Result<u64, c_int> {
+    // Generic, so that it is compiled in the crate that calls it.
     #[cold]
     #[inline(never)]
+    #[allow(clippy::extra_unused_type_parameters)]
     fn none<T>(code: c_int) -> c_int {
         status(code)
     }

@@ -45,7 +45,10 @@ impl Lists {
         lists.options.push("APT::Get::List-Cleanup=false".to_owned());
         let uri = own_debian()?.unwrap_or_else(|| ARCHIVE.to_owned());
         let signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg";
-        let lines = suites.iter().map(|suite| format!("deb [{signed}] {uri} {suite} main\n"));
+        let lines = suites.iter().map(|suite| {
+            let security = if suite.ends_with("-security") { "-security" } else { "" };
+            format!("deb [{signed}] {}{security} {suite} main\n", uri.trim_end_matches('/'))
+        });
         let text: String = lines.collect();
         fs::write(&sources, text).with_context(|| format!("cannot write {}", sources.display()))?;
         Ok(lists)

@@ -107,8 +107,6 @@ const CM: [&str; 3] = ["--test", "cm", "fabric::"];
 /// Tests that post lists as long as a queue is deep take minutes under Miri. They have a run of
 /// their own at night.
 const LONG: &str = "exact_limits::";
-/// So much of the tests' names is shown.
-const SHOWN: usize = 80;
 /// What makes a suite say which tests it has.
 const LIST: [&str; 4] = ["--", "--list", "--format", "terse"];
 
@@ -188,7 +186,7 @@ type With = fn(Cmd<'static>) -> Result<Cmd<'static>>;
 
 /// Runs a suite; how many of its tests passed.
 fn passed((what, flags, tests): &Suite<'_>, with: With) -> Result<u32> {
-    eprintln!("{what}: {} ...", tests.join(" ").chars().take(SHOWN).collect::<String>());
+    eprintln!("{what} ...");
     let said = with(command(flags, tests)?)?.text().next(hint(flags))?;
     let results = said.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     let mut passed = None;

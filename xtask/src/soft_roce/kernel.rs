@@ -13,7 +13,8 @@ use crate::sh::{self, Run, cmd};
 /// last is the newest of trixie-backports.
 pub const NAMED: [&str; 3] = ["6.1", "6.12", "7.3"];
 /// Where Debian has them.
-pub const SUITES: [&str; 4] = ["bookworm", "trixie", "trixie-backports", "sid"];
+pub const SUITES: [&str; 5] =
+    ["bookworm", "bookworm-security", "trixie", "trixie-backports", "sid"];
 /// How releases end.
 const FLAVOUR: &str = "-amd64";
 /// What may come before that, and is another flavour.
