@@ -220,19 +220,32 @@ impl fmt::Display for Errno {
         let name = match self.0 {
             libc::EPERM => "EPERM",
             libc::ENOENT => "ENOENT",
+            libc::EINTR => "EINTR",
             libc::EIO => "EIO",
+            libc::ENXIO => "ENXIO",
+            libc::EBADF => "EBADF",
             libc::EAGAIN => "EAGAIN",
             libc::ENOMEM => "ENOMEM",
             libc::EACCES => "EACCES",
             libc::EFAULT => "EFAULT",
             libc::EBUSY => "EBUSY",
+            libc::EEXIST => "EEXIST",
             libc::ENODEV => "ENODEV",
+            libc::ENOTDIR => "ENOTDIR",
+            libc::EISDIR => "EISDIR",
             libc::EINVAL => "EINVAL",
+            libc::ENFILE => "ENFILE",
             libc::EMFILE => "EMFILE",
+            libc::ENOTTY => "ENOTTY",
+            libc::EFBIG => "EFBIG",
             libc::ENOSPC => "ENOSPC",
             libc::ENOSYS => "ENOSYS",
             libc::ENODATA => "ENODATA",
+            libc::EPROTO => "EPROTO",
+            libc::EOVERFLOW => "EOVERFLOW",
+            libc::EPROTONOSUPPORT => "EPROTONOSUPPORT",
             libc::EOPNOTSUPP => "EOPNOTSUPP",
+            libc::EAFNOSUPPORT => "EAFNOSUPPORT",
             libc::ETIMEDOUT => "ETIMEDOUT",
             libc::EADDRINUSE => "EADDRINUSE",
             libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
@@ -240,6 +253,7 @@ impl fmt::Display for Errno {
             libc::ECONNRESET => "ECONNRESET",
             libc::EHOSTUNREACH => "EHOSTUNREACH",
             libc::ENETUNREACH => "ENETUNREACH",
+            libc::EISCONN => "EISCONN",
             libc::ENOTCONN => "ENOTCONN",
             _ => "",
         };
@@ -500,6 +514,19 @@ mod tests {
         let unknown = rej_reason(34);
         assert_eq!(unknown, "see the REJ reasons of the InfiniBand connection manager");
         assert!((1..=33).all(|reason| rej_reason(reason) != unknown));
+    }
+
+    /// Each errno that rdma_cm, verbs or this crate report has its name.
+    #[test]
+    fn an_errno_has_its_name() {
+        let said = |errno| Errno(errno).to_string();
+        assert_eq!(said(libc::ENXIO), "ENXIO: No such device or address");
+        assert_eq!(said(libc::EISCONN), "EISCONN: Transport endpoint is already connected");
+        assert_eq!(said(libc::EPROTO), "EPROTO: Protocol error");
+        assert_eq!(said(libc::EEXIST), "EEXIST: File exists");
+        assert_eq!(said(libc::EPROTONOSUPPORT), "EPROTONOSUPPORT: Protocol not supported");
+        assert_eq!(said(libc::ENFILE), "ENFILE: Too many open files in system");
+        assert_eq!(said(libc::EXDEV), "errno 18: Invalid cross-device link"); // any other
     }
 
     /// A refusal has the source of its error: it stands for it in a chain of errors.
