@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use crate::device::absence::{self, Wanted};
 use crate::sys::events::{eventfd, wait_readable, watching};
 use crate::terms::error::Error;
 
@@ -55,12 +56,12 @@ impl Waker {
     /// A waker that wakes nobody yet.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of eventfd(2): EMFILE if the process has no
-    /// descriptor left.
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Os`](crate::ErrorKind::Os) with any other errno of eventfd(2).
     pub fn new() -> Result<Waker, Error> {
         match eventfd() {
             Ok(fd) => Ok(Waker { event: Arc::new(File::from(fd)) }),
-            Err(errno) => Err(Error::os("eventfd", errno, "")),
+            Err(errno) => Err(absence::error("eventfd", Wanted::Any, errno, "")),
         }
     }
 
@@ -85,7 +86,7 @@ impl fmt::Debug for Waker {
 
 /// A descriptor of its own that is readable while `fd` is.
 pub(crate) fn readiness_of(fd: RawFd) -> Result<OwnedFd, Error> {
-    watching(fd).map_err(|errno| Error::os("epoll_ctl", errno, ""))
+    watching(fd).map_err(|errno| absence::error("epoll", Wanted::Any, errno, ""))
 }
 
 /// When `timeout` is over, from now on; `None` if never.

@@ -12,6 +12,7 @@ use super::provider::Provider;
 use super::queue_pair::Brings;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
+use crate::device::absence::{self, Wanted};
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{AnyThread, Profile};
 use crate::qp::Depth;
@@ -91,7 +92,7 @@ fn look_up(
     let (node, service) = (c(node)?, c(service)?);
     match getaddrinfo(node.as_deref(), service.as_deref(), ps, passive) {
         Ok(found) => Ok(found),
-        Err(NotFound::Errno(errno)) => Err(Error::os(VERB, errno, asked)),
+        Err(NotFound::Errno(errno)) => Err(absence::error(VERB, Wanted::Cm, errno, &asked)),
         Err(NotFound::Words(words)) => {
             Err(Error::new(VERB, ErrorKind::NotFound(format!("{asked}: {words}"))))
         }
@@ -117,7 +118,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) with the resolver's text if it knows no such node, service
-    /// or IP address; [`Os`](ErrorKind::Os): the errno of the call, or EINVAL for a NUL in a name.
+    /// or IP address; [`Absent`](ErrorKind::Absent) if this process cannot use rdma_cm;
+    /// [`Os`](ErrorKind::Os): any other errno of the call, or EINVAL for a NUL in a name.
     #[doc(alias("rdma_getaddrinfo", "rdma_freeaddrinfo", "ai_flags", "ai_port_space"))]
     #[doc(alias("ai_qp_type", "ai_src_addr", "ai_src_len", "ai_dst_addr", "ai_dst_len"))]
     pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {

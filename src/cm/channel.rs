@@ -145,8 +145,8 @@ impl EventChannel {
     /// by [`try_event`](Self::try_event).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of epoll_create1(2): EMFILE if the process has
-    /// no descriptor left.
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Os`](crate::ErrorKind::Os) with any other errno of epoll_create1(2) or epoll_ctl(2).
     ///
     /// ```
     /// use proverbs::{cm::EventChannel, loopback::Fabric};
@@ -196,7 +196,7 @@ fn unopened(errno: c_int) -> Error {
 
 /// Another channel of the same provider.
 pub(super) fn another(channel: &Channel) -> Result<Arc<Channel>, Error> {
-    channel.another().map(Arc::new).map_err(|errno| Error::os(OPEN, errno, ""))
+    channel.another().map(Arc::new).map_err(unopened)
 }
 
 fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {

@@ -70,7 +70,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// # Errors
     /// [`Cm`](ErrorKind::Cm), in each thread and from then on, if the device is going away;
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2); for the request's id
-    /// as for [`into_synchronous`](Self::into_synchronous).
+    /// as for [`into_synchronous`](Self::into_synchronous), and then the request is rejected.
     #[doc(alias = "rdma_get_request")]
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where

@@ -16,6 +16,7 @@ use super::provider::Provider;
 use super::space::{PortSpace, Tcp};
 use super::state::{CmState, Created, Mode};
 use crate::completion::queue::CompletionQueue;
+use crate::device::absence::{self, Wanted};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::loopback::{self, Fabric};
@@ -31,7 +32,7 @@ fn open(fabric: &Fabric) -> Result<Arc<Channel>, Error> {
 }
 
 fn unopened(errno: c_int) -> Error {
-    Error::os("rdma_create_event_channel", errno, "on a loopback fabric")
+    absence::error("rdma_create_event_channel", Wanted::Cm, errno, "on a loopback fabric")
 }
 
 impl EventChannel {
@@ -39,7 +40,7 @@ impl EventChannel {
     /// are on the devices of the fabric, and their queue pairs too.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): too many files are open.
+    /// [`Absent`](ErrorKind::Absent): the process has no descriptor left.
     pub fn on(fabric: &Fabric) -> Result<Self, Error> {
         let opened = loopback::cm::open_channel(&fabric.0).and_then(Channel::watched);
         opened.map(EventChannel::of).map_err(unopened)

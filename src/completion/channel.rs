@@ -63,8 +63,8 @@ impl Context {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EMFILE if the process has no
-    /// descriptor left.
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Os`](crate::ErrorKind::Os) with any other errno.
     #[doc(alias = "ibv_create_comp_channel")]
     pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
         CompletionChannel::new(self)
@@ -154,8 +154,8 @@ impl CompletionChannel {
     /// by [`try_event`](Self::try_event).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of epoll_create1(2): EMFILE if the process has
-    /// no descriptor left.
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Os`](crate::ErrorKind::Os) with any other errno of epoll_create1(2) or epoll_ctl(2).
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::device::absence::{self, Wanted};
 use crate::device::context::Context;
 use crate::device::event::DeviceEvent;
 use crate::sys::handle;
@@ -59,7 +60,8 @@ impl Context {
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EBUSY while another [`DeviceEvents`] of this open device
-    /// exists, or the errno of the device.
+    /// exists, or the errno of the device. [`Absent`](crate::ErrorKind::Absent): the process has no
+    /// descriptor left.
     pub fn events(&self) -> Result<DeviceEvents, Error> {
         let context = self.handle.clone();
         let address = context.as_ptr().addr();
@@ -72,7 +74,7 @@ impl Context {
         #[allow(unsafe_code)] // one verb
         // SAFETY: its handle keeps the context open.
         let fd = unsafe { async_fd(events.context.as_ptr()) };
-        events.fd = fd.map_err(|errno| Error::os(VERB, errno, ""))?;
+        events.fd = fd.map_err(|errno| absence::error(VERB, Wanted::Any, errno, ""))?;
         Ok(events)
     }
 }
@@ -175,8 +177,8 @@ impl DeviceEvents {
     /// by [`try_next`](Self::try_next).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of epoll_create1(2): EMFILE if the process has
-    /// no descriptor left.
+    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
+    /// [`Os`](crate::ErrorKind::Os) with any other errno of epoll_create1(2) or epoll_ctl(2).
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -280,7 +280,7 @@ pub const OF_ROCE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 16] = [
+const PLAIN: [&str; 17] = [
     "conformance",
     "attack",
     "faults",
@@ -288,6 +288,7 @@ const PLAIN: [&str; 16] = [
     "worlds",
     "cm",
     "allocation",
+    "descriptors",
     "raw",
     "errors",
     "fork",
