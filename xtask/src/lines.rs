@@ -1,7 +1,7 @@
 //! `cargo xtask lines`: lines of code by part of the repository.
 //!
-//! A line of code is neither blank, nor a comment, nor in a module with `#[cfg(test)]`, which may be
-//! a file of its own. The sources are formatted by rustfmt.
+//! A line of code is neither blank, nor a comment, nor in a module with `#[cfg(test)]`, which may
+//! be a file of its own. The sources are formatted by rustfmt.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! KVM or emulation. That /dev/kvm is there says little: inside other virtual machines a guest may
-//! hang or QEMU may abort. So KVM is tried until a guest under it does not boot, once for every boot
-//! of the host.
+//! hang or QEMU may abort. So KVM is tried until a guest under it does not boot, once for every
+//! boot of the host.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;

@@ -118,7 +118,8 @@ pub fn main(args: Args) -> Outcome {
 /// Boots a guest, runs the command there in the caller's directory with its output on ours, powers
 /// off, and returns the command's exit code. An error means that the guest failed, not the command.
 ///
-/// Several commands in one boot: `["sh", "-c", script]`. Call it from the main thread: QEMU dies with the thread that started it.
+/// Several commands in one boot: `["sh", "-c", script]`. Call it from the main thread: QEMU dies
+/// with the thread that started it.
 ///
 /// A guest that fails before it runs the command is booted once more: KVM may not work here, and on
 /// a busy host the emulated timers sometimes come too late for the kernel.

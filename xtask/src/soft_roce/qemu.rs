@@ -40,7 +40,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with a serial console, which is written to a file, and nothing else that QEMU makes unasked.
+    /// A machine with a serial console, which is written to a file, and nothing else that QEMU
+    /// makes unasked.
     pub fn new(
         accel: Accel,
         memory_mb: u32,
