@@ -126,6 +126,25 @@ fn a_broken_connection_waits_for_no_confirmation() {
     drop(b);
 }
 
+/// A peer may still leave in order after the connection broke. What was sent in between did not
+/// arrive, so every call reports what broke it.
+#[test]
+fn a_broken_connection_that_the_peer_leaves_is_broken() {
+    let ConnectedPair { fabric, a, b, .. } = loopback_pair().unwrap();
+    let channel = EventChannel::on(&fabric).unwrap();
+    let a = a.migrate_to(&channel).unwrap();
+    assert!(fabric.raise_cm(&a.id, EventKind::Unreachable, -110));
+    drop(b);
+    for kind in [EventKind::Unreachable, EventKind::Disconnected] {
+        assert_eq!(channel.try_event().unwrap().unwrap().kind(), kind);
+    }
+    let mut a = a.into_synchronous().unwrap();
+    let broken = ErrorKind::Cm { event: "RDMA_CM_EVENT_UNREACHABLE", status: -110 };
+    assert_eq!(a.id.wait_disconnected(long()).unwrap_err().kind(), &broken);
+    let mut ended = a.disconnect().unwrap();
+    assert_eq!(ended.id.wait_disconnected(long()).unwrap_err().kind(), &broken);
+}
+
 /// A device that goes is told of, also behind an end that nobody looked at yet.
 #[test]
 fn a_device_that_goes_is_told_of_behind_the_end() {

@@ -40,8 +40,10 @@ impl Seen {
     /// Notes the event (`RDMA_CM_EVENT_*`).
     pub(crate) fn see(&self, event: u32, status: c_int) {
         match event {
+            // What broke before did not end in order.
             Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_TIMEWAIT_EXIT => {
-                self.disconnected.store(true, Ordering::Relaxed);
+                let is_broken = self.broken.get().is_some();
+                self.disconnected.fetch_or(!is_broken, Ordering::Relaxed);
             }
             Type::RDMA_CM_EVENT_UNREACHABLE
             | Type::RDMA_CM_EVENT_REJECTED
@@ -55,6 +57,7 @@ impl Seen {
         Life(Arc::downgrade(&self.life))
     }
 
+    /// Whether the connection ended in order, and had not broken before.
     pub fn is_disconnected(&self) -> bool {
         self.disconnected.load(Ordering::Relaxed)
     }
@@ -94,6 +97,7 @@ mod tests {
         seen.see(Type::RDMA_CM_EVENT_UNREACHABLE, -110);
         seen.see(Type::RDMA_CM_EVENT_REJECTED, 28);
         assert_eq!(seen.broken(), Some((Type::RDMA_CM_EVENT_UNREACHABLE, -110)));
+        seen.see(Type::RDMA_CM_EVENT_DISCONNECTED, 0);
         assert!(!seen.is_disconnected() && seen.removal().is_none());
         let seen = Seen::of(3);
         seen.see(Type::RDMA_CM_EVENT_DEVICE_REMOVAL, -19);
