@@ -7,6 +7,7 @@
 #![allow(unsafe_code)] // Owns memory that the device accesses.
 
 use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 use super::fabric::State;
@@ -161,7 +162,9 @@ impl State {
         } else {
             libc::PROT_READ
         };
-        let at = Some((fd, offset - lead));
+        // SAFETY: the descriptor is open (`sealed`), and stays so until the verb returns (its
+        // contract).
+        let at = Some((unsafe { BorrowedFd::borrow_raw(fd) }, offset - lead));
         let whole = length + lead as usize;
         let map = Map::new(whole, page as usize, protection, libc::MAP_SHARED, at)?;
         // SAFETY: `lead` bytes and `length` more were mapped.

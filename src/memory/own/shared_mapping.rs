@@ -147,8 +147,7 @@ impl MapOptions {
         let len = range.end.checked_sub(range.start).and_then(|len| len.try_into().ok());
         let len = len.ok_or_else(|| refused(libc::EINVAL))?;
         let page = page_of(fd);
-        let file = Some((fd.as_raw_fd(), range.start));
-        let map = Map::new(len, page, protection, libc::MAP_SHARED, file);
+        let map = Map::new(len, page, protection, libc::MAP_SHARED, Some((fd, range.start)));
         let map = map.map_err(|errno| self.refused(VERB, errno, asked(), len))?;
         let map = self.apply_to(map, protection & libc::PROT_WRITE != 0)?;
         // SAFETY: asks for the seals of an open descriptor. A file that can have none says EINVAL.

@@ -4,7 +4,7 @@
 //! slices, or know neither mbind(2) nor pages of 1 GiB, and their owners could not be taken apart.
 
 use std::ffi::c_int;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::{self, NonNull};
 
@@ -91,15 +91,24 @@ unsafe impl Sync for Map {}
 
 impl Map {
     /// Maps `len` bytes in pages of `page` bytes (mmap(2)).
+    ///
+    /// A file is named by a descriptor that the caller has, not by a number, which may be a
+    /// descriptor of other code:
+    ///
+    /// ```compile_fail,E0308
+    /// # use proverbs_sys::mem::map::Map;
+    /// let (page, read, shared) = (4096, 1, 1);
+    /// let map = Map::new(page, page, read, shared, Some((3, 0)));
+    /// ```
     pub fn new(
         len: usize,
         page: usize,
         protection: c_int,
         flags: c_int,
-        file: Option<(RawFd, u64)>,
+        file: Option<(BorrowedFd<'_>, u64)>,
     ) -> Result<Map, c_int> {
         let mapped = len.checked_next_multiple_of(page).ok_or(libc::ENOMEM)?;
-        let (fd, offset) = file.unwrap_or((-1, 0));
+        let (fd, offset) = file.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
         let offset = libc::off_t::try_from(offset).map_err(|_| libc::EOVERFLOW)?;
         if flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_GROWSDOWN) != 0 {
             return Err(libc::EINVAL);
