@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 #[cfg(feature = "tokio")]
 use std::task::Poll;
@@ -85,7 +85,7 @@ impl fmt::Debug for Waker {
 }
 
 /// A descriptor of its own that is readable while `fd` is.
-pub(crate) fn readiness_of(fd: RawFd) -> Result<OwnedFd, Error> {
+pub(crate) fn readiness_of(fd: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     watching(fd).map_err(|errno| absence::error("epoll", Wanted::Any, errno, ""))
 }
 
@@ -126,7 +126,7 @@ impl<'w> Sleep<'w> {
     /// whether to look again. A call that is over says no only after a look that found nothing, so
     /// that something which arrived together with the waker or the deadline is found first.
     #[inline(always)]
-    pub(crate) fn on(&mut self, fd: RawFd) -> Result<bool, Error> {
+    pub(crate) fn on(&mut self, fd: BorrowedFd<'_>) -> Result<bool, Error> {
         if let Some(waker) = self.waker {
             if std::mem::take(&mut self.woken) && waker.take() {
                 return Ok(false);
@@ -138,7 +138,7 @@ impl<'w> Sleep<'w> {
         }
         let waited = match self.waker {
             None => wait_readable([fd], milliseconds(left)).map(drop),
-            Some(waker) => wait_readable([fd, waker.event.as_raw_fd()], milliseconds(left))
+            Some(waker) => wait_readable([fd, waker.event.as_fd()], milliseconds(left))
                 .map(|readable| self.woken = readable & 2 != 0),
         };
         waited.map(|()| true).map_err(|errno| Error::os("poll", errno, ""))

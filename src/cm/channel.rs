@@ -251,7 +251,7 @@ impl AsRawFd for EventChannel {
     /// The descriptor is a plain number (there is no `AsFd`), so that changing what it watches
     /// takes `unsafe`. Take events by [`try_event`](EventChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
-        self.channel.fd()
+        self.channel.fd().as_raw_fd()
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // calls the event verbs
 
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use crate::device::context::Context;
@@ -167,7 +167,7 @@ impl CompletionChannel {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn readiness_fd(&self) -> Result<OwnedFd, Error> {
-        readiness_of(self.as_raw_fd())
+        readiness_of(self.fd())
     }
 
     /// Destroys the channel (`ibv_destroy_comp_channel`) and reports the error that dropping it
@@ -212,8 +212,16 @@ impl AsRawFd for CompletionChannel {
     /// it for ever ([R13.1](crate::guide::rules#r13-1)). Take events by
     /// [`try_event`](CompletionChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
-        // SAFETY: its handle keeps the channel.
-        unsafe { (*self.handle.as_ptr()).fd }
+        self.fd().as_raw_fd()
+    }
+}
+
+impl CompletionChannel {
+    /// The descriptor, to sleep on.
+    #[inline(always)]
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: its handle keeps the channel, whose descriptor is open and never changes.
+        unsafe { BorrowedFd::borrow_raw((*self.handle.as_ptr()).fd) }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Waiting for completions: arm, poll, sleep, in this order.
 
-use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use crate::completion::channel::CompletionChannel;
@@ -264,7 +263,7 @@ impl CompletionChannel {
     /// Sleeps, and takes the event if there is one. Returns whether to look again.
     #[inline(always)]
     fn next_event(&mut self, sleep: &mut Sleep<'_>) -> Result<bool, Error> {
-        if !sleep.on(self.as_raw_fd())? {
+        if !sleep.on(self.fd())? {
             return Ok(false);
         }
         self.take_event()?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -190,7 +190,17 @@ impl DeviceEvents {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn readiness_fd(&self) -> Result<OwnedFd, Error> {
-        readiness_of(self.fd)
+        readiness_of(self.fd())
+    }
+
+    /// The descriptor, to sleep on.
+    fn fd(&self) -> BorrowedFd<'_> {
+        #[allow(unsafe_code)] // a descriptor of the context's
+        // SAFETY: it is the context's, which is kept open, and never changes. (`events` returns no
+        // value without it.)
+        unsafe {
+            BorrowedFd::borrow_raw(self.fd)
+        }
     }
 
     /// The next event; `None` if the sleep ended before one came.
@@ -199,7 +209,7 @@ impl DeviceEvents {
             if let Some(event) = self.try_next()? {
                 return Ok(Some(event));
             }
-            if !sleep.on(self.fd)? {
+            if !sleep.on(self.fd())? {
                 return Ok(None);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::ptr::NonNull;
 
@@ -219,7 +219,15 @@ pub fn eventfd() -> Result<OwnedFd, c_int> {
 }
 
 /// A descriptor that is readable while `fd` is, and gives nothing of it away (epoll(7)).
-pub fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
+///
+/// Like the next ones, it takes a descriptor that the caller has, not a number, which may be a
+/// descriptor of other code:
+///
+/// ```compile_fail,E0308
+/// # use proverbs_sys::events::watching;
+/// let watch = watching(3);
+/// ```
+pub fn watching(fd: BorrowedFd<'_>) -> Result<OwnedFd, c_int> {
     // SAFETY: a system call without pointers.
     let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     if epoll < 0 {
@@ -229,17 +237,21 @@ pub fn watching(fd: c_int) -> Result<OwnedFd, c_int> {
     let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
     let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
     // SAFETY: the event is a local, which the call copies.
-    let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut events) };
+    let code = unsafe {
+        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut events)
+    };
     if code < 0 { Err(errno()) } else { Ok(epoll) }
 }
 
 /// Has a descriptor that is [`watching`] this one look whether it is readable, and wake who sleeps
 /// on it.
 #[cfg(feature = "cm")]
-pub fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
+pub fn look_again(epoll: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), c_int> {
     let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
     // SAFETY: the event is a local, which the call copies.
-    let code = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_MOD, fd, &mut events) };
+    let code = unsafe {
+        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_MOD, fd.as_raw_fd(), &mut events)
+    };
     if code < 0 { Err(errno()) } else { Ok(()) }
 }
 
@@ -248,8 +260,12 @@ pub fn look_again(epoll: &OwnedFd, fd: c_int) -> Result<(), c_int> {
 /// signal.
 #[cfg(not(miri))]
 #[inline]
-pub fn wait_readable<const N: usize>(fds: [c_int; N], milliseconds: c_int) -> Result<u32, c_int> {
-    let mut polls = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+pub fn wait_readable<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    milliseconds: c_int,
+) -> Result<u32, c_int> {
+    let mut polls =
+        fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     // SAFETY: `N` pollfds, which are a local.
     let code = unsafe { libc::poll(polls.as_mut_ptr(), N as libc::nfds_t, milliseconds) };
     match code {
@@ -271,13 +287,14 @@ fn poll_failed<const N: usize>() -> Result<u32, c_int> {
 
 /// Miri has no poll(2), so its sleepers look at every descriptor again and again.
 #[cfg(miri)]
-pub fn wait_readable<const N: usize>(_: [c_int; N], _: c_int) -> Result<u32, c_int> {
+pub fn wait_readable<const N: usize>(_: [BorrowedFd<'_>; N], _: c_int) -> Result<u32, c_int> {
     std::thread::yield_now();
     Ok((1 << N) - 1)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc;
     use std::time::Duration;
@@ -298,10 +315,11 @@ mod tests {
     #[cfg_attr(miri, ignore = "poll(2)")]
     fn readiness_is_seen_from_outside() {
         use std::io::{Read, Write};
-        assert_eq!(watching(-1).err(), Some(libc::EBADF));
+        let file = std::fs::File::open("/").unwrap();
+        assert_eq!(watching(file.as_fd()).err(), Some(libc::EPERM), "epoll(7) watches no files");
         let (mut watched, mut peer) = UnixStream::pair().unwrap();
-        let watching = watching(watched.as_raw_fd()).unwrap();
-        let fd = watching.as_raw_fd();
+        let watching = watching(watched.as_fd()).unwrap();
+        let fd = watching.as_fd();
         assert_eq!(wait_readable([fd], 0), Ok(0));
         peer.write_all(b"x").unwrap();
         assert_eq!(wait_readable([fd], 1000), Ok(1));
@@ -384,12 +402,12 @@ mod tests {
         // SAFETY: nothing of this process uses its input.
         unsafe { libc::close(0) };
         assert_eq!(eventfd().unwrap().as_raw_fd(), 0);
-        assert_eq!(watching(watched.as_raw_fd()).unwrap().as_raw_fd(), 0);
+        assert_eq!(watching(watched.as_fd()).unwrap().as_raw_fd(), 0);
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: the limit is a local.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
         assert_eq!(eventfd().err(), Some(libc::EMFILE));
-        assert_eq!(watching(watched.as_raw_fd()).err(), Some(libc::EMFILE));
+        assert_eq!(watching(watched.as_fd()).err(), Some(libc::EMFILE));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Completion channels.
 
 use super::*;
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 
 use proverbs_sys::events::{try_get_cq_event, wait_readable};
@@ -135,7 +136,10 @@ fn a_sleeper_is_woken_by_a_post_elsewhere() {
         let fd = unsafe { (*channel).fd };
         loop {
             match unsafe { try_get_cq_event(&LOOPBACK, channel) } {
-                Err(libc::EAGAIN) => wait_readable([fd], -1).map(drop).unwrap(),
+                Err(libc::EAGAIN) => {
+                    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+                    wait_readable([fd], -1).map(drop).unwrap();
+                }
                 event => return event,
             }
         }

@@ -21,7 +21,7 @@ mod seen;
 pub mod stub;
 
 use std::ffi::c_int;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -109,13 +109,14 @@ impl Channel {
     }
 
     /// The descriptor to sleep on.
-    pub fn fd(&self) -> RawFd {
-        self.watch.as_ref().map_or_else(|| self.own_fd(), AsRawFd::as_raw_fd)
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_ref().map_or_else(|| self.own_fd(), AsFd::as_fd)
     }
 
-    fn own_fd(&self) -> RawFd {
-        // SAFETY: the channel is live, and its descriptor never changes.
-        unsafe { (*self.ptr.as_ptr()).fd }
+    fn own_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the channel is live, and its descriptor never changes. It is open as long as the
+        // channel is there.
+        unsafe { BorrowedFd::borrow_raw((*self.ptr.as_ptr()).fd) }
     }
 
     fn as_ptr(&self) -> *mut raw::rdma_event_channel {

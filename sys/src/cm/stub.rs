@@ -157,8 +157,8 @@ pub fn be_readable_in_silence(channel: &Channel) {
     let one = 1_u64.to_ne_bytes();
     // SAFETY: both are open, and the event and the number are locals.
     unsafe {
-        libc::epoll_ctl(watch, libc::EPOLL_CTL_MOD, channel.own_fd(), &mut nothing);
-        libc::write(channel.own_fd(), one.as_ptr().cast(), one.len());
+        libc::epoll_ctl(watch, libc::EPOLL_CTL_MOD, channel.own_fd().as_raw_fd(), &mut nothing);
+        libc::write(channel.own_fd().as_raw_fd(), one.as_ptr().cast(), one.len());
     }
 }
 
