@@ -131,6 +131,7 @@ impl State {
             access,
             backing,
             is_ended: false,
+            is_exposed: false,
             is_held: false,
         })
     }
@@ -177,6 +178,7 @@ impl State {
             access,
             backing: Backing::Map(map),
             is_ended: false,
+            is_exposed: false,
             is_held: false,
         })
     }
@@ -237,7 +239,8 @@ impl State {
         };
         self.check_region(pd, length, access)?;
         check_pages(base, length, access)?;
-        Ok(Mr::of_program(pd, base, length, access, Holds::Open))
+        let new = Mr::of_program(pd, base, length, access, Holds::Open);
+        Ok(Mr { is_exposed: new.is_exposed || old.is_exposed, ..new })
     }
 
     /// The region has a new key or the old one: the manual page leaves it open.

@@ -54,6 +54,8 @@ pub(super) struct Mr {
     pub(super) backing: Backing,
     /// A message ended its key, as on iWARP messages can.
     pub(super) is_ended: bool,
+    /// Peers have or had a right to it, in its own key or by a window.
+    pub(super) is_exposed: bool,
     /// `dereg_mr` returned 0, and a peer's request still uses it ([`Fault::GivesUp`]).
     ///
     /// [`Fault::GivesUp`]: super::script::Fault::GivesUp
@@ -78,12 +80,15 @@ impl Mr {
     pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32, holds: Holds) -> Mr {
         let iova = base.0.addr().get() as u64;
         let backing = Backing::Program(holds);
-        Mr { pd, base, length, iova, access, backing, is_ended: false, is_held: false }
+        let is_exposed = access & (REMOTE | MW_BIND) != 0;
+        let (is_ended, is_held) = (false, false);
+        Mr { pd, base, length, iova, access, backing, is_ended, is_exposed, is_held }
     }
 
-    /// Whether a request of a peer can reach memory of the program through it.
+    /// Whether a request of a peer may use memory of the program through it. One that began before
+    /// the region lost its rights goes on.
     fn is_reached_by_peers(&self) -> bool {
-        matches!(self.backing, Backing::Program(_)) && self.access & (REMOTE | MW_BIND) != 0
+        matches!(self.backing, Backing::Program(_)) && self.is_exposed
     }
 }
 
@@ -202,6 +207,7 @@ impl State {
                 access,
                 backing,
                 is_ended: false,
+                is_exposed: false,
                 is_held: false,
             });
         }

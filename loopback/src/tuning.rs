@@ -87,6 +87,7 @@ impl State {
             access,
             backing,
             is_ended: false,
+            is_exposed: false,
             is_held: false,
         })
     }

@@ -173,3 +173,21 @@ fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
     let local = p.pd.register_in::<LocalWrite, _>(vec![7u8; 8]).unwrap();
     assert_eq!(local.destroy().unwrap(), [7; 8]);
 }
+
+/// A peer's request that began before the region lost its remote rights may go on, so its memory
+/// does not come back either.
+#[test]
+#[cfg_attr(miri, ignore = "memory is leaked on purpose, and asks for the kernel's release")]
+fn rights_that_were_taken_back_count_for_a_deregistration_that_gave_up() {
+    let fabric = Fabric::with(World::ipv4().provider(Provider::Rxe));
+    let p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
+    fabric.inject(Script::default().with(Fault::GivesUp.always()));
+    let region = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 8]).unwrap();
+    let region = region.rereg_access::<LocalWrite>().unwrap();
+    let (region, error) = region.destroy().unwrap_err().into_parts();
+    assert_eq!((error.errno(), fabric.injected().gives_up), (Some(libc::ETIMEDOUT), 1), "{error}");
+    // It is not registered any more, so nothing of it changes.
+    let refused = region.rereg_access::<RemoteWrite>().unwrap_err();
+    assert!(matches!(refused, ReregError::Unchanged(_)), "{refused}");
+    assert_eq!(fabric.injected().gives_up, 1);
+}
