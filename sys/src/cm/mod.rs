@@ -77,7 +77,8 @@ impl Channel {
     }
 
     /// # Safety
-    /// `ptr` is a live channel of the provider behind `calls`, and nothing else destroys it.
+    /// `ptr` is a live channel of the provider behind `calls`, and nothing else destroys it. The
+    /// functions of `calls` keep the contracts of their C namesakes ([`Calls`]).
     pub unsafe fn of(ptr: NonNull<raw::rdma_event_channel>, calls: &'static Calls) -> Self {
         Channel { ptr, calls, lock: Lock::new(), watch: None }
     }
