@@ -29,14 +29,7 @@ const PARTS: [(&str, &[&str], &[&str]); 4] = [
 ];
 const LIBRARY: [&str; 4] = ["src", "sys", "loopback", "macros"];
 /// Files of cargo and of other tools.
-const OF_TOOLS: [&str; 6] = [
-    "Cargo.toml",
-    "deny.toml",
-    "rustfmt.toml",
-    "clippy.toml",
-    "config.toml",
-    "rust-toolchain.toml",
-];
+const OF_TOOLS: [&str; 4] = ["Cargo.toml", "deny.toml", "rustfmt.toml", "config.toml"];
 
 pub fn main(args: &Args) -> Result<()> {
     if let Some(range) = &args.tables_touched {
