@@ -124,6 +124,7 @@
 
 extern crate self as proverbs;
 
+mod absence;
 #[doc(alias("rdma_cm", "librdmacm"))]
 #[cfg(feature = "cm")]
 pub mod cm;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::sys::events::{eventfd, wait_readable, watching};
 use crate::terms::error::Error;
 

@@ -8,9 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "hidden",
     "counters",
+    "absence",
     "wait",
     "device",
     "memory",

@@ -12,7 +12,7 @@ use super::provider::Provider;
 use super::queue_pair::Brings;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{AnyThread, Profile};
 use crate::qp::Depth;

@@ -10,7 +10,7 @@ use super::event::Event;
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{Created, OnChannel};
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::sys::cm::Channel;
 use crate::terms::error::Error;
 use crate::wait::{Sleep, Waker, end_of, readiness_of};

@@ -15,7 +15,7 @@ use super::state::{
 };
 use super::table::Waiting;
 use super::turn::Turn;
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::sys::cm::{Channel, Id, Seen};
 use crate::sys::device::Identity;
 use crate::terms::bounded::Timeout;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::device::context::Context;
 use crate::device::event::DeviceEvent;
 use crate::sys::handle;

@@ -1,6 +1,5 @@
 //! Devices: context, attributes, protection domain, address handles, asynchronous events.
 
-pub(crate) mod absence;
 pub(crate) mod ah;
 mod ah_number;
 pub(crate) mod ah_table;

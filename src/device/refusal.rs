@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use crate::device::absence::{self, Wanted};
+use crate::absence::{self, Wanted};
 use crate::device::context::Context;
 use crate::device::port::LinkLayer;
 use crate::sys::mem::locked::limit_of_pinned;

@@ -1,8 +1,8 @@
 //! The calls of rdma_cm as a table of functions; the default table is librdmacm itself.
 //!
 //! Channels and ids keep the table of their provider, so an id is never given to another one's
-//! call. A table does nothing by itself: only `unsafe` functions take one for an object, and ask for
-//! its contract.
+//! call. A table does nothing by itself: only `unsafe` functions take one for an object, and ask
+//! for its contract.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
