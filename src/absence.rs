@@ -265,7 +265,7 @@ mod tests {
             let child = std::process::Command::new("sh")
                 .args(["-c", command])
                 .arg(std::env::current_exe().unwrap())
-                .arg("device::absence::tests::a_process_without_descriptors_is_told_its_limit")
+                .arg("absence::tests::a_process_without_descriptors_is_told_its_limit")
                 .env(CHILD, "1")
                 .output()
                 .unwrap();
