@@ -1,6 +1,7 @@
 //! From a request to a connection, and the lookups of datagrams.
 
 use std::ffi::c_int;
+use std::net::SocketAddr;
 
 use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, Unheard};
 use crate::attributes::Changes;
@@ -28,6 +29,14 @@ pub(super) const OF_THE_OPTIONS: c_int = 35;
 /// Status of the answer to a lookup (IBA 12.11.2).
 const NO_SERVICE: c_int = 1;
 const REFUSED: c_int = 2;
+
+/// Where a request goes. Requests on the same way find the same id that listens.
+#[derive(Clone, Copy, PartialEq)]
+struct Way {
+    space: Space,
+    device: Option<u32>,
+    to: Option<SocketAddr>,
+}
 
 impl State {
     /// Asks the id that listens at the peer's address.
@@ -75,9 +84,26 @@ impl State {
     /// seconds, so everything that a program does before comes first. Here it happens when a
     /// channel has no other event to give.
     pub(super) fn ask_again(&mut self) {
+        // Requests on the same way find the same backlog, so one that is full is asked once.
+        let mut full = Vec::new();
         for unheard in std::mem::take(&mut self.cm.unheard) {
+            let Some(way) = self.way_of(&unheard) else { continue };
+            if full.contains(&way) {
+                self.cm.unheard.push(unheard);
+                continue;
+            }
+            let dropped = self.cm.unheard.len();
             self.repeat(unheard);
+            if self.cm.unheard.len() > dropped {
+                full.push(way);
+            }
         }
+    }
+
+    /// Where a dropped request goes; `None` if its id no longer asks.
+    fn way_of(&self, unheard: &Unheard) -> Option<Way> {
+        let id = self.cm.ids.get(&unheard.id).filter(|id| id.phase == Phase::Asking)?;
+        Some(Way { space: id.space, device: id.device, to: id.remote })
     }
 
     fn repeat(&mut self, unheard: Unheard) {
@@ -88,25 +114,30 @@ impl State {
         }
     }
 
-    /// After a change of what a dropped request will find: if it is an id with room in its backlog,
-    /// the channel of that id becomes readable, and otherwise the request fails.
+    /// Called when a backlog, a listener or a device changed. The channel of a listener with room
+    /// for a dropped request becomes readable. A request that has no listener any more fails.
     pub(super) fn mind_the_unheard(&mut self) {
-        let heard = |state: &State, number: u32| {
-            let id = state.cm.ids.get(&number)?;
-            let (device, to) = (id.device?, id.remote?);
+        let heard = |state: &State, way: Way| {
+            let (device, to) = (way.device?, way.to?);
             let there = state.device_with(to.ip())?;
-            let listener = state.listener_at(id.space, to)?;
+            let listener = state.listener_at(way.space, to)?;
             state.hear_each_other(device, there).then_some(listener)
         };
+        let mut found: Vec<(Way, bool)> = Vec::new();
         for unheard in std::mem::take(&mut self.cm.unheard) {
-            match heard(self, unheard.id) {
-                None => self.repeat(unheard),
-                Some(listener) => {
-                    self.cm.unheard.push(unheard);
-                    if self.has_room(listener) {
-                        self.wake_channel_of(listener);
-                    }
+            let Some(way) = self.way_of(&unheard) else { continue };
+            let known = found.iter().find(|(known, _)| *known == way);
+            let is_heard = known.map(|&(_, is_heard)| is_heard).unwrap_or_else(|| {
+                let listener = heard(self, way);
+                found.push((way, listener.is_some()));
+                if let Some(listener) = listener.filter(|&listener| self.has_room(listener)) {
+                    self.wake_channel_of(listener);
                 }
+                listener.is_some()
+            });
+            match is_heard {
+                true => self.cm.unheard.push(unheard),
+                false => self.repeat(unheard),
             }
         }
     }
