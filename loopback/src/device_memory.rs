@@ -123,17 +123,7 @@ impl State {
         // SAFETY: within the memory (tested above).
         let base = Base(unsafe { of.base.cast::<u8>().add(offset as usize) });
         let backing = Backing::Device(dm);
-        self.add_region(Mr {
-            pd,
-            base,
-            length,
-            iova: 0,
-            access,
-            backing,
-            is_ended: false,
-            is_exposed: false,
-            is_held: false,
-        })
+        self.add_region(Mr::new(pd, base, length, access, backing))
     }
 
     /// Like `reg_mr`, of a part of the file behind a descriptor.
@@ -170,17 +160,7 @@ impl State {
         let map = Map::new(whole, page as usize, protection, libc::MAP_SHARED, at)?;
         // SAFETY: `lead` bytes and `length` more were mapped.
         let base = Base(unsafe { map.base().add(lead as usize) });
-        self.add_region(Mr {
-            pd,
-            base,
-            length,
-            iova,
-            access,
-            backing: Backing::Map(map),
-            is_ended: false,
-            is_exposed: false,
-            is_held: false,
-        })
+        self.add_region(Mr { iova, ..Mr::new(pd, base, length, access, Backing::Map(map)) })
     }
 
     /// Changes a region, and returns its number and its keys. The caller guarantees, as `rereg_mr`

@@ -78,11 +78,17 @@ pub(super) enum Backing {
 impl Mr {
     /// A region of the program's memory, whose addresses are the program's.
     pub(super) fn of_program(pd: u32, base: Base, length: usize, access: u32, holds: Holds) -> Mr {
-        let iova = base.0.addr().get() as u64;
-        let backing = Backing::Program(holds);
-        let is_exposed = access & (REMOTE | MW_BIND) != 0;
-        let (is_ended, is_held) = (false, false);
-        Mr { pd, base, length, iova, access, backing, is_ended, is_exposed, is_held }
+        Mr {
+            iova: base.0.addr().get() as u64,
+            is_exposed: access & (REMOTE | MW_BIND) != 0,
+            ..Mr::new(pd, base, length, access, Backing::Program(holds))
+        }
+    }
+
+    /// A region of memory that is not the program's, whose addresses begin at 0.
+    pub(super) fn new(pd: u32, base: Base, length: usize, access: u32, backing: Backing) -> Mr {
+        let (is_ended, is_exposed, is_held) = (false, false, false);
+        Mr { pd, base, length, iova: 0, access, backing, is_ended, is_exposed, is_held }
     }
 
     /// Whether a request of a peer may use memory of the program through it. One that began before
@@ -199,17 +205,7 @@ impl State {
         if base.is_null() && length == usize::MAX && access & ON_DEMAND != 0 {
             self.check_region(pd, 1, access & !ON_DEMAND)?;
             let (base, backing) = (Base(NonNull::dangling()), Backing::Whole);
-            return self.add_region(Mr {
-                pd,
-                base,
-                length,
-                iova: 0,
-                access,
-                backing,
-                is_ended: false,
-                is_exposed: false,
-                is_held: false,
-            });
+            return self.add_region(Mr::new(pd, base, length, access, backing));
         }
         self.check_region(pd, length, access & !ON_DEMAND)?;
         base.addr().checked_add(length).ok_or(libc::EINVAL)?;

@@ -79,16 +79,6 @@ impl State {
         }
         let (base, length, access) = (Base(NonNull::dangling()), 0, LOCAL_WRITE);
         let backing = Backing::Null;
-        self.add_region(Mr {
-            pd,
-            base,
-            length,
-            iova: 0,
-            access,
-            backing,
-            is_ended: false,
-            is_exposed: false,
-            is_held: false,
-        })
+        self.add_region(Mr::new(pd, base, length, access, backing))
     }
 }
