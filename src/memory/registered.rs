@@ -157,20 +157,8 @@ impl Registered {
             Ok(mr) => {
                 // SAFETY: the object was just created, and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
-                let (base, memory) = (base.as_ptr(), Some(memory as Box<_>));
-                let (pd, mark) = (pd.id(), mark_of(pd));
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
-                Ok(Registered {
-                    mr,
-                    base,
-                    len,
-                    memory,
-                    is_writable,
-                    is_exposed,
-                    was_given_up: false,
-                    pd,
-                    mark,
-                })
+                Ok(Self::of(mr, pd, base.as_ptr(), len, memory, is_writable, is_exposed))
             }
             Err(errno) => {
                 let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
@@ -197,22 +185,9 @@ impl Registered {
                 // SAFETY: the object was just created, and has no other owner (this function's
                 // contract).
                 let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
-                let (base, memory) =
-                    (ptr::without_provenance_mut(base), Some(Box::new(memory) as _));
-                let (pd, mark) = (pd.id(), mark_of(pd));
-                // Nothing of Rust's is there to be touched.
-                let (is_writable, is_exposed) = (true, false);
-                Ok(Registered {
-                    mr,
-                    base,
-                    len,
-                    memory,
-                    is_writable,
-                    is_exposed,
-                    was_given_up: false,
-                    pd,
-                    mark,
-                })
+                let base = ptr::without_provenance_mut(base);
+                // It is not exposed: nothing of Rust's is there to be touched.
+                Ok(Self::of(mr, pd, base, len, Box::new(memory), true, false))
             }
             Err(errno) => Err((memory, errno)),
         }
@@ -243,11 +218,22 @@ impl Registered {
         // dropped after the handle.
         let mr = unsafe { handle::Mr::kept(mr, handle.control(), handle.clone(), Box::new(())) };
         let is_writable = M::Protection::IS_WRITABLE;
-        let (base, len) = (bytes.as_ptr().cast(), bytes.len());
-        let (pd, mark) = (pd.id(), mark_of(pd));
-        // What becomes of the memory is a promise of the caller's.
-        let (memory, is_exposed) = (Some(memory as Box<_>), false);
-        Registered { mr, base, len, memory, is_writable, is_exposed, was_given_up: false, pd, mark }
+        // It is not exposed: the caller promises when the memory is free.
+        Self::of(mr, pd, bytes.as_ptr().cast(), bytes.len(), memory, is_writable, false)
+    }
+
+    fn of<M: Any + Send>(
+        mr: handle::Mr,
+        pd: &ProtectionDomain,
+        base: *mut u8,
+        len: usize,
+        memory: Box<M>,
+        is_writable: bool,
+        is_exposed: bool,
+    ) -> Self {
+        let (memory, mark) = (Some(memory as Box<_>), mark_of(pd));
+        let (was_given_up, pd) = (false, pd.id());
+        Registered { mr, base, len, memory, is_writable, is_exposed, was_given_up, pd, mark }
     }
 
     /// The value that owns the memory.
@@ -442,19 +428,18 @@ impl Registered {
     /// Why the memory cannot be given back, if it cannot: the provider may let a peer's request
     /// touch it after `ibv_dereg_mr` returned 0.
     pub(crate) fn is_kept(&self) -> Option<Error> {
-        if self.was_given_up {
-            return Some(self.given_up());
-        }
-        self.may_be_touched_later().then(|| {
-            let context = &self.mr.parents().parents().context;
-            let lacks = format!(
-                "has {}, which may touch memory of peers' requests after its deregistration",
-                context.provider()
-            );
-            let asked = format!("the {} bytes of a region with remote rights", self.len);
-            let instead = "drop the region: its memory is not used again (docs/providers.md)";
-            refusal(context, "ibv_dereg_mr", asked, &lacks, instead)
-        })
+        self.given_up().or_else(|| self.may_be_touched_later().then(|| self.breaks_promise()))
+    }
+
+    fn breaks_promise(&self) -> Error {
+        let context = &self.mr.parents().parents().context;
+        let lacks = format!(
+            "has {}, which may touch memory of peers' requests after its deregistration",
+            context.provider()
+        );
+        let asked = format!("the {} bytes of a region with remote rights", self.len);
+        let instead = "drop the region: its memory is not used again (docs/providers.md)";
+        refusal(context, "ibv_dereg_mr", asked, &lacks, instead)
     }
 
     /// Whether a peer's request may touch the memory after `ibv_dereg_mr` returned 0.
@@ -466,7 +451,11 @@ impl Registered {
         self.mr.parents().parents().context.provider()
     }
 
-    fn given_up(&self) -> Error {
+    /// Why nothing can be done with the region, if the device gave it up.
+    pub(crate) fn given_up(&self) -> Option<Error> {
+        if !self.was_given_up {
+            return None;
+        }
         let asked = format!(
             "{} bytes: {} took so long to deregister them that it may have given up waiting for a \
              peer's request. They are deregistered, and their memory is not used again; drop this \
@@ -474,7 +463,7 @@ impl Registered {
             self.len,
             self.provider()
         );
-        Error::os("ibv_dereg_mr", libc::ETIMEDOUT, asked)
+        Some(Error::os("ibv_dereg_mr", libc::ETIMEDOUT, asked))
     }
 
     /// Drops memory of a region that was deregistered, by code that may be the user's and may
@@ -514,7 +503,7 @@ impl Registered {
             Some(error) => Err(error),
             None => {
                 self.close().map_err(|errno| Error::os(verb, errno, ""))?;
-                self.was_given_up.then(|| self.given_up()).map_or(Ok(()), Err)
+                self.is_kept().map_or(Ok(()), Err)
             }
         }
     }

@@ -165,6 +165,9 @@ unsafe fn rereg<N: Memory>(
     change: &Change<'_>,
     mut memory: Option<Box<N>>,
 ) -> Outcome<N> {
+    if let Some(error) = region.given_up() {
+        return Outcome::Unchanged(region, memory, error);
+    }
     if region.is_elsewhere() {
         let asked = format!("{}; the region was registered elsewhere", change.asked);
         return Outcome::Unchanged(region, memory, Error::os(VERB, libc::EINVAL, asked));

@@ -189,5 +189,6 @@ fn rights_that_were_taken_back_count_for_a_deregistration_that_gave_up() {
     // It is not registered any more, so nothing of it changes.
     let refused = region.rereg_access::<RemoteWrite>().unwrap_err();
     assert!(matches!(refused, ReregError::Unchanged(_)), "{refused}");
+    assert!(refused.to_string().contains("given up waiting for a peer's request"), "{refused}");
     assert_eq!(fabric.injected().gives_up, 1);
 }
