@@ -135,3 +135,22 @@ fn empty_gid(context: &Context, port: u8, index: u8) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    /// A port or an index that exists is not the reason for a refusal.
+    #[cfg(feature = "loopback")]
+    #[test]
+    fn only_a_wrong_value_is_named() {
+        use super::{no_pkey, no_port};
+        use crate::loopback::Fabric;
+        let context = Fabric::new().open_device();
+        assert_eq!((no_port(&context, 1), no_pkey(&context, 1, 0)), (None, None));
+        let missing = |port| no_port(&context, port).unwrap_or_default();
+        assert_eq!(missing(0), "port 0 does not exist: this device has 1 port");
+        assert_eq!(missing(2), "port 2 does not exist: this device has 1 port");
+        let len = context.query_port(1).unwrap().pkey_tbl_len;
+        let missing = no_pkey(&context, 1, len).unwrap_or_default();
+        assert_eq!(missing, format!("P_Key index {len} does not exist: port 1 has {len}"));
+    }
+}

@@ -323,6 +323,7 @@ fn rights_on_read_only_memory_are_taken_back() {
     assert!(!p.dev.is_soft_roce());
     let theirs = p.pd.register::<RemoteWrite>(64).unwrap();
     let piece = region.source(0, 8).unwrap();
+    assert_eq!((piece.len(), piece.is_empty()), (8, false));
     p.a.post_send(wr::RdmaWrite::new(piece, theirs.remote().write())).unwrap();
     poll(&p.dev, &mut p.ca, 1).remove(0).sent();
     p.b.post_send(wr::RdmaRead::new(poisoned(&p.pool), told.slice(0, 8).unwrap().read())).unwrap();

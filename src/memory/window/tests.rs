@@ -147,3 +147,10 @@ fn a_bind_without_a_completion_of_its_own_proves_nothing() {
         says(window.into_unbound().unwrap_err()).destroy().unwrap();
     }
 }
+
+/// The lower 8 bits of a key count and wrap. The others are the window's.
+#[test]
+fn the_next_key_counts_in_the_lower_bits() {
+    use super::core::next_key;
+    assert_eq!([0x1200, 0x12fe, 0x12ff].map(next_key), [0x1201, 0x12ff, 0x1200]);
+}

@@ -107,6 +107,7 @@ impl Open {
     /// # Safety
     /// At `offset` is an aligned word, within the region.
     unsafe fn word_at(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(self.word(offset).is_some(), "offset {offset} of {}", self.len);
         // SAFETY: aligned and within the region (this function's contract), so valid, and touched
         // by atomics of this size only (invariant).
         unsafe { AtomicU64::from_ptr(self.base.add(offset).cast().as_ptr()) }
