@@ -1,7 +1,7 @@
 //! The expectations: one transcript for each scenario.
 //!
 //! A line with the tag `ib|` is for devices with InfiniBand's connection manager (RoCE and
-//! InfiniBand), and one with `iw|` for iWARP. Each names the kernel function that causes it.
+//! InfiniBand), and one with `iw|` for iWARP. Each names the function of Linux 6.1 that causes it.
 //! `EVENT I/R T/N "data" L of F`: the depths of initiator and responder, the retries of the
 //! transport and of RNR, and the first bytes of the private data, which are L bytes in a field of
 //! F. Scenarios about these write them down.
@@ -86,7 +86,7 @@ scenarios! {
         ib| active: TIMEWAIT_EXIT # cm.c: cm_timewait_handler
     "#;
     no_listener => r#"
-        ib| active: REJECTED 8 # cm.c: cm_req_handler
+        ib| active: REJECTED 8 # cm.c: cm_match_req
         iw| active: rdma_connect: ECONNREFUSED # siw_cm.c: siw_connect
     "#;
     a_wildcard_listens => r#"
@@ -198,7 +198,7 @@ scenarios! {
     "#;
     a_full_backlog_goes => r#"
         ib| first: REJECTED 28 # cm.c: cm_rej_handler
-        ib| second: REJECTED 8 # cm.c: cm_req_handler
+        ib| second: REJECTED 8 # cm.c: cm_match_req
         iw| first: REJECTED ECONNRESET # siw_cm.c: siw_proc_mpareply
         iw| second: REJECTED ECONNRESET # siw_cm.c: siw_proc_mpareply
     "#;
