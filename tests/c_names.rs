@@ -80,7 +80,7 @@ impl Public {
 }
 
 fn sources() -> Vec<PathBuf> {
-    // What programs find below `proverbs`: its own items, and those that it re-exports.
+    // Programs find these below `proverbs`: its own items, and those that it re-exports.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths: Vec<_> =
         ["src", "sys/src", "loopback/src"].iter().map(|folder| root.join(folder)).collect();

@@ -36,7 +36,7 @@ pub struct Queue {
     answered: (u64, u64),
 }
 
-/// What comes next from the host.
+/// The next message from the host, or its absence.
 pub enum Next {
     Capsule(Buf),
     /// Nothing for some time.

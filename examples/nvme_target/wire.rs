@@ -220,7 +220,7 @@ fn name(field: &[u8]) -> std::result::Result<String, Status> {
     Ok(name.to_owned())
 }
 
-/// What the private data of a connection request asks for.
+/// The private data of a connection request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RdmaRequest {
     /// Queue 0 is the admin queue.

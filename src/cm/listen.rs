@@ -37,9 +37,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// fabric does so when the program waits for the next event. On iWARP and on UDP the request is
     /// refused.
     ///
-    /// A request whose client has gone stays in the backlog. The program is told when it answers:
-    /// `create_qp`, `accept` and `reject` fail with EINVAL, or on iWARP `accept` and `reject` with
-    /// ECONNRESET.
+    /// A request whose client has gone stays in the backlog. Answering it fails: `create_qp`,
+    /// `accept` and `reject` with EINVAL, and on iWARP `accept` and `reject` with ECONNRESET.
     ///
     /// # Errors
     /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the

@@ -204,7 +204,7 @@
 //! nothing: the step still waits. A listening id takes `CONNECT_REQUEST`, and fails by
 //! `DEVICE_REMOVAL`; `MULTICAST_JOIN` and `MULTICAST_ERROR` end the join of their group.
 //!
-//! Notes on what Linux sends (read in 6.12):
+//! Notes on the events that Linux sends (read in 6.12):
 //!
 //! - An id that listens on a wildcard address (`0.0.0.0` or `::`) never gets `DEVICE_REMOVAL`. It
 //!   goes on listening on the other devices, and on devices that are added later. The connections
@@ -216,9 +216,9 @@
 //! - `ADDR_CHANGE` comes only for a bonding interface that fails over.
 //! - On iWARP, `DISCONNECTED` is sent whether the peer ended the connection in order or TCP broke,
 //!   so the two look alike. A protocol that must tell them apart sends a last message.
-//! - Some cells are there for safety only, and no kernel fills them: `CONNECT_ERROR` for `accept`
-//!   and for the end of a connection; `DISCONNECTED` and `TIMEWAIT_EXIT` for `connect` except on
-//!   iWARP; `UNREACHABLE` and `REJECTED` for the end of a connection on iWARP.
+//! - No kernel sends these: `CONNECT_ERROR` for `accept` and for the end of a connection;
+//!   `DISCONNECTED` and `TIMEWAIT_EXIT` for `connect` except on iWARP; `UNREACHABLE` and `REJECTED`
+//!   for the end of a connection on iWARP. The calls fail if they come all the same.
 //!
 //! The end of a connection is what [`CmId::wait_disconnected`], [`Connection::advance`] and
 //! `AsyncEventChannel::disconnected` wait for. It fails with [`Cm`](crate::ErrorKind::Cm) and the

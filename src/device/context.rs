@@ -191,13 +191,13 @@ impl Context {
         Ok(DeviceAttr::from_c(&attr))
     }
 
-    /// The device's limits, as it told them the first time.
+    /// The device's limits, queried once.
     #[inline]
     pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
         self.handle.device_attr().map_err(|errno| Error::os("ibv_query_device", errno, ""))
     }
 
-    /// What never changes of a port, as it told the first time.
+    /// The attributes of a port that never change, queried once.
     pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
         self.handle.port(port).map_err(|errno| self.port_refused(port, errno))
     }

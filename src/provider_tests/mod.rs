@@ -1,5 +1,5 @@
-//! What the safe interface calls of a provider, by functions that take C's place: for the modules
-//! of `proverbs-sys` that a queue pair, a region or a completion queue reaches.
+//! The calls that the safe interface makes to a provider, checked by stub functions. They test the
+//! modules of `proverbs-sys` that a queue pair, a region or a completion queue reaches.
 
 #![allow(unsafe_code)] // functions in C's place
 

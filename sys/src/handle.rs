@@ -128,7 +128,7 @@ impl<O: Object> Handle<O> {
         self.ptr.as_ptr()
     }
 
-    /// What must outlive the object.
+    /// The objects that must outlive this one.
     ///
     /// # Panics
     /// If the object has another owner.
@@ -257,7 +257,7 @@ impl Context {
         }
     }
 
-    /// The attributes of the device, as it told them the first time.
+    /// The attributes of the device, queried once.
     #[inline]
     pub fn device_attr(&self) -> Result<&ibv_device_attr, c_int> {
         let known = &self.parents().device;
@@ -278,7 +278,7 @@ impl Context {
         }
     }
 
-    /// What a port said that never changes, if it was asked.
+    /// The attributes of a port that never change, if it was queried before.
     pub fn known_port(&self, port: u8) -> Option<Port> {
         let Unchanging { port: first, ports: others, .. } = self.parents();
         match first.get()? {
@@ -287,7 +287,7 @@ impl Context {
         }
     }
 
-    /// What never changes of a port, as it told the first time.
+    /// The attributes of a port that never change, queried once.
     pub fn port(&self, port: u8) -> Result<Port, c_int> {
         if let Some(limits) = self.known_port(port) {
             return Ok(limits);

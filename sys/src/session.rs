@@ -521,7 +521,7 @@ unsafe fn set_inline_list(qp: *mut ibv_qp_ex, list: *const ibv_sge, count: usize
 
 #[cfg(any(test, feature = "testing"))]
 pub mod stub {
-    //! What tells queue pairs of extended posting from others, in C's place.
+    //! Stubs of the functions that distinguish queue pairs with extended posting.
 
     use super::*;
     use crate::tests::{answered, saw};

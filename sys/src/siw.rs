@@ -1,11 +1,10 @@
-//! What libsiw needs done before a post.
+//! Work around three faults of libsiw's `post_send`.
 //!
 //! - It takes the key of SEND_WITH_INV from `wr.rdma.rkey`, where C programs have `invalidate_rkey`
 //!   (`push_send_wqe` of rdma-core's providers/siw/siw.c).
 //! - It accepts SEND_WITH_INV with inline data, and a READ with a fence. The kernel accepts neither
 //!   (`siw_activate_tx_from_sq` of drivers/infiniband/sw/siw/siw_qp.c): the post fails without a
-//!   bad_wr, and the send queue stands still for good.
-//!
+//!   bad_wr, and the send queue never moves again.
 //! - If it rejects a work request behind others, it may return 0 (`siw_post_send`).
 //!
 //! So a context of siw gets a `post_send` of this crate, which handles all three and calls

@@ -225,7 +225,7 @@ fn requests_that_nobody_takes() {
         let refused = next(&there, EventKind::Rejected);
         assert_eq!((refused.id(), refused.status()), (asked.id().key(), reason));
     }
-    // As on Linux, a request that was not answered is not told of its peer.
+    // As on Linux, a request that was not answered gets no event of its peer.
     assert!(here.try_event().unwrap().is_none());
     assert_eq!(request.reject(&RejectData::none()).unwrap_err().error.errno(), Some(libc::EINVAL));
     assert!(there.try_event().unwrap().is_none());

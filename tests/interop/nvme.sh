@@ -9,7 +9,7 @@
 #  1. The target answers by SEND_WITH_INV: the keys are those of the commands, data makes a round
 #     trip, the kernel invalidates no key itself, and it reports no error.
 #  2. A control: the target answers by SEND. The kernel then invalidates each key itself, so the
-#     probe of the first connection sees what it looks for.
+#     kprobe counts them: it would have counted any in the first connection.
 #  3. A control: the target invalidates the key of another command. The kernel complains and ends
 #     the connection.
 # The kernel's own invalidations are counted by a kprobe on their completions.

@@ -24,7 +24,7 @@ pub struct Counted {
     pub allocations: Vec<f64>,
 }
 
-/// What callgrind counts, in the order of its columns.
+/// The columns of callgrind's counts.
 const EVENTS: &str = "events: Ir";
 
 /// Runs a program with counting off until the stub switches it on. Objects whose path begins with

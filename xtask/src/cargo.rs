@@ -51,7 +51,7 @@ pub fn executables_with(
     Ok(messages(&text)?.executables)
 }
 
-/// What a build printed as JSON.
+/// The JSON messages of a build.
 pub struct Messages {
     /// By target name.
     pub executables: Vec<(String, PathBuf)>,

@@ -359,7 +359,7 @@ fn bindings() -> Result<()> {
 }
 
 fn doc() -> Result<()> {
-    // The examples of what `proverbs` re-exports are in the crates that it comes from.
+    // Items that `proverbs` re-exports have their examples in their own crates.
     let crates = ["-p", "proverbs", "-p", "proverbs-sys", "-p", "proverbs-loopback"];
     cargo::run(&[&["test", "--doc", "--features", FEATURES], &crates[..]].concat())?;
     cargo::run_with(

@@ -59,7 +59,7 @@ struct Case {
     last: String,
     /// Its kind on other named kernels, for those that may end the kernel.
     on: BTreeMap<String, String>,
-    /// What earlier kernels or libraries did, for readers.
+    /// The kind on earlier kernels or libraries, for readers.
     #[serde(rename = "before")]
     _before: String,
     /// The Rust form, a file of the project.

@@ -1,4 +1,4 @@
-//! What is done to a mapping, of what was asked for.
+//! The options of a mapping, and the pages it gets.
 
 use std::ffi::c_int;
 

@@ -40,7 +40,7 @@ impl Seen {
     /// Notes the event (`RDMA_CM_EVENT_*`).
     pub(crate) fn see(&self, event: u32, status: c_int) {
         match event {
-            // What broke before did not end in order.
+            // A connection that broke before did not end in order.
             Type::RDMA_CM_EVENT_DISCONNECTED | Type::RDMA_CM_EVENT_TIMEWAIT_EXIT => {
                 let is_broken = self.broken.get().is_some();
                 self.disconnected.fetch_or(!is_broken, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub(crate) fn noting(key: u64) -> Id {
     id_by(&NOTING, key, None)
 }
 
-/// What kind of id [`forged`] makes.
+/// The kind of id that [`forged`] makes.
 pub enum Forged {
     /// As [`id`].
     Plain,

@@ -82,7 +82,7 @@ impl Absence {
     }
 }
 
-/// What else a program without a device can use, unless it already does.
+/// The hint that a software device exists, for programs built without it.
 const WITHOUT_HARDWARE: &str = if cfg!(feature = "loopback") {
     ""
 } else {

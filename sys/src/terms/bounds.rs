@@ -1,4 +1,4 @@
-//! Whether bytes are inside of what they are to be in.
+//! Bounds checks of offsets and lengths.
 
 use std::ops::{Bound, Range, RangeBounds};
 

@@ -1,4 +1,4 @@
-//! What a completion says that both sides of the provider name.
+//! Fields of completions that the device and the crate both name.
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ const OURS: &str = "soft-roce: ";
 const CRASHES: [&str; 5] =
     ["Kernel panic", "Oops:", "BUG: ", "general protection fault", "Unable to handle"];
 
-/// What the console has shown so far.
+/// The state of the guest by its console.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Bytes.

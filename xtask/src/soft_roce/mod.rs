@@ -103,7 +103,7 @@ impl Guest {
         Self { numa: true, ..self }
     }
 
-    /// (What the guest does not touch of its memory the host does not have to have.)
+    /// The host needs only as much of it as the guest touches.
     fn memory(&self) -> u32 {
         if self.numa { self.memory_mb.max(6144) } else { self.memory_mb }
     }
