@@ -68,6 +68,8 @@ enum Command {
     /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is
     /// recorded.
     Overhead(overhead::Args),
+    /// Count the instructions of cold operations beside 1, 100 and 10,000 other objects.
+    Growth(overhead::growth::Args),
     /// See whether the crates could be published today.
     Package(release::Package),
     /// Run one suite with options of its own, on the loopback device or on Soft-RoCE.
@@ -101,6 +103,7 @@ fn run(command: Command) -> Outcome {
         Command::WhatCDoes(args) => what_c_does::run(args.driver)?,
         Command::TwoHosts(args) => two_hosts::main(&args)?,
         Command::Overhead(args) => overhead::main(&args)?,
+        Command::Growth(args) => overhead::growth::main(&args)?,
         Command::Package(args) => args.run()?,
         Command::Suite(args) => args.run()?,
         Command::Programs(args) => return programs::main(args),

@@ -69,7 +69,8 @@ enum Part {
     Loom,
     /// What the post paths are compiled to.
     MachineCode,
-    /// Instructions of a post and a poll against their records, and beside those of C.
+    /// Instructions of a post and a poll against their records, and of cold operations beside many
+    /// other objects against their bounds.
     Overhead,
     /// Under Miri, on the worst device: the attacks and the unit tests in both borrow models,
     /// rdma_cm in Stacked Borrows, and the tests with threads with weak memory. Conformance runs at
@@ -215,7 +216,10 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Rules => cargo::run(&["test", "--test", "rules", "--test", "truth_table"]),
         Part::Loom => loom::check(),
         Part::MachineCode => machine_code::check(),
-        Part::Overhead => overhead::gate(),
+        Part::Overhead => {
+            overhead::gate()?;
+            overhead::growth::gate()
+        }
         Part::Miri => miri::quick(),
         Part::Guest => guest::suites(args.device.as_deref(), FEATURES),
         Part::Interop => guest::interop(args.device.as_deref(), FEATURES),

@@ -2,11 +2,13 @@
 //!
 //! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider
 //! was given, and under callgrind dumps the cost of each. `--only=TEXT,...` takes the rows whose
-//! `family/row` begins with one of the texts. `cargo xtask overhead` builds the shared objects, runs
-//! this, and prints the table.
+//! `family/row` begins with one of the texts. `--growth` counts the operations of `growth` instead.
+//! `cargo xtask overhead` and `cargo xtask growth` build the shared objects, run this, and print
+//! the tables.
 
 mod family;
 mod form;
+mod growth;
 mod life;
 mod own;
 mod posts;
@@ -31,7 +33,16 @@ fn main() {
     let only = args.first().and_then(|arg| arg.strip_prefix("--only=")).map(str::to_owned);
     args.drain(..only.is_some() as usize);
     let only = only.unwrap_or_default();
-    match prepared(args).and_then(|(stub, libraries)| run::all(&stub, &libraries, &only)) {
+    let is_growth = args.first().is_some_and(|arg| arg == "--growth");
+    args.drain(..is_growth as usize);
+    let counted = prepared(args).and_then(|(stub, libraries)| {
+        if is_growth {
+            growth::all(&stub);
+            return Ok(());
+        }
+        run::all(&stub, &libraries, &only)
+    });
+    match counted {
         // Not by return: the objects belong to a device whose data path is the stub's.
         Ok(()) => exit(0),
         Err(error) => {

@@ -83,7 +83,7 @@ impl Stub {
 }
 
 /// Builds the libibverbs that the programs get.
-fn stub() -> Result<Stub> {
+pub fn stub() -> Result<Stub> {
     let out = paths::below_target("overhead/stub")?;
     let (libibverbs, preload) = (out.join("libibverbs.so.1"), out.join("preload.so"));
     let sh = sh::at(paths::workspace().join("benches/stub"));

@@ -8,9 +8,11 @@
 //! | `table` | the tables in Markdown |
 //! | `gate` | compares the counts of hot rows with benches/recorded.toml |
 //! | `page` | the dated page of figures, which README repeats |
+//! | `growth` | `cargo xtask growth`: what cold operations cost beside many other objects |
 
 mod build;
 mod gate;
+pub mod growth;
 mod page;
 mod row;
 mod table;

@@ -1,0 +1,240 @@
+//! What a queue pair's cold operations cost beside 1, 100 and 10,000 other objects.
+//!
+//! `--growth` prints `count growth/OPERATION/OTHERS/NUMBER CALLS` for each, all on the stub's
+//! device.
+
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+
+use proverbs::memory::ToWrite;
+use proverbs::prelude::*;
+use proverbs::qp::Drained;
+
+use crate::stub::Stub;
+use crate::world::*;
+
+/// How many other objects there are.
+const NUMBERS: [usize; 3] = [1, 100, 10_000];
+
+/// Calls that are counted.
+const CALLS: u32 = 4;
+
+/// What there is many of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// Queue pairs, every second of them selectively signaled, on the same completion queue.
+    QueuePairs,
+    /// Pools of the same protection domain, of one buffer each.
+    Pools,
+    /// Buffers of the same pool, which the program holds.
+    Taken,
+}
+
+const OTHERS: [(Others, &str); 3] = [
+    (Others::QueuePairs, "queue pairs"),
+    (Others::Pools, "pools"),
+    (Others::Taken, "taken buffers"),
+];
+
+/// What the operations work on.
+struct Room {
+    ground: Ground,
+    cq: CompletionQueue,
+    channel: CompletionChannel,
+    pool: Pool,
+    at: RemoteSpan<ToWrite>,
+}
+
+/// Counts what it is given, once.
+type Count<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
+
+/// An operation: it prepares, has one call counted, and cleans up.
+type Operation = fn(&Stub, &mut Room, Count<'_>);
+
+const OPERATIONS: [(&str, Operation); 7] = [
+    ("create", create),
+    ("connect", connect),
+    ("drain", drain),
+    ("destroy", destroy),
+    ("drop outstanding", drop_outstanding),
+    ("drop completion", drop_completion),
+    ("wake", wake),
+];
+
+impl Room {
+    /// A room with so many others, which stay until the process ends.
+    fn beside(others: Others, number: usize) -> Self {
+        let ground = Ground::of_stub();
+        let channel = ground.context.create_comp_channel().expect("a channel");
+        let entries = 4 * number as u32 + 4096;
+        let cq = ground.context.create_cq_on(entries, &channel).expect("a completion queue");
+        let depth = Depth { send: 1, recv: 1 };
+        let taken = if others == Others::Taken { number } else { 1 };
+        let pool = ground.pd.create_pool(taken + 64, 64).expect("a pool");
+        match others {
+            Others::QueuePairs => (0..number).for_each(|i| match i % 2 {
+                0 => std::mem::forget(ground.pd.create_qp::<Rc, Chosen>(&cq, &cq, depth)),
+                _ => std::mem::forget(ground.pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)),
+            }),
+            Others::Pools => {
+                (0..number).for_each(|_| std::mem::forget(ground.pd.create_pool(1, 64)))
+            }
+            Others::Taken => (0..number).for_each(|_| std::mem::forget(pool.take())),
+        }
+        let at = ground.remote().write();
+        Room { ground, cq, channel, pool, at }
+    }
+
+    fn created<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
+        &self,
+    ) -> QueuePair<Rc, Reset, P> {
+        let depth = Depth { send: 4, recv: 4 };
+        self.ground.pd.create_qp(&self.cq, &self.cq, depth).expect("a queue pair")
+    }
+
+    fn connected<P>(&self) -> QueuePair<Rc, Rts, P>
+    where
+        P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>,
+    {
+        bring_up(&self.ground, self.created())
+    }
+
+    fn buf(&self) -> Buf {
+        self.pool.take().expect("a buffer")
+    }
+
+    /// Polls until nothing is left, and once more: what ended is over then.
+    fn settle(&mut self) {
+        for _ in 0..3 {
+            while self.cq.poll_one().expect("a poll").is_some() {}
+        }
+    }
+}
+
+fn create(_: &Stub, room: &mut Room, count: Count<'_>) {
+    let mut made = None;
+    count(&mut || made = Some(room.created::<DefaultProfile>()));
+    drop(made);
+    room.settle();
+}
+
+fn connect(_: &Stub, room: &mut Room, count: Count<'_>) {
+    let mut qp = Some(room.created::<DefaultProfile>());
+    let mut connected = None;
+    count(&mut || connected = qp.take().map(|qp| bring_up(&room.ground, qp)));
+    drop(connected);
+    room.settle();
+}
+
+/// Four WRITEs and four receives come out.
+fn drain(_: &Stub, room: &mut Room, count: Count<'_>) {
+    let mut qp = room.connected::<DefaultProfile>();
+    for _ in 0..4 {
+        qp.post_recv(wr::Recv::new(room.buf())).expect("a receive");
+        qp.post_send(wr::RdmaWrite::new(room.buf(), room.at)).expect("a WRITE");
+    }
+    let mut qp = qp.to_error().expect("ERR");
+    let mut found = 0;
+    count(&mut || {
+        let see =
+            |drained: Drained<'_, Buf>| found += u32::from(matches!(drained, Drained::Entry(_)));
+        qp.drain(&mut room.cq, see).expect("a drain")
+    });
+    assert_eq!(found, 8, "what was posted comes out");
+    drop(qp);
+    room.settle();
+}
+
+/// An idle queue pair.
+fn destroy(_: &Stub, room: &mut Room, count: Count<'_>) {
+    let mut qp = Some(room.connected::<DefaultProfile>());
+    count(&mut || {
+        let destroyed = qp.take().map(QueuePair::destroy);
+        black_box(destroyed.is_some_and(|result| result.is_ok()));
+    });
+    room.settle();
+}
+
+/// A queue pair with four WRITEs, and the polls that give their buffers back to the pool.
+fn drop_outstanding(stub: &Stub, room: &mut Room, count: Count<'_>) {
+    // Nothing completes.
+    stub.reset(false);
+    let mut qp = room.connected::<DefaultProfile>();
+    let before = room.pool.available();
+    for _ in 0..4 {
+        qp.post_send(wr::RdmaWrite::new(room.buf(), room.at)).expect("a WRITE");
+    }
+    let mut qp = Some(qp);
+    count(&mut || {
+        drop(qp.take());
+        for _ in 0..3 {
+            black_box(room.cq.poll_one().is_ok_and(|found| found.is_none()));
+        }
+    });
+    assert_eq!(room.pool.available(), before, "the buffers are back");
+    stub.reset(true);
+}
+
+/// A completion of a selectively signaled queue pair.
+fn drop_completion(stub: &Stub, room: &mut Room, count: Count<'_>) {
+    stub.reset(false);
+    let mut qp = room.connected::<Chosen>();
+    let write = wr::RdmaWrite::new(room.buf(), room.at).signaled();
+    qp.post_send(write).expect("a WRITE");
+    let mut completion = room.cq.poll_one().expect("a poll");
+    assert!(completion.is_some(), "it completed");
+    count(&mut || drop(completion.take()));
+    drop(completion);
+    drop(qp);
+    stub.reset(true);
+    room.settle();
+}
+
+/// A sleep until one WRITE has completed, and its completion.
+fn wake(stub: &Stub, room: &mut Room, count: Count<'_>) {
+    let mut qp = room.connected::<DefaultProfile>();
+    stub.hold(true);
+    qp.post_send(wr::RdmaWrite::new(room.buf(), room.at)).expect("a WRITE");
+    count(&mut || {
+        let completions = room.channel.wait(&mut room.cq).expect("a wake");
+        black_box(completions.count());
+    });
+    stub.hold(false);
+    drop(qp);
+    room.settle();
+}
+
+/// Counts each operation beside each number of each kind of others.
+pub fn all(stub: &Stub) {
+    for (others, name) in OTHERS {
+        for number in NUMBERS {
+            stub.reset(true);
+            let mut room = Room::beside(others, number);
+            for (operation, work) in OPERATIONS {
+                let label = format!("growth/{operation}/{name}/{number}");
+                // The first calls allocate what the later ones use again.
+                (0..2).for_each(|_| work(stub, &mut room, &mut |call| call()));
+                for _ in 0..CALLS {
+                    work(stub, &mut room, &mut |call| measured(stub, call));
+                }
+                if stub.is_counting() {
+                    stub.dump(&label);
+                }
+                println!("count {label} {CALLS}");
+            }
+            std::mem::forget(room);
+        }
+    }
+}
+
+fn measured(stub: &Stub, mut call: &mut dyn FnMut()) {
+    /// # Safety
+    /// `call` is a `&mut &mut dyn FnMut()`.
+    unsafe extern "C" fn form(call: *mut c_void) -> c_int {
+        // SAFETY: this function's contract.
+        unsafe { (*call.cast::<&mut dyn FnMut()>())() };
+        0
+    }
+    // SAFETY: the form takes a pointer to such a reference.
+    unsafe { stub.measure(form, (&raw mut call).cast()) };
+}
