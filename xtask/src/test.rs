@@ -4,7 +4,7 @@
 //! at work all the time.
 
 mod beside;
-mod guest;
+pub mod guest;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -8,28 +8,34 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::watch;
+use crate::paths;
+use crate::progress::Step;
 use crate::sh::two_at_a_time;
-use crate::{paths, progress::Step, test::OF_ROCE};
+use crate::test::{OF_ROCE, guest::OF_UD};
 
 /// A program of tests, and what it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suite {
     /// The target's name.
     pub target: &'static str,
-    /// The loopback device's personality and world, unless it is the plain one in a world of IPv4.
-    device: Option<(&'static str, &'static str)>,
+    /// The loopback device's personality and world; none is the plain device, and a world of IPv4.
+    device: (Option<&'static str>, Option<&'static str>),
 }
 
 const fn plain(target: &'static str) -> Suite {
-    Suite { target, device: None }
+    Suite { target, device: (None, None) }
 }
 
 const fn on(target: &'static str, personality: &'static str, world: &'static str) -> Suite {
-    Suite { target, device: Some((personality, world)) }
+    Suite { target, device: (Some(personality), Some(world)) }
 }
 
-/// The suites that judge mutants.
-pub const SUITES: [Suite; 15] = [
+const fn world(target: &'static str, world: &'static str) -> Suite {
+    Suite { target, device: (None, Some(world)) }
+}
+
+/// The suites that judge mutants: those of `cargo xtask test` that run the crate.
+pub const SUITES: [Suite; 24] = [
     plain("lib"),
     plain("sys"),
     plain("conformance"),
@@ -39,12 +45,21 @@ pub const SUITES: [Suite; 15] = [
     plain("endpoint"),
     plain("worlds"),
     plain("allocation"),
+    plain("descriptors"),
+    plain("errors"),
     plain("fork"),
+    plain("out_of_memory"),
     plain("simulation"),
     plain("cm"),
     on("conformance", "mlx5", "ipv4"),
     on("conformance", "worst:3", "ipv6"),
     on("conformance", "worst:4", "infiniband"),
+    on("attack", "worst:1", "ipv4"),
+    on("cm", "worst:3", "ipv6"),
+    on("cm", "worst:4", "infiniband"),
+    world("cm", "iwarp"),
+    world("conformance", "iwarp"),
+    world("conformance", "unknown"),
 ];
 
 /// What the random programs are run with: some ten worlds.
@@ -62,19 +77,19 @@ impl Suite {
             "simulation" => SIMULATION.to_vec(),
             _ => vec!["--test-threads=1"],
         };
-        if let Some((_, "infiniband")) = self.device {
-            args.extend(OF_ROCE.iter().flat_map(|name| ["--skip", *name]));
-        }
+        let skipped: &[&str] = match (self.target, self.device.1) {
+            (_, Some("infiniband")) => &OF_ROCE,
+            ("cm", Some("iwarp")) => &OF_UD,
+            _ => &[],
+        };
+        args.extend(skipped.iter().flat_map(|name| ["--skip", *name]));
         args.into_iter().map(str::to_owned).collect()
     }
 
     fn env(self) -> Vec<(&'static str, &'static str)> {
-        match self.device {
-            Some((personality, world)) => {
-                vec![("PROVERBS_PERSONALITY", personality), ("PROVERBS_WORLD", world)]
-            }
-            None => Vec::new(),
-        }
+        let (personality, world) = self.device;
+        let personality = personality.map(|name| ("PROVERBS_PERSONALITY", name));
+        personality.into_iter().chain(world.map(|name| ("PROVERBS_WORLD", name))).collect()
     }
 }
 
