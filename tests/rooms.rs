@@ -1,7 +1,7 @@
-//! The rooms of `src` import one way: each only from those before it, as DESIGN.md lists them. (The
+//! The rooms of `src` import one way: each only from those before it, as DESIGN.md draws them. (The
 //! crates below `proverbs` cannot name it.)
-//! Unsafe code is in the rooms that it lists. No compiler sends a user into a room that is not
-//! public.
+//! Unsafe code is in the rooms that docs/unsafe.md lists. No compiler sends a user into a room that
+//! is not public.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -80,10 +80,10 @@ fn each_room_imports_only_from_those_below() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The paths below `src` that the first column of DESIGN.md's table of unsafe rooms names.
+/// The paths below `src` that the first column of the table of unsafe rooms names.
 fn unsafe_rooms() -> Vec<String> {
-    let design = fs::read_to_string("DESIGN.md").unwrap();
-    let (_, section) = design.split_once("\n## The unsafe rooms\n").unwrap();
+    let page = fs::read_to_string("docs/unsafe.md").unwrap();
+    let (_, section) = page.split_once("\n## The unsafe rooms\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().skip_while(|line| !line.starts_with("|---"));
     let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
@@ -96,7 +96,8 @@ fn is_room_of(room: &str, file: &str) -> bool {
     if room.ends_with('/') { file.starts_with(room) } else { file == room }
 }
 
-/// DESIGN.md names each file that allows unsafe code, by itself or by its folder, and no others.
+/// docs/unsafe.md names each file that allows unsafe code, by itself or by its folder, and no other
+/// file.
 #[test]
 fn the_unsafe_rooms_are_those_of_the_table() {
     let rooms = unsafe_rooms();

@@ -242,12 +242,11 @@ fn each_situation_has_a_test_or_a_reason() {
     println!("{} situations are tested, {} cannot be", tested.len(), none.len());
 }
 
-/// DESIGN.md tells of each call what ends it.
+/// docs/waiting.md says of each call what ends it.
 #[test]
-fn the_table_of_the_design_has_each_call() {
-    let design = fs::read_to_string(root().join("DESIGN.md")).unwrap();
-    let section = design.split_once("\n## What can wait, and what ends it\n").unwrap().1;
-    let section = section.split("\n## ").next().unwrap();
+fn the_table_has_each_call() {
+    let page = fs::read_to_string(root().join("docs/waiting.md")).unwrap();
+    let section = page.split("\n## ").next().unwrap();
     let cells = section.lines().filter(|line| line.starts_with('|'));
     let cells: String = cells.filter_map(|line| line.split('|').nth(1)).collect();
     let names = cells.split('`').skip(1).step_by(2);
