@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::setup::{self, Group};
 use crate::sh::{self, Next, Run, Shell, cmd};
 use crate::test::FEATURES;
-use crate::{aarch64, cargo, paths, toolchain};
+use crate::{cargo, paths, toolchain};
 
 /// Publishes nothing: packs each crate, runs a new one that depends on them, and looks at the
 /// dependencies
@@ -111,8 +111,7 @@ fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
 /// The crates that are published.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
-/// Compiles the crate with the oldest Rust that it names, and runs the suites on the other machine
-/// that deny.toml and the README name.
+/// Compiles the crate with the oldest Rust that it names, and for other systems.
 pub fn anywhere() -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
@@ -125,10 +124,9 @@ pub fn anywhere() -> Result<()> {
     let check = ["check", "-p", "proverbs", "-p", "xtask", "-p", "demo", "--features", FEATURES];
     cargo::run(&[&[with.as_str()], &check[..]].concat())?;
     targets()?;
-    aarch64::suites()?;
     println!(
         "the crate and xtask compile with Rust {oldest}, and the crate for musl; other systems are \
-         rejected with one error; the suites pass on aarch64"
+         rejected with one error"
     );
     Ok(())
 }
