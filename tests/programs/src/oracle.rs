@@ -168,13 +168,14 @@ impl World {
 
     fn refused<E: Entry>(&self, error: &PostError<E>) {
         let injected = self.fabric.injected();
-        let is_session = error.verb() == "ibv_wr_complete";
-        // What librxe answers to a session says of ENOSPC alone that nothing was posted.
-        let is_unknown = injected.outcome_unknown != 0 || is_session && injected.refuse != 0;
+        // A session and `ibv_bind_mw` have no bad_wr. What they refuse may have been posted by
+        // rxe, unless the errno is ENOSPC; other devices posted nothing (R15.12, R19.10).
+        let has_bad_wr = !["ibv_wr_complete", "ibv_bind_mw"].contains(&error.verb());
+        let is_injected = injected.refuse != 0 || injected.outcome_unknown != 0;
+        let is_unknown = if has_bad_wr { injected.outcome_unknown != 0 } else { is_injected };
         let is_fault = match error.kind() {
             PostErrorKind::Refused { .. } => {
-                // Elsewhere its outcome is known: one that is refused posted nothing.
-                let is_told = injected.refuse != 0 || is_session && injected.outcome_unknown != 0;
+                let is_told = if has_bad_wr { injected.refuse != 0 } else { is_injected };
                 is_told || self.is_broken() || self.is_shrunk()
             }
             PostErrorKind::OutcomeUnknown { .. } => is_unknown,

@@ -14,7 +14,7 @@ use crate::paths;
 /// The package that the programs are compiled into, with what the suites are built with, so that
 /// nothing is built twice.
 pub const PACKAGE: &str = "proverbs-programs";
-const FEATURES: &str = "proverbs/tokio,proverbs/serde";
+const FEATURES: &str = "proverbs/loopback,proverbs/tokio,proverbs/serde";
 
 /// Programs that compile, in one executable.
 pub struct Compiled {
