@@ -8,16 +8,16 @@ use std::time::Duration;
 use super::connection::Connection;
 use super::ece;
 use super::event::{Event, PeerParam};
-use super::id::{CmId, Sleeps, Step, Waits, failure};
+use super::id::CmId;
 use super::listen::Request;
 use super::param::{AcceptParam, Tuning, check_depth};
 use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{Accepting, Mode, OnChannel, Spent, Synchronous};
-use super::table::{Meaning, Waiting, meaning};
+use super::table::Waiting;
+use super::waits::{Awaited, Step, Waits, finish};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::sys::cm::Id;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Rts};
 use crate::terms::transport::Rc;
@@ -91,7 +91,7 @@ pub struct Accepted<P: Profile = DefaultProfile, M: Mode = OnChannel> {
 }
 
 impl<M: Mode> Request<Tcp, M> {
-    fn begin<P: Profile>(
+    pub(super) fn begin<P: Profile>(
         mut self,
         mut qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
@@ -187,7 +187,7 @@ impl Request<Tcp> {
         param: &AcceptParam<P>,
         timeout: Duration,
     ) -> Result<Connection<P>, Refused<NotAccepted<P>>> {
-        self.begin(qp, param)?.finish(Some(timeout))
+        finish(self.begin(qp, param)?, timeout)
     }
 }
 
@@ -229,37 +229,17 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
     type Done = Connection<P, M>;
     type Failed = NotAccepted<P, M>;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        if event.id() != self.id.key() {
-            return Step::Waiting(self);
-        }
-        match meaning(Waiting::Accept, event) {
-            Meaning::Done => {
-                let Accepted { id, qp, peer, private_data } = self;
-                Step::Done(Connection { qp, id: id.to(), peer, private_data })
-            }
-            Meaning::Fails => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
-            Meaning::Nothing => Step::Waiting(self),
-        }
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::new(VERB, Waiting::Accept, &self.id.core)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        match self.id.core.end(VERB, Waiting::Accept) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
-        }
+    fn done(self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        let Accepted { id, qp, peer, private_data } = self;
+        Step::Done(Connection { qp, id: id.to(), peer, private_data })
     }
 
     fn give_up(self) -> Self::Failed {
         self.cancel()
-    }
-}
-
-impl<P: Profile, M: Mode> Sleeps for Accepted<P, M> {
-    const VERB: &'static str = VERB;
-
-    fn id(&self) -> &Id {
-        &self.id.core.id
     }
 }
 

@@ -10,11 +10,12 @@ use ::tokio::io::unix::AsyncFd;
 use super::channel::EventChannel;
 use super::connection::Ends;
 use super::event::{Event, EventKind};
-use super::id::{CmId, Step, Waits};
+use super::id::CmId;
 use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{Listening, OnChannel};
 use super::table::Waiting;
+use super::waits::{Step, Waits};
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, registration};
 

@@ -8,18 +8,18 @@ use std::time::Duration;
 use super::connection::Connection;
 use super::ece;
 use super::event::{Event, EventKind};
-use super::id::{CmId, Sleeps, Step, Waits, failure};
+use super::id::CmId;
 use super::param::{ConnParam, Tuning};
 use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{
     CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Spent, Synchronous,
 };
-use super::table::{Meaning, Waiting, meaning};
+use super::table::Waiting;
+use super::waits::{Awaited, Step, Waits, finish};
 use crate::endpoint::Receiving;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::sys::cm::Id;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init};
 use crate::terms::transport::Rc;
@@ -107,7 +107,7 @@ pub struct Pending<P: Profile = DefaultProfile, M: Mode = OnChannel> {
 }
 
 impl<M: Mode> CmId<Tcp, RouteResolved, M> {
-    fn begin<P: Profile>(
+    pub(super) fn begin<P: Profile>(
         mut self,
         qp: QueuePair<Rc, Init, P>,
         param: &ConnParam<P>,
@@ -162,7 +162,7 @@ impl<S: CmState> CmId<Tcp, S> {
     where
         S: Connects,
     {
-        self.to::<RouteResolved>().begin(qp, param)?.finish(Some(timeout))
+        finish(self.to::<RouteResolved>().begin(qp, param)?, timeout)
     }
 }
 
@@ -255,36 +255,17 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
     type Done = Connection<P, M>;
     type Failed = NotConnected<P, M>;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        if event.id() != self.id.key() {
-            return Step::Waiting(self);
-        }
-        let waiting = Waiting::Connect { is_iwarp: self.id.core.id.is_iwarp() };
-        match meaning(waiting, event) {
-            Meaning::Done => self.establish(event),
-            Meaning::Fails => Step::Failed(Refused::new(self.give_up(), failure(VERB, event))),
-            Meaning::Nothing => Step::Waiting(self),
-        }
+    fn awaits(&self) -> Awaited<'_> {
+        let is_iwarp = self.id.core.id.is_iwarp();
+        Awaited::new(VERB, Waiting::Connect { is_iwarp }, &self.id.core)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        let waiting = Waiting::Connect { is_iwarp: self.id.core.id.is_iwarp() };
-        match self.id.core.end(VERB, waiting) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
-        }
+    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        self.establish(event)
     }
 
     fn give_up(self) -> Self::Failed {
         self.cancel()
-    }
-}
-
-impl<P: Profile, M: Mode> Sleeps for Pending<P, M> {
-    const VERB: &'static str = VERB;
-
-    fn id(&self) -> &Id {
-        &self.id.core.id
     }
 }
 

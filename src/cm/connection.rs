@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use super::channel::{EventChannel, Events};
 use super::event::{Event, PeerParam};
-use super::id::{CmId, Step, Waits, failure};
+use super::id::CmId;
 use super::space::{PortSpace, Tcp};
 use super::state::{
     Accepting, CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Spent, Synchronous,
     WaitsInCalls,
 };
-use super::table::{Meaning, Waiting, meaning};
+use super::table::Waiting;
+use super::waits::{Awaited, Step, Waits};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -150,39 +151,21 @@ impl<P: Profile> Connection<P, OnChannel> {
     }
 }
 
-impl<P: Profile, M: Mode> Connection<P, M> {
-    fn confirm(self) -> Step<Ended<P, M>, Self, Self> {
-        match self.disconnect() {
-            Ok(ended) => Step::Done(ended),
-            Err(refused) => Step::Failed(refused),
-        }
-    }
-}
-
 impl<P: Profile, M: Mode> Waits for Connection<P, M> {
     type Done = Ended<P, M>;
     type Failed = Self;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self> {
-        if event.id() != self.id.key() {
-            return Step::Waiting(self);
-        }
-        match meaning(Waiting::End, event) {
-            Meaning::Done => self.confirm(),
-            Meaning::Fails => Step::Failed(Refused::new(self, failure(WAIT, event))),
-            Meaning::Nothing => self.look(),
-        }
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::of_an_end(&self.id)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        // Events are noted where they are taken, perhaps from another channel before.
-        if self.id.core.id.seen().is_disconnected() {
-            return self.confirm();
-        }
-        match self.id.core.end(WAIT, Waiting::End) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self, error)),
-        }
+    fn done(self, _: &Event) -> Step<Self::Done, Self, Self> {
+        self.ended()
+    }
+
+    /// This side confirms the end.
+    fn ended(self) -> Step<Self::Done, Self, Self> {
+        self.disconnect().into()
     }
 
     fn give_up(self) -> Self {
@@ -226,25 +209,16 @@ impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
     type Done = CmId<Tcp, Spent, M>;
     type Failed = CmId<Tcp, Spent, M>;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        if event.id() != self.key() {
-            return Step::Waiting(self);
-        }
-        match meaning(Waiting::Confirmation, event) {
-            Meaning::Done => Step::Done(self.to()),
-            Meaning::Fails => Step::Failed(Refused::new(self.to(), failure(WAIT, event))),
-            Meaning::Nothing => self.look(),
-        }
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::new(WAIT, Waiting::Confirmation, &self.core)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        if self.core.id.seen().is_disconnected() {
-            return Step::Done(self.to());
-        }
-        match self.core.end(WAIT, Waiting::Confirmation) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.to(), error)),
-        }
+    fn done(self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        self.ended()
+    }
+
+    fn ended(self) -> Step<Self::Done, Self, Self::Failed> {
+        Step::Done(self.to())
     }
 
     fn give_up(self) -> Self::Failed {

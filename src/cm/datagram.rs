@@ -6,19 +6,19 @@ use std::fmt;
 use std::time::Duration;
 
 use super::event::Event;
-use super::id::{CmId, Sleeps, Step, Waits, failure};
+use super::id::CmId;
 use super::listen::Request;
 use super::private_data::{LookupData, ReplyData};
 use super::space::Udp;
 use super::state::{
     CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Spent, Synchronous,
 };
-use super::table::{Meaning, Waiting, meaning};
+use super::table::Waiting;
+use super::waits::{Awaited, Step, Waits, failure, finish};
 use crate::device::ah::AddressVector;
 use crate::device::ah_table::AhIndex;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::sys::cm::Id;
 use crate::sys::types::{ibv_ah_attr, raw::rdma_conn_param, zeroed};
 use crate::terms::bounded::{Qkey, Qpn};
 use crate::terms::error::{Error, Refused};
@@ -145,7 +145,7 @@ fn param(private_data: &[u8], qp_num: u32) -> rdma_conn_param {
 }
 
 impl<M: Mode> CmId<Udp, RouteResolved, M> {
-    fn begin(
+    pub(super) fn begin(
         mut self,
         private_data: &LookupData,
     ) -> Result<CmId<Udp, Connecting, M>, Refused<NotFound<M>>> {
@@ -175,7 +175,7 @@ impl<S: CmState> CmId<Udp, S> {
     where
         S: Connects,
     {
-        self.to::<RouteResolved>().begin(private_data)?.finish(Some(timeout))
+        finish(self.to::<RouteResolved>().begin(private_data)?, timeout)
     }
 }
 
@@ -218,37 +218,22 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
     type Done = Found<M>;
     type Failed = NotFound<M>;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        if event.id() != self.key() {
-            return Step::Waiting(self);
-        }
-        match (meaning(Waiting::LookUp, event), event.ud_peer()) {
-            (Meaning::Nothing, _) => Step::Waiting(self),
-            (Meaning::Done, Some(peer)) => {
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::new(CONNECT, Waiting::LookUp, &self.core)
+    }
+
+    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        match event.ud_peer() {
+            Some(peer) => {
                 let private_data = event.private_data().to_vec();
                 Step::Done(Found { id: self.to(), peer, private_data })
             }
-            _ => Step::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
-        }
-    }
-
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        match self.core.end(CONNECT, Waiting::LookUp) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
+            None => Step::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
         }
     }
 
     fn give_up(self) -> Self::Failed {
         NotFound::Failed(self.to())
-    }
-}
-
-impl<M: Mode> Sleeps for CmId<Udp, Connecting, M> {
-    const VERB: &'static str = CONNECT;
-
-    fn id(&self) -> &Id {
-        &self.core.id
     }
 }
 

@@ -4,11 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::channel;
-use super::channel::{EventChannel, Events};
-use super::event::{Event, EventKind, IdKey};
+use super::channel::EventChannel;
+use super::event::{EventKind, IdKey};
 use super::space::{PortSpace, Tcp};
 use super::state::{
     Binds, CmState, Created, HasDevice, Mode, OnChannel, Synchronous, TakesOptions,
@@ -16,11 +15,10 @@ use super::state::{
 use super::table::Waiting;
 use super::turn::Turn;
 use crate::absence::{self, Wanted};
-use crate::sys::cm::{Channel, Id, Seen};
+use crate::sys::cm::{Channel, Id};
 use crate::sys::device::Identity;
 use crate::terms::bounded::Timeout;
 use crate::terms::error::{Error, ErrorKind, Refused};
-use crate::wait::end_of;
 
 /// A communication id (`rdma_cm_id`) of port space `PS` in state `S`: the rdma_cm side of a
 /// connection.
@@ -116,112 +114,13 @@ impl Core {
 
     /// An error if the device is going away, after which no event comes.
     pub fn removal(&self, verb: &'static str) -> Result<(), Error> {
-        removal(self.id.seen(), verb)
+        let removal = self.id.seen().removal();
+        removal.map_or(Ok(()), |status| Err(ended_by(verb, EventKind::DeviceRemoval, status)))
     }
-}
-
-/// The effect of an event on an id that waits: the result of each `advance`.
-///
-/// ```no_run
-/// use proverbs::{cm::*, prelude::*};
-///
-/// /// Waits for a step on a channel that serves this id alone.
-/// fn resolved(channel: &EventChannel, mut id: CmId<Tcp, ResolvingAddr, OnChannel>)
-///     -> Result<CmId<Tcp, AddrResolved, OnChannel>, proverbs::Error>
-/// {
-///     loop {
-///         match id.advance(&channel.wait()?) {
-///             Step::Done(id) => return Ok(id),
-///             Step::Waiting(waiting) => id = waiting,
-///             Step::Failed(refused) => return Err(refused.error),
-///         }
-///     }
-/// }
-/// ```
-#[derive(Debug)]
-pub enum Step<D, W, F> {
-    /// The step is done.
-    Done(D),
-    /// The event was of another id, or of another kind: the id still waits.
-    Waiting(W),
-    /// The step failed.
-    Failed(Refused<F>),
-}
-
-/// What waits for an event of its id: a step of a [`CmId`] that is under way, a
-/// [`Pending`](super::Pending) or an [`Accepted`](super::Accepted) connection, a
-/// [`Connection`](super::Connection) whose peer ends it. Each has `advance`,
-/// and with the feature `tokio` `AsyncEventChannel::finish` awaits it.
-pub trait Waits: Sized {
-    /// What comes of it.
-    type Done;
-    /// What is given back if it fails.
-    type Failed;
-
-    #[doc(hidden)]
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
-
-    /// What comes of what was seen of its id before, perhaps where nobody looks any more.
-    #[doc(hidden)]
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        Step::Waiting(self)
-    }
-
-    /// Stops waiting.
-    #[doc(hidden)]
-    fn give_up(self) -> Self::Failed;
-}
-
-/// What waits, with the calling thread asleep.
-pub(super) trait Sleeps: Waits {
-    /// The verb, for errors.
-    const VERB: &'static str;
-
-    fn id(&self) -> &Id;
-
-    /// Waits for the result, for at most `timeout` if there is one.
-    fn finish(mut self, timeout: Option<Duration>) -> Result<Self::Done, Refused<Self::Failed>> {
-        let deadline = end_of(timeout);
-        let mut events = Events::until(self.id().channel(), deadline);
-        loop {
-            let error = match events.next() {
-                Ok(Some(event)) => match self.step(&event) {
-                    Step::Done(done) => return Ok(done),
-                    Step::Failed(refused) => return Err(refused),
-                    Step::Waiting(waiting) => {
-                        self = waiting;
-                        continue;
-                    }
-                },
-                Ok(None) => {
-                    let after = timeout.unwrap_or_default();
-                    Error::new(Self::VERB, ErrorKind::TimedOut { after })
-                }
-                Err(error) => error,
-            };
-            return Err(Refused::new(self.give_up(), error));
-        }
-    }
-}
-
-fn removal(seen: &Seen, verb: &'static str) -> Result<(), Error> {
-    seen.removal().map_or(Ok(()), |status| Err(ended_by(verb, EventKind::DeviceRemoval, status)))
 }
 
 fn ended_by(verb: &'static str, event: EventKind, status: i32) -> Error {
     Error::new(verb, ErrorKind::Cm { event: event.name(), status })
-}
-
-/// The error that an event reports.
-pub(super) fn failure(verb: &'static str, event: &Event) -> Error {
-    let status = event.status();
-    let kind = match event.kind() {
-        EventKind::Rejected => {
-            ErrorKind::Rejected { reason: status, private_data: event.private_data().to_vec() }
-        }
-        other => ErrorKind::Cm { event: other.name(), status },
-    };
-    Error::new(verb, kind)
 }
 
 impl<PS: PortSpace> CmId<PS, Created> {

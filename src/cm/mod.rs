@@ -313,6 +313,7 @@ mod state;
 mod table;
 mod turn;
 pub mod verbs;
+mod waits;
 
 pub use accept::{Accepted, NotAccepted};
 pub use addrinfo::{AddrInfo, PassiveInfo};
@@ -326,7 +327,7 @@ pub use ece::HeardPeer;
 pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingStep};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use ib::IbAddr;
-pub use id::{CmId, Step, Waits};
+pub use id::CmId;
 pub use listen::Request;
 #[cfg(feature = "loopback")]
 pub use loopback::{ConnectedPair, loopback_pair};
@@ -341,3 +342,4 @@ pub use private_data::{
 pub use queue_pair::{Brings, MadeBy, NewFor};
 pub use space::{PortSpace, Tcp, Udp};
 pub use state::*;
+pub use waits::{Step, Waits};

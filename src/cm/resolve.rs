@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use libc::sockaddr_storage;
 
-use super::event::{Event, IdKey};
-use super::id::{CmId, Sleeps, Step, Waits, failure};
+use super::event::Event;
+use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{
     AddrResolved, Binds, Bound, BoundToDevice, CmState, Mode, OnChannel, Resolves, ResolvesRoute,
     ResolvingAddr, ResolvingRoute, RouteResolved, Synchronous,
 };
-use super::table::{Meaning, Waiting, meaning};
-use crate::sys::cm::{Id, to_c};
+use super::table::Waiting;
+use super::waits::{Awaited, Step, Waits, finish};
+use crate::sys::cm::to_c;
 use crate::terms::error::{Error, Refused};
 
 const ADDR: &str = "rdma_resolve_addr";
@@ -181,41 +182,21 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
     type Done = CmId<PS, AddrResolved, M>;
     type Failed = CmId<PS, Bound, M>;
 
-    fn step(mut self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        if event.id() != self.key() {
-            return Step::Waiting(self);
-        }
-        match meaning(Waiting::Addr, event) {
-            Meaning::Done => {
-                self.core.look();
-                if self.core.device.is_some() {
-                    return Step::Done(self.to());
-                }
-                let error = Error::os(ADDR, libc::ENODEV, "the id has no device");
-                Step::Failed(Refused::new(self.to(), error))
-            }
-            Meaning::Fails => Step::Failed(Refused::new(self.to(), failure(ADDR, event))),
-            Meaning::Nothing => Step::Waiting(self),
-        }
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::new(ADDR, Waiting::Addr, &self.core)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        match self.core.end(ADDR, Waiting::Addr) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.to(), error)),
+    fn done(mut self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        self.core.look();
+        if self.core.device.is_some() {
+            return Step::Done(self.to());
         }
+        let error = Error::os(ADDR, libc::ENODEV, "the id has no device");
+        Step::Failed(Refused::new(self.to(), error))
     }
 
     fn give_up(self) -> Self::Failed {
         self.to()
-    }
-}
-
-impl<PS: PortSpace, M: Mode> Sleeps for CmId<PS, ResolvingAddr, M> {
-    const VERB: &'static str = ADDR;
-
-    fn id(&self) -> &Id {
-        &self.core.id
     }
 }
 
@@ -224,7 +205,7 @@ impl<PS: PortSpace> CmId<PS, ResolvingAddr> {
         self,
         timeout: Duration,
     ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>> {
-        self.finish(Some(patience(timeout)))
+        finish(self, patience(timeout))
     }
 }
 
@@ -277,7 +258,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
         S: ResolvesRoute,
     {
         match self.begin_route(timeout) {
-            Ok(resolving) => resolving.finish(Some(patience(timeout))),
+            Ok(resolving) => finish(resolving, patience(timeout)),
             Err(refused) => Err(refused.map(CmId::to)),
         }
     }
@@ -306,34 +287,16 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
     type Done = CmId<PS, RouteResolved, M>;
     type Failed = CmId<PS, AddrResolved, M>;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        if event.id() != IdKey(self.core.id.key()) {
-            return Step::Waiting(self);
-        }
-        match meaning(Waiting::Route, event) {
-            Meaning::Done => Step::Done(self.to()),
-            Meaning::Fails => Step::Failed(Refused::new(self.to(), failure(ROUTE, event))),
-            Meaning::Nothing => Step::Waiting(self),
-        }
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::new(ROUTE, Waiting::Route, &self.core)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        match self.core.end(ROUTE, Waiting::Route) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.to(), error)),
-        }
+    fn done(self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        Step::Done(self.to())
     }
 
     fn give_up(self) -> Self::Failed {
         self.to()
-    }
-}
-
-impl<PS: PortSpace, M: Mode> Sleeps for CmId<PS, ResolvingRoute, M> {
-    const VERB: &'static str = ROUTE;
-
-    fn id(&self) -> &Id {
-        &self.core.id
     }
 }
 

@@ -50,6 +50,11 @@ pub(super) enum Meaning {
 }
 
 impl Waiting {
+    /// Whether it is the end of a connection, of which any call may have taken the event.
+    pub fn is_for_the_end(self) -> bool {
+        matches!(self, Waiting::End | Waiting::Confirmation)
+    }
+
     /// Whether the event ends it in vain.
     pub fn fails_by(self, kind: EventKind, status: i32) -> bool {
         cell(self, kind, status) == Meaning::Fails

@@ -5,11 +5,11 @@ use std::fmt;
 
 use super::{Ep, EpState, Rest, Side};
 use crate::cm::channel::EventChannel;
-use crate::cm::connection::{Connection, Ended};
 use crate::cm::event::{Event, PeerParam};
-use crate::cm::id::{CmId, Step, Waits};
+use crate::cm::id::CmId;
 use crate::cm::space::{PortSpace, Tcp};
 use crate::cm::state::{Disconnected, Established, Mode, OnChannel, Synchronous};
+use crate::cm::waits::{Awaited, Step, Waits};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
@@ -32,35 +32,20 @@ impl<P: Profile, M: Mode> Waits for Ep<Tcp, Established, P, M> {
     type Done = Ep<Tcp, Disconnected, P, M>;
     type Failed = Self;
 
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self> {
-        self.by(|connection| connection.step(event))
+    fn awaits(&self) -> Awaited<'_> {
+        Awaited::of_an_end(&self.id)
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self> {
-        self.by(Connection::look)
+    fn done(self, _: &Event) -> Step<Self::Done, Self, Self> {
+        self.ended()
+    }
+
+    fn ended(self) -> Step<Self::Done, Self, Self> {
+        self.disconnect().into()
     }
 
     fn give_up(self) -> Self {
         self
-    }
-}
-
-impl<P: Profile, M: Mode> Ep<Tcp, Established, P, M> {
-    /// What its connection makes of something.
-    #[allow(clippy::type_complexity)]
-    fn by(
-        self,
-        step: impl FnOnce(Connection<P, M>) -> Step<Ended<P, M>, Connection<P, M>, Connection<P, M>>,
-    ) -> Step<Ep<Tcp, Disconnected, P, M>, Self, Self> {
-        let (qp, id, rest) = self.apart();
-        let peer = rest.peer.unwrap_or_default();
-        match step(Connection { qp, id, peer, private_data: Vec::new() }) {
-            Step::Done(Ended { qp, id }) => Step::Done(Self::turn(rest, qp, id)),
-            Step::Waiting(Connection { qp, id, .. }) => Step::Waiting(Self::turn(rest, qp, id)),
-            Step::Failed(refused) => {
-                Step::Failed(refused.map(|Connection { qp, id, .. }| Self::turn(rest, qp, id)))
-            }
-        }
     }
 }
 
@@ -92,8 +77,8 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     ) -> Result<Ep<PS, S, P, To>, Refused<Self>> {
         let (qp, id, rest) = self.apart();
         match migrate(id) {
-            Ok(id) => Ok(Ep::<PS, S, P, To>::turn(rest, qp, id)),
-            Err(refused) => Err(refused.map(|id| Self::turn(rest, qp, id))),
+            Ok(id) => Ok(rest.with(qp, id)),
+            Err(refused) => Err(refused.map(|id| rest.with(qp, id))),
         }
     }
 

@@ -117,19 +117,12 @@ impl<E: Entry> Side<E, AnyThread> {
     }
 }
 
-/// The parts of an endpoint besides its id.
-struct Parts<PS: PortSpace, P: Profile> {
-    qp: MadeBy<PS, P>,
-    pd: ProtectionDomain,
-    send: Side<P::Entry, P::Threads>,
-    recv: Side<P::Entry, P::Threads>,
-}
-
+/// A queue pair for the id, and the rest of a new endpoint.
 fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
     id: &CmId<PS, S, M>,
     pd: Option<&ProtectionDomain>,
     depth: Depth,
-) -> Result<Parts<PS, P>, Error>
+) -> Result<(MadeBy<PS, P>, Rest<P>), Error>
 where
     P::Receive: UsesOwnQueue,
 {
@@ -138,7 +131,7 @@ where
     let send = Side::new(&pd, depth.send.saturating_add(1))?;
     let recv = Side::new(&pd, depth.recv.saturating_add(1))?;
     let qp = id.create_qp::<P>(&pd, &send.cq, &recv.cq, depth)?;
-    Ok(Parts { qp, pd, send, recv })
+    Ok((qp, Rest { peer: None, private_data: Vec::new(), pd, send, recv }))
 }
 
 impl<PS, M: Mode> CmId<PS, RouteResolved, M>
@@ -162,9 +155,7 @@ where
         P::Receive: UsesOwnQueue,
     {
         match parts(&self, pd, depth) {
-            Ok(Parts { qp, pd, send, recv }) => {
-                Ok(Ep { qp, id: self, peer: None, private_data: Vec::new(), pd, send, recv })
-            }
+            Ok((qp, rest)) => Ok(rest.with(qp, self)),
             Err(error) => Err(Refused::new(self, error)),
         }
     }
@@ -188,9 +179,9 @@ where
         P::Receive: UsesOwnQueue,
     {
         match parts(&self.id, pd, depth) {
-            Ok(Parts { qp, pd, send, recv }) => {
+            Ok((qp, rest)) => {
                 let Request { id, peer, private_data } = self;
-                Ok(Ep { qp, id, peer, private_data, pd, send, recv })
+                Ok(Rest { peer, private_data, ..rest }.with(qp, id))
             }
             Err(error) => Err(Refused::new(self, error)),
         }
@@ -198,16 +189,6 @@ where
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
-    /// Moves the endpoint to the state `To`.
-    fn turn<To: EpState<PS>>(
-        rest: Rest<P>,
-        qp: QueuePair<PS::Transport, To::Qp, P>,
-        id: CmId<PS, To, M>,
-    ) -> Ep<PS, To, P, M> {
-        let Rest { peer, private_data, pd, send, recv } = rest;
-        Ep { qp, id, peer, private_data, pd, send, recv }
-    }
-
     fn apart(self) -> (QueuePair<PS::Transport, S::Qp, P>, CmId<PS, S, M>, Rest<P>) {
         let Ep { qp, id, peer, private_data, pd, send, recv } = self;
         (qp, id, Rest { peer, private_data, pd, send, recv })
@@ -220,12 +201,23 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
 }
 
 /// The parts that do not change from state to state.
-struct Rest<P: Profile> {
+pub struct Rest<P: Profile> {
     peer: Option<PeerParam>,
     private_data: Vec<u8>,
     pd: ProtectionDomain,
     send: Side<P::Entry, P::Threads>,
     recv: Side<P::Entry, P::Threads>,
+}
+
+impl<P: Profile> Rest<P> {
+    fn with<PS: PortSpace, S: EpState<PS>, M: Mode>(
+        self,
+        qp: QueuePair<PS::Transport, S::Qp, P>,
+        id: CmId<PS, S, M>,
+    ) -> Ep<PS, S, P, M> {
+        let Rest { peer, private_data, pd, send, recv } = self;
+        Ep { qp, id, peer, private_data, pd, send, recv }
+    }
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> fmt::Debug for Ep<PS, S, P, M> {

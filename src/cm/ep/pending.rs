@@ -8,12 +8,13 @@ use crate::cm::connect::{NotConnected, Pending};
 use crate::cm::connection::Connection;
 use crate::cm::datagram::{Found, NotFound, UdPeer};
 use crate::cm::event::{Event, IdKey};
-use crate::cm::id::{CmId, Step, Waits};
+use crate::cm::id::CmId;
 use crate::cm::listen::Request;
 use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::private_data::LookupData;
 use crate::cm::space::{Tcp, Udp};
-use crate::cm::state::{Connecting, Established, OnChannel, Requested, RouteResolved, Spent};
+use crate::cm::state::{Connecting, Established, Mode, OnChannel, Requested, RouteResolved, Spent};
+use crate::cm::waits::{Awaited, Step, Waits};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::Refused;
@@ -100,203 +101,194 @@ pub struct EpPending<W, P: Profile = DefaultProfile> {
 /// let _ = key::<Pending>;
 /// let _ = key::<Accepted>;
 /// ```
-pub trait PendingStep<P: Profile>: sealed::Step<P> {
+pub trait PendingStep<P: Profile>: sealed::Sealed + Waits {
     /// The endpoint, once the step is done; on UDP with the service that was found.
     type Ep;
     /// The endpoint, of no further use, if it fails.
     type Failed;
+
+    #[doc(hidden)]
+    fn finished(done: Self::Done, rest: Rest<P>) -> Self::Ep;
+
+    #[doc(hidden)]
+    fn failed(failed: <Self as Waits>::Failed, rest: Rest<P>) -> <Self as PendingStep<P>>::Failed;
 }
 
 mod sealed {
     use super::*;
 
-    pub trait Step<P: Profile>: Sized {
-        fn key(&self) -> IdKey;
+    pub trait Sealed {}
+    impl<P: Profile, M: Mode> Sealed for Pending<P, M> {}
+    impl<P: Profile, M: Mode> Sealed for Accepted<P, M> {}
+    impl<P: Profile, M: Mode> Sealed for LookingUp<P, M> {}
+}
+
+impl<P: Profile, M: Mode> PendingStep<P> for Pending<P, M> {
+    type Ep = Ep<Tcp, Established, P, M>;
+    type Failed = Ep<Tcp, Spent, P, M>;
+
+    fn finished(connection: Connection<P, M>, rest: Rest<P>) -> Self::Ep {
+        connected(connection, rest)
+    }
+
+    fn failed(object: NotConnected<P, M>, rest: Rest<P>) -> Ep<Tcp, Spent, P, M> {
+        match object {
+            NotConnected::Unsent { id, qp } => rest.with(qp.give_up(), id.to()),
+            NotConnected::Failed { id, qp } => rest.with(qp, id),
+        }
     }
 }
 
-impl<P: Profile> sealed::Step<P> for Pending<P> {
-    fn key(&self) -> IdKey {
-        self.id().key()
+impl<P: Profile, M: Mode> PendingStep<P> for Accepted<P, M> {
+    type Ep = Ep<Tcp, Established, P, M>;
+    type Failed = Ep<Tcp, Spent, P, M>;
+
+    fn finished(connection: Connection<P, M>, rest: Rest<P>) -> Self::Ep {
+        connected(connection, rest)
+    }
+
+    fn failed(object: NotAccepted<P, M>, rest: Rest<P>) -> Ep<Tcp, Spent, P, M> {
+        match object {
+            NotAccepted::Unanswered { request, qp } => rest.with(qp.give_up(), request.id.to()),
+            NotAccepted::Failed { id, qp } => rest.with(qp, id),
+        }
     }
 }
 
-impl<P: Profile> PendingStep<P> for Pending<P> {
-    type Ep = Ep<Tcp, Established, P, OnChannel>;
-    type Failed = Ep<Tcp, Spent, P, OnChannel>;
-}
-
-impl<P: Profile> sealed::Step<P> for Accepted<P> {
-    fn key(&self) -> IdKey {
-        self.id().key()
-    }
-}
-
-impl<P: Profile> PendingStep<P> for Accepted<P> {
-    type Ep = Ep<Tcp, Established, P, OnChannel>;
-    type Failed = Ep<Tcp, Spent, P, OnChannel>;
+fn connected<P: Profile, M: Mode>(
+    connection: Connection<P, M>,
+    rest: Rest<P>,
+) -> Ep<Tcp, Established, P, M> {
+    let Connection { qp, id, peer, private_data } = connection;
+    Rest { peer: Some(peer), private_data, ..rest }.with(qp, id)
 }
 
 /// An id that looks a service up, and its queue pair.
-type LookingUp<P> = (CmId<Udp, Connecting, OnChannel>, QueuePair<Ud, Rts, P>);
+type LookingUp<P, M> = (CmId<Udp, Connecting, M>, QueuePair<Ud, Rts, P>);
 
-impl<P: Profile> sealed::Step<P> for LookingUp<P> {
-    fn key(&self) -> IdKey {
-        self.0.key()
+impl<P: Profile, M: Mode> PendingStep<P> for LookingUp<P, M> {
+    type Ep = (Ep<Udp, Established, P, M>, UdPeer);
+    type Failed = Ep<Udp, Spent, P, M>;
+
+    fn finished((found, qp): Self::Done, rest: Rest<P>) -> Self::Ep {
+        let Found { id, peer, private_data } = found;
+        (Rest { private_data, ..rest }.with(qp, id), peer)
+    }
+
+    fn failed((object, qp): <Self as Waits>::Failed, rest: Rest<P>) -> Ep<Udp, Spent, P, M> {
+        match object {
+            NotFound::Unsent(id) => rest.with(qp, id.to()),
+            NotFound::Failed(id) => rest.with(qp, id),
+        }
     }
 }
 
-impl<P: Profile> PendingStep<P> for LookingUp<P> {
-    type Ep = (Ep<Udp, Established, P, OnChannel>, UdPeer);
-    type Failed = Ep<Udp, Spent, P, OnChannel>;
+impl<P: Profile, M: Mode> Waits for LookingUp<P, M> {
+    type Done = (Found<M>, QueuePair<Ud, Rts, P>);
+    type Failed = (NotFound<M>, QueuePair<Ud, Rts, P>);
+
+    fn awaits(&self) -> Awaited<'_> {
+        self.0.awaits()
+    }
+
+    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        self.0.done(event).beside(self.1)
+    }
+
+    fn give_up(self) -> Self::Failed {
+        (self.0.give_up(), self.1)
+    }
 }
 
 impl<W: PendingStep<P>, P: Profile> EpPending<W, P> {
     /// The key by which events name its id.
     pub fn key(&self) -> IdKey {
-        self.begun.key()
+        IdKey(self.awaits().core.id.key())
     }
 
     /// Processes an event. One of another id, or of another kind, changes nothing.
     ///
     /// [`Step::Failed`] has the endpoint, to be [drained](Ep::drain), and the error that a
     /// synchronous endpoint's call returns.
-    pub fn advance(
-        self,
-        event: &Event,
-    ) -> Step<<Self as Waits>::Done, Self, <Self as Waits>::Failed>
-    where
-        Self: Waits,
-    {
+    pub fn advance(self, event: &Event) -> Step<W::Ep, Self, <W as PendingStep<P>>::Failed> {
         self.step(event)
     }
 
     /// Gives up the step: the peer gets no further answer.
-    pub fn cancel(self) -> <Self as Waits>::Failed
-    where
-        Self: Waits,
-    {
+    pub fn cancel(self) -> <W as PendingStep<P>>::Failed {
         self.give_up()
     }
 }
 
-fn connected<P: Profile>(
-    connection: Connection<P, OnChannel>,
-    mut rest: Rest<P>,
-) -> Ep<Tcp, Established, P, OnChannel> {
-    let Connection { qp, id, peer, private_data } = connection;
-    (rest.peer, rest.private_data) = (Some(peer), private_data);
-    Ep::<Tcp, Spent, P, OnChannel>::turn(rest, qp, id)
-}
+impl<W: PendingStep<P>, P: Profile> Waits for EpPending<W, P> {
+    type Done = W::Ep;
+    type Failed = <W as PendingStep<P>>::Failed;
 
-fn not_connected<P: Profile>(
-    object: NotConnected<P, OnChannel>,
-    rest: Rest<P>,
-) -> Ep<Tcp, Spent, P, OnChannel> {
-    let (qp, id) = match object {
-        NotConnected::Unsent { id, qp } => (qp.give_up(), id.to()),
-        NotConnected::Failed { id, qp } => (qp, id),
-    };
-    Ep::<Tcp, Spent, P, OnChannel>::turn(rest, qp, id)
-}
-
-fn not_accepted<P: Profile>(
-    object: NotAccepted<P, OnChannel>,
-    rest: Rest<P>,
-) -> Ep<Tcp, Spent, P, OnChannel> {
-    let (qp, id) = match object {
-        NotAccepted::Unanswered { request, qp } => (qp.give_up(), request.id.to()),
-        NotAccepted::Failed { id, qp } => (qp, id),
-    };
-    Ep::<Tcp, Spent, P, OnChannel>::turn(rest, qp, id)
-}
-
-/// A step of an endpoint is that of its id; the rest waits beside it.
-macro_rules! waits {
-    ($begun:ty, $done:expr, $failed:expr) => {
-        impl<P: Profile> Waits for EpPending<$begun, P> {
-            type Done = <$begun as PendingStep<P>>::Ep;
-            type Failed = <$begun as PendingStep<P>>::Failed;
-
-            fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-                let EpPending { begun, rest } = self;
-                match begun.step(event) {
-                    Step::Done(done) => Step::Done($done(done, rest)),
-                    Step::Waiting(begun) => Step::Waiting(EpPending { begun, rest }),
-                    Step::Failed(refused) => {
-                        Step::Failed(refused.map(|object| $failed(object, rest)))
-                    }
-                }
-            }
-
-            fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-                let EpPending { begun, rest } = self;
-                match begun.look() {
-                    Step::Done(done) => Step::Done($done(done, rest)),
-                    Step::Waiting(begun) => Step::Waiting(EpPending { begun, rest }),
-                    Step::Failed(refused) => {
-                        Step::Failed(refused.map(|object| $failed(object, rest)))
-                    }
-                }
-            }
-
-            fn give_up(self) -> Self::Failed {
-                $failed(self.begun.give_up(), self.rest)
-            }
-        }
-    };
-}
-
-waits!(Pending<P>, connected, not_connected);
-waits!(Accepted<P>, connected, not_accepted);
-
-impl<P: Profile> Waits for EpPending<LookingUp<P>, P> {
-    type Done = <LookingUp<P> as PendingStep<P>>::Ep;
-    type Failed = <LookingUp<P> as PendingStep<P>>::Failed;
-
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        self.by(|id| id.step(event))
+    fn awaits(&self) -> Awaited<'_> {
+        self.begun.awaits()
     }
 
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
-        self.by(Waits::look)
+    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        let EpPending { begun, rest } = self;
+        match begun.done(event) {
+            Step::Done(done) => Step::Done(W::finished(done, rest)),
+            Step::Waiting(begun) => Step::Waiting(EpPending { begun, rest }),
+            Step::Failed(refused) => Step::Failed(refused.map(|object| W::failed(object, rest))),
+        }
     }
 
     fn give_up(self) -> Self::Failed {
-        let EpPending { begun: (id, qp), rest } = self;
-        not_found(id.give_up(), qp, rest)
+        W::failed(self.begun.give_up(), self.rest)
     }
 }
 
-type Looked = Step<Found<OnChannel>, CmId<Udp, Connecting, OnChannel>, NotFound<OnChannel>>;
-
-impl<P: Profile> EpPending<LookingUp<P>, P> {
-    fn by(
-        self,
-        step: impl FnOnce(CmId<Udp, Connecting, OnChannel>) -> Looked,
-    ) -> Step<<Self as Waits>::Done, Self, <Self as Waits>::Failed> {
-        let EpPending { begun: (id, qp), mut rest } = self;
-        match step(id) {
-            Step::Done(Found { id, peer, private_data }) => {
-                rest.private_data = private_data;
-                Step::Done((Ep::<Udp, Spent, P, OnChannel>::turn(rest, qp, id), peer))
-            }
-            Step::Waiting(id) => Step::Waiting(EpPending { begun: (id, qp), rest }),
-            Step::Failed(refused) => Step::Failed(refused.map(|id| not_found(id, qp, rest))),
+impl<W: PendingStep<P>, P: Profile> EpPending<W, P> {
+    /// An endpoint whose step was begun, if it was.
+    fn of(
+        begun: Result<W, Refused<<W as Waits>::Failed>>,
+        rest: Rest<P>,
+    ) -> Result<Self, Refused<<Self as Waits>::Failed>> {
+        match begun {
+            Ok(begun) => Ok(EpPending { begun, rest }),
+            Err(refused) => Err(refused.map(|object| W::failed(object, rest))),
         }
     }
 }
 
-fn not_found<P: Profile>(
-    object: NotFound<OnChannel>,
-    qp: QueuePair<Ud, Rts, P>,
-    rest: Rest<P>,
-) -> Ep<Udp, Spent, P, OnChannel> {
-    let id = match object {
-        NotFound::Unsent(id) => id.to(),
-        NotFound::Failed(id) => id,
-    };
-    Ep::<Udp, Spent, P, OnChannel>::turn(rest, qp, id)
+impl<P: Profile, M: Mode> Ep<Tcp, RouteResolved, P, M> {
+    pub(super) fn begin(
+        self,
+        param: &ConnParam<P>,
+    ) -> Result<EpPending<Pending<P, M>, P>, Refused<Ep<Tcp, Spent, P, M>>> {
+        let (qp, id, rest) = self.apart();
+        EpPending::of(id.begin(qp, param), rest)
+    }
+}
+
+impl<P: Profile, M: Mode> Ep<Tcp, Requested, P, M> {
+    pub(super) fn begin(
+        self,
+        param: &AcceptParam<P>,
+    ) -> Result<EpPending<Accepted<P, M>, P>, Refused<Ep<Tcp, Spent, P, M>>> {
+        let (qp, id, mut rest) = self.apart();
+        let private_data = std::mem::take(&mut rest.private_data);
+        let request = Request { id, peer: rest.peer, private_data };
+        EpPending::of(request.begin(qp, param), rest)
+    }
+}
+
+impl<P: Profile, M: Mode> Ep<Udp, RouteResolved, P, M> {
+    pub(super) fn begin(
+        self,
+        private_data: &LookupData,
+    ) -> Result<EpPending<LookingUp<P, M>, P>, Refused<Ep<Udp, Spent, P, M>>> {
+        let (qp, id, rest) = self.apart();
+        let begun = match id.begin(private_data) {
+            Ok(id) => Ok((id, qp)),
+            Err(refused) => Err(refused.map(|object| (object, qp))),
+        };
+        EpPending::of(begun, rest)
+    }
 }
 
 impl<P: Profile> Ep<Tcp, RouteResolved, P, OnChannel> {
@@ -310,11 +302,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P, OnChannel> {
         self,
         param: &ConnParam<P>,
     ) -> Result<EpPending<Pending<P>, P>, Refused<Ep<Tcp, Spent, P, OnChannel>>> {
-        let (qp, id, rest) = self.apart();
-        match id.connect(qp, param) {
-            Ok(begun) => Ok(EpPending { begun, rest }),
-            Err(refused) => Err(refused.map(|object| not_connected(object, rest))),
-        }
+        self.begin(param)
     }
 }
 
@@ -330,13 +318,7 @@ impl<P: Profile> Ep<Tcp, Requested, P, OnChannel> {
         self,
         param: &AcceptParam<P>,
     ) -> Result<EpPending<Accepted<P>, P>, Refused<Ep<Tcp, Spent, P, OnChannel>>> {
-        let (qp, id, mut rest) = self.apart();
-        let private_data = std::mem::take(&mut rest.private_data);
-        let request = Request { id, peer: rest.peer, private_data };
-        match request.accept(qp, param) {
-            Ok(begun) => Ok(EpPending { begun, rest }),
-            Err(refused) => Err(refused.map(|object| not_accepted(object, rest))),
-        }
+        self.begin(param)
     }
 }
 
@@ -354,11 +336,7 @@ impl<P: Profile> Ep<Udp, RouteResolved, P, OnChannel> {
         EpPending<(CmId<Udp, Connecting, OnChannel>, QueuePair<Ud, Rts, P>), P>,
         Refused<Ep<Udp, Spent, P, OnChannel>>,
     > {
-        let (qp, id, rest) = self.apart();
-        match id.connect(private_data) {
-            Ok(id) => Ok(EpPending { begun: (id, qp), rest }),
-            Err(refused) => Err(refused.map(|object| not_found(object, qp, rest))),
-        }
+        self.begin(private_data)
     }
 }
 

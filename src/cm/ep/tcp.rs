@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::{Ep, EpState};
 use crate::cm::connection::{Connection, Ended};
-use crate::cm::listen::Request;
 use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
 use crate::cm::state::{Disconnected, Established, Mode, Requested, RouteResolved, Spent};
-use crate::cm::{NotAccepted, NotConnected};
+use crate::cm::waits::finish;
 use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Owned;
 use crate::profile::Profile;
@@ -28,20 +27,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
         param: &ConnParam<P>,
         timeout: Duration,
     ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
-        let (qp, id, mut rest) = self.apart();
-        match id.connect(qp, param, timeout) {
-            Ok(Connection { qp, id, peer, private_data }) => {
-                (rest.peer, rest.private_data) = (Some(peer), private_data);
-                Ok(Self::turn(rest, qp, id))
-            }
-            Err(refused) => Err(refused.map(|object| {
-                let (qp, id) = match object {
-                    NotConnected::Unsent { id, qp } => (qp.give_up(), id.to()),
-                    NotConnected::Failed { id, qp } => (qp, id),
-                };
-                Self::turn(rest, qp, id)
-            })),
-        }
+        finish(self.begin(param)?, timeout)
     }
 }
 
@@ -57,22 +43,7 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
         param: &AcceptParam<P>,
         timeout: Duration,
     ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
-        let (qp, id, mut rest) = self.apart();
-        let private_data = std::mem::take(&mut rest.private_data);
-        let request = Request { id, peer: rest.peer, private_data };
-        match request.accept(qp, param, timeout) {
-            Ok(Connection { qp, id, private_data, .. }) => {
-                rest.private_data = private_data;
-                Ok(Self::turn(rest, qp, id))
-            }
-            Err(refused) => Err(refused.map(|object| {
-                let (qp, id) = match object {
-                    NotAccepted::Unanswered { request, qp } => (qp.give_up(), request.id.to()),
-                    NotAccepted::Failed { id, qp } => (qp, id),
-                };
-                Self::turn(rest, qp, id)
-            })),
-        }
+        finish(self.begin(param)?, timeout)
     }
 }
 
@@ -87,8 +58,8 @@ impl<P: Profile, M: Mode> Ep<Tcp, Established, P, M> {
         let (qp, id, rest) = self.apart();
         let peer = rest.peer.unwrap_or_default();
         match (Connection { qp, id, peer, private_data: Vec::new() }).disconnect() {
-            Ok(Ended { qp, id }) => Ok(Self::turn(rest, qp, id)),
-            Err(refused) => Err(refused.map(|Connection { qp, id, .. }| Self::turn(rest, qp, id))),
+            Ok(Ended { qp, id }) => Ok(rest.with(qp, id)),
+            Err(refused) => Err(refused.map(|Connection { qp, id, .. }| rest.with(qp, id))),
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::Ep;
-use crate::cm::datagram::{NotFound, UdPeer};
+use crate::cm::datagram::UdPeer;
 use crate::cm::listen::Request;
 use crate::cm::private_data::{LookupData, ReplyData};
 use crate::cm::space::Udp;
 use crate::cm::state::{Established, Mode, Requested, RouteResolved, Spent};
+use crate::cm::waits::finish;
 use crate::profile::Profile;
 use crate::terms::error::Refused;
 
@@ -23,20 +24,7 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
         private_data: &LookupData,
         timeout: Duration,
     ) -> Result<(Ep<Udp, Established, P>, UdPeer), Refused<Ep<Udp, Spent, P>>> {
-        let (qp, id, mut rest) = self.apart();
-        match id.connect(private_data, timeout) {
-            Ok(found) => {
-                rest.private_data = found.private_data;
-                Ok((Self::turn(rest, qp, found.id), found.peer))
-            }
-            Err(refused) => Err(refused.map(|object| {
-                let id = match object {
-                    NotFound::Unsent(id) => id.to(),
-                    NotFound::Failed(id) => id,
-                };
-                Self::turn(rest, qp, id)
-            })),
-        }
+        finish(self.begin(private_data)?, timeout)
     }
 }
 
@@ -69,10 +57,10 @@ impl<P: Profile, M: Mode> Ep<Udp, Requested, P, M> {
         let came = std::mem::take(&mut rest.private_data);
         let request = Request { id, peer: None, private_data: came };
         match request.accept(&qp, private_data) {
-            Ok(id) => Ok(Self::turn(rest, qp, id)),
+            Ok(id) => Ok(rest.with(qp, id)),
             Err(refused) => Err(refused.map(|request| {
                 rest.private_data = request.private_data;
-                Self::turn(rest, qp, request.id)
+                rest.with(qp, request.id)
             })),
         }
     }

@@ -1,0 +1,167 @@
+//! Waiting for the event that ends a step: what the event does, and the error if it is a failure.
+
+use std::time::Duration;
+
+use super::channel::Events;
+use super::event::{Event, EventKind};
+use super::id::{CmId, Core};
+use super::space::Tcp;
+use super::state::{Established, Mode};
+use super::table::{Meaning, Waiting, meaning};
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::wait::end_of;
+
+/// The effect of an event on an id that waits: the result of each `advance`.
+///
+/// ```no_run
+/// use proverbs::{cm::*, prelude::*};
+///
+/// /// Waits for a step on a channel that serves this id alone.
+/// fn resolved(channel: &EventChannel, mut id: CmId<Tcp, ResolvingAddr, OnChannel>)
+///     -> Result<CmId<Tcp, AddrResolved, OnChannel>, proverbs::Error>
+/// {
+///     loop {
+///         match id.advance(&channel.wait()?) {
+///             Step::Done(id) => return Ok(id),
+///             Step::Waiting(waiting) => id = waiting,
+///             Step::Failed(refused) => return Err(refused.error),
+///         }
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub enum Step<D, W, F> {
+    /// The step is done.
+    Done(D),
+    /// The event was of another id, or of another kind: the id still waits.
+    Waiting(W),
+    /// The step failed.
+    Failed(Refused<F>),
+}
+
+impl<D, W, F> Step<D, W, F> {
+    /// The same, with something that is kept beside it.
+    pub(super) fn beside<T>(self, kept: T) -> Step<(D, T), (W, T), (F, T)> {
+        match self {
+            Step::Done(done) => Step::Done((done, kept)),
+            Step::Waiting(waiting) => Step::Waiting((waiting, kept)),
+            Step::Failed(refused) => Step::Failed(refused.map(|failed| (failed, kept))),
+        }
+    }
+}
+
+impl<D, W, F> From<Result<D, Refused<F>>> for Step<D, W, F> {
+    fn from(result: Result<D, Refused<F>>) -> Self {
+        result.map_or_else(Step::Failed, Step::Done)
+    }
+}
+
+/// What waits for an event of its id: a step of a [`CmId`] that is under way, a
+/// [`Pending`](super::Pending) or an [`Accepted`](super::Accepted) connection, a
+/// [`Connection`](super::Connection) whose peer ends it. Each has `advance`,
+/// and with the feature `tokio` `AsyncEventChannel::finish` awaits it.
+pub trait Waits: Sized {
+    /// What comes of it.
+    type Done;
+    /// What is given back if it fails.
+    type Failed;
+
+    #[doc(hidden)]
+    fn awaits(&self) -> Awaited<'_>;
+
+    /// What comes of the event that completes the step.
+    #[doc(hidden)]
+    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
+
+    /// What comes of a connection that has ended, for a step that waits for that.
+    #[doc(hidden)]
+    fn ended(self) -> Step<Self::Done, Self, Self::Failed> {
+        Step::Waiting(self)
+    }
+
+    /// Stops waiting.
+    #[doc(hidden)]
+    fn give_up(self) -> Self::Failed;
+
+    #[doc(hidden)]
+    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+        let Awaited { verb, waiting, core } = self.awaits();
+        if event.id().0 != core.id.key() {
+            return Step::Waiting(self);
+        }
+        match meaning(waiting, event) {
+            Meaning::Done => self.done(event),
+            Meaning::Fails => Step::Failed(Refused::new(self.give_up(), failure(verb, event))),
+            Meaning::Nothing if waiting.is_for_the_end() => self.look(),
+            Meaning::Nothing => Step::Waiting(self),
+        }
+    }
+
+    /// What comes of events that were taken before, perhaps from another channel.
+    #[doc(hidden)]
+    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+        let Awaited { verb, waiting, core } = self.awaits();
+        if waiting.is_for_the_end() && core.id.seen().is_disconnected() {
+            return self.ended();
+        }
+        match core.end(verb, waiting) {
+            None => Step::Waiting(self),
+            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
+        }
+    }
+}
+
+/// The step, its id, and the verb that errors name.
+#[doc(hidden)]
+pub struct Awaited<'id> {
+    pub(super) verb: &'static str,
+    pub(super) waiting: Waiting,
+    pub(super) core: &'id Core,
+}
+
+impl<'id> Awaited<'id> {
+    pub(super) fn new(verb: &'static str, waiting: Waiting, core: &'id Core) -> Self {
+        Awaited { verb, waiting, core }
+    }
+
+    /// The end of an established connection.
+    pub(super) fn of_an_end<M: Mode>(id: &'id CmId<Tcp, Established, M>) -> Self {
+        Awaited::new("rdma_get_cm_event", Waiting::End, &id.core)
+    }
+}
+
+/// Waits for the result, for at most `timeout`, with the calling thread asleep.
+pub(super) fn finish<W: Waits>(
+    mut begun: W,
+    timeout: Duration,
+) -> Result<W::Done, Refused<W::Failed>> {
+    let Awaited { verb, core, .. } = begun.awaits();
+    let mut events = Events::until(core.id.channel(), end_of(Some(timeout)));
+    loop {
+        let error = match events.next() {
+            Ok(Some(event)) => match begun.step(&event) {
+                Step::Done(done) => return Ok(done),
+                Step::Failed(refused) => return Err(refused),
+                Step::Waiting(waiting) => {
+                    begun = waiting;
+                    continue;
+                }
+            },
+            Ok(None) => Error::new(verb, ErrorKind::TimedOut { after: timeout }),
+            Err(error) => error,
+        };
+        return Err(Refused::new(begun.give_up(), error));
+    }
+}
+
+/// The error that an event reports.
+pub(super) fn failure(verb: &'static str, event: &Event) -> Error {
+    let status = event.status();
+    let kind = match event.kind() {
+        EventKind::Rejected => {
+            ErrorKind::Rejected { reason: status, private_data: event.private_data().to_vec() }
+        }
+        other => ErrorKind::Cm { event: other.name(), status },
+    };
+    Error::new(verb, kind)
+}
