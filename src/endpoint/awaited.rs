@@ -1,7 +1,6 @@
 //! Connecting over a stream of tokio.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Endpoint;
 use super::connect::RcConnector;
-use super::exchange::{CHUNK, Exchange, ExchangeError, READY, REFUSED, verdict};
+use super::exchange::{CHUNK, Dialogue, ExchangeError, Next, REFUSED};
 use super::stream::Stop;
 use super::unconnected::{ConnectError, Stage};
 use crate::profile::Profile;
@@ -137,11 +136,12 @@ async fn meet<S>(mine: &Endpoint, stream: &mut S) -> Result<Endpoint, ExchangeEr
 where
     S: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
-    let mut exchange = Exchange::new(mine, Duration::MAX);
-    match run(&mut exchange, stream).await {
+    let mut dialogue = Dialogue::of_endpoints(mine, Duration::MAX);
+    let run = run(&mut dialogue, stream).await;
+    match dialogue.peer(run) {
         Ok(peer) => Ok(peer),
         Err(error) => {
-            if exchange.is_sent() {
+            if dialogue.is_sent() {
                 refuse(stream).await;
             }
             Err(error)
@@ -149,58 +149,39 @@ where
     }
 }
 
-/// By turns as long as [`CHUNK`], so that no side waits for the other to read.
-async fn run<S>(exchange: &mut Exchange, stream: &mut S) -> Result<Endpoint, ExchangeError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + ?Sized,
-{
-    while !exchange.is_sent() || exchange.received.len() < exchange.needed {
-        let end = exchange.out.len().min(exchange.sent + CHUNK);
-        while exchange.sent < end {
-            let written = write(stream, &exchange.out[exchange.sent..end]).await;
-            exchange.sent += written.map_err(|error| exchange.stopped(Stop::Io(error)))?;
-        }
-        flush(stream).await.map_err(|error| exchange.stopped(Stop::Io(error)))?;
-        let end = exchange.received.len() + CHUNK;
-        while exchange.received.len() < end.min(exchange.needed) {
-            let at = exchange.received.len();
-            exchange.received.resize(end.min(exchange.needed), 0);
-            let result = read(stream, &mut exchange.received[at..]).await;
-            exchange.received.truncate(at + *result.as_ref().unwrap_or(&0));
-            let count = result.map_err(|error| exchange.stopped(Stop::Io(error)))?;
-            exchange.came(count)?;
-        }
-    }
-    exchange.peer()
-}
-
 /// Tells the peer that this side can receive, and waits for the same.
 async fn agree<S>(stream: &mut S) -> Result<(), ConnectError>
 where
     S: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
-    let failed = |error| ExchangeError::Io { error, received: Vec::new() };
-    let mut sent = 0;
-    while sent < READY.len() {
-        sent += write(stream, &READY[sent..]).await.map_err(failed)?;
-    }
-    flush(stream).await.map_err(failed)?;
-    let (mut word, mut at) = ([0; 4], 0);
-    while at < word.len() {
-        let received = |word: &[u8; 4]| word[..at].to_vec();
-        match read(stream, &mut word[at..]).await {
-            Ok(0) => {
-                let received = received(&word);
-                return Err(ExchangeError::HungUp { needed: READY.len(), received }.into());
+    let mut dialogue = Dialogue::of_verdicts(Duration::MAX);
+    let run = run(&mut dialogue, stream).await;
+    dialogue.verdict(run)
+}
+
+async fn run<S>(dialogue: &mut Dialogue, stream: &mut S) -> Result<(), Stop>
+where
+    S: AsyncRead + AsyncWrite + Unpin + ?Sized,
+{
+    let mut bytes = [0; CHUNK];
+    loop {
+        match dialogue.next() {
+            Next::Write(out) => {
+                let count = poll_fn(|task| Pin::new(&mut *stream).poll_write(task, out)).await?;
+                dialogue.wrote(count)?;
             }
-            Ok(count) => at += count,
-            Err(error) => {
-                let received = received(&word);
-                return Err(ExchangeError::Io { error, received }.into());
+            Next::Flush => {
+                poll_fn(|task| Pin::new(&mut *stream).poll_flush(task)).await?;
+                dialogue.flushed();
             }
+            Next::Read(most) => {
+                let mut buf = ReadBuf::new(&mut bytes[..most]);
+                poll_fn(|task| Pin::new(&mut *stream).poll_read(task, &mut buf)).await?;
+                dialogue.came(buf.filled())?;
+            }
+            Next::Done => return Ok(()),
         }
     }
-    verdict(word)
 }
 
 /// Tells the peer, if the stream takes it at once, that this side will not connect.
@@ -212,26 +193,4 @@ async fn refuse<S: AsyncWrite + Unpin + ?Sized>(stream: &mut S) {
         Poll::Ready(())
     })
     .await;
-}
-
-/// Writes at least a byte.
-async fn write<S: AsyncWrite + Unpin + ?Sized>(stream: &mut S, bytes: &[u8]) -> io::Result<usize> {
-    match poll_fn(|task| Pin::new(&mut *stream).poll_write(task, bytes)).await {
-        Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-        written => written.map(|count| count.min(bytes.len())),
-    }
-}
-
-async fn flush<S: AsyncWrite + Unpin + ?Sized>(stream: &mut S) -> io::Result<()> {
-    poll_fn(|task| Pin::new(&mut *stream).poll_flush(task)).await
-}
-
-/// Reads at least a byte, if the stream has not ended.
-async fn read<S: AsyncRead + Unpin + ?Sized>(
-    stream: &mut S,
-    bytes: &mut [u8],
-) -> io::Result<usize> {
-    let mut buf = ReadBuf::new(bytes);
-    poll_fn(|task| Pin::new(&mut *stream).poll_read(task, &mut buf)).await?;
-    Ok(buf.filled().len())
 }

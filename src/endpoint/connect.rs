@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::exchange::{Exchange, ExchangeError, agree, refuse};
+use super::exchange::{Dialogue, ExchangeError, agree, refuse};
 use super::receiving::Receiving;
 use super::stream::{Timed, Until};
 use super::unconnected::{ConnectError, Stage};
@@ -357,11 +357,12 @@ pub(super) fn meet<'s, S: Timed + ?Sized>(
 ) -> Result<(Until<'s, S>, Endpoint), ExchangeError> {
     let stream = Until::new(stream, timeout);
     let mut stream = stream.map_err(|error| ExchangeError::Io { error, received: Vec::new() })?;
-    let mut exchange = Exchange::new(mine, timeout);
-    match exchange.run(&mut stream) {
+    let mut dialogue = Dialogue::of_endpoints(mine, timeout);
+    let run = dialogue.run(&mut stream);
+    match dialogue.peer(run) {
         Ok(peer) => Ok((stream, peer)),
         Err(error) => {
-            if exchange.is_sent() {
+            if dialogue.is_sent() {
                 refuse(&mut stream);
             }
             Err(error)

@@ -110,22 +110,54 @@ pub fn exchange<S: Timed + ?Sized>(
 ) -> Result<Endpoint, ExchangeError> {
     let failed = |error| ExchangeError::Io { error, received: Vec::new() };
     let mut stream = Until::new(stream, timeout).map_err(failed)?;
-    Exchange::new(mine, timeout).run(&mut stream)
+    let mut dialogue = Dialogue::of_endpoints(mine, timeout);
+    let run = dialogue.run(&mut stream);
+    dialogue.peer(run)
 }
 
-/// An exchange in progress.
-pub(super) struct Exchange {
-    pub(super) out: Vec<u8>,
-    pub(super) sent: usize,
-    pub(super) received: Vec<u8>,
-    pub(super) needed: usize,
+/// A message each way at the same time, in turns of at most [`CHUNK`] bytes, so that no side waits
+/// for the other to read. The caller does what [`next`](Self::next) says, and tells the result.
+pub(super) struct Dialogue {
+    out: Vec<u8>,
+    sent: usize,
+    is_flushed: bool,
+    received: Vec<u8>,
+    /// The length of the peer's message, as far as known.
+    needed: usize,
+    announced: fn(&[u8]) -> Result<usize, WireError>,
+    turns: usize,
     timeout: Duration,
 }
 
-impl Exchange {
-    pub(super) fn new(mine: &Endpoint, timeout: Duration) -> Self {
-        let needed = Endpoint::MIN_WIRE_LEN;
-        Exchange { out: mine.to_bytes(), sent: 0, received: Vec::new(), needed, timeout }
+/// What a dialogue does next.
+pub(super) enum Next<'d> {
+    /// Write some of these bytes.
+    Write(&'d [u8]),
+    Flush,
+    /// Read at most so many bytes.
+    Read(usize),
+    Done,
+}
+
+impl Dialogue {
+    /// The exchange of endpoints. At first only the fixed part is read, which has the length.
+    pub(super) fn of_endpoints(mine: &Endpoint, timeout: Duration) -> Self {
+        Self::new(mine.to_bytes(), Endpoint::MIN_WIRE_LEN, wire::announced, timeout)
+    }
+
+    /// The last messages of a connection.
+    pub(super) fn of_verdicts(timeout: Duration) -> Self {
+        Self::new(READY.to_vec(), READY.len(), |_| Ok(READY.len()), timeout)
+    }
+
+    fn new(
+        out: Vec<u8>,
+        needed: usize,
+        announced: fn(&[u8]) -> Result<usize, WireError>,
+        timeout: Duration,
+    ) -> Self {
+        let (received, is_flushed) = (Vec::new(), true);
+        Dialogue { out, sent: 0, is_flushed, received, needed, announced, turns: 0, timeout }
     }
 
     /// Whether the peer has received, or will receive, all that this side sends.
@@ -133,72 +165,95 @@ impl Exchange {
         self.sent == self.out.len()
     }
 
-    pub(super) fn run<S: Timed + ?Sized>(
-        &mut self,
-        stream: &mut Until<'_, S>,
-    ) -> Result<Endpoint, ExchangeError> {
-        while !self.is_sent() || self.received.len() < self.needed {
-            if !self.is_sent() {
-                let end = self.out.len().min(self.sent + CHUNK);
-                let mut sent = self.sent;
-                let result = stream.write(&self.out[self.sent..end], &mut sent);
-                self.sent = sent;
-                result.map_err(|stop| self.stopped(stop))?;
+    pub(super) fn next(&mut self) -> Next<'_> {
+        loop {
+            let most = self.turns * CHUNK;
+            let (out, needed) = (self.out.len().min(most), self.needed.min(most));
+            if self.sent < out {
+                return Next::Write(&self.out[self.sent..out]);
+            } else if !self.is_flushed {
+                return Next::Flush;
+            } else if self.received.len() < needed {
+                return Next::Read(needed - self.received.len());
+            } else if self.is_sent() && self.received.len() == self.needed {
+                return Next::Done;
             }
-            self.read_chunk(stream)?;
+            self.turns += 1;
         }
-        self.peer()
     }
 
-    fn read_chunk<S: Timed + ?Sized>(
-        &mut self,
-        stream: &mut Until<'_, S>,
-    ) -> Result<(), ExchangeError> {
-        let end = self.received.len() + CHUNK;
-        // At first only the fixed part is read, which has the length.
-        while self.received.len() < end.min(self.needed) {
-            let at = self.received.len();
-            self.received.resize(end.min(self.needed), 0);
-            let result = stream.read(&mut self.received[at..]);
-            self.received.truncate(at + *result.as_ref().unwrap_or(&0));
-            let count = result.map_err(|stop| self.stopped(stop))?;
-            self.came(count)?;
-        }
-        Ok(())
+    pub(super) fn wrote(&mut self, count: usize) -> Result<(), Stop> {
+        // A writer may claim more bytes than it was given.
+        self.sent = self.out.len().min(self.sent + count);
+        self.is_flushed = false;
+        if count == 0 { Err(io::Error::from(io::ErrorKind::WriteZero).into()) } else { Ok(()) }
     }
 
-    /// Looks at what a read brought: none is the stream's end.
-    pub(super) fn came(&mut self, count: usize) -> Result<(), ExchangeError> {
-        if count == 0 {
-            let received = std::mem::take(&mut self.received);
-            return Err(ExchangeError::HungUp { needed: self.needed, received });
+    pub(super) fn flushed(&mut self) {
+        self.is_flushed = true;
+    }
+
+    pub(super) fn came(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        if bytes.is_empty() {
+            return Err(Stop::HungUp);
         }
-        match wire::announced(&self.received) {
+        self.received.extend_from_slice(bytes);
+        match (self.announced)(&self.received) {
             Ok(length) => self.needed = length,
             Err(WireError::Truncated { .. }) => {}
-            Err(error) => return Err(self.malformed(error)),
+            Err(error) => return Err(Stop::Malformed(error)),
         }
         Ok(())
     }
 
-    /// The peer's endpoint, once all of it came.
-    pub(super) fn peer(&mut self) -> Result<Endpoint, ExchangeError> {
-        Endpoint::from_bytes(&self.received).map_err(|error| self.malformed(error))
+    pub(super) fn run<S: Timed + ?Sized>(&mut self, stream: &mut Until<'_, S>) -> Result<(), Stop> {
+        let mut bytes = [0; CHUNK];
+        loop {
+            match self.next() {
+                Next::Write(out) => {
+                    let count = stream.call(|stream| stream.write(out))?;
+                    self.wrote(count)?;
+                }
+                Next::Flush => {
+                    stream.call(|stream| stream.flush())?;
+                    self.flushed();
+                }
+                Next::Read(most) => {
+                    let count = stream.call(|stream| stream.read(&mut bytes[..most]))?;
+                    // A reader may claim more bytes than it was given room for.
+                    self.came(&bytes[..count.min(most)])?;
+                }
+                Next::Done => return Ok(()),
+            }
+        }
     }
 
-    pub(super) fn stopped(&mut self, stop: Stop) -> ExchangeError {
-        stopped(stop, self.timeout, self.needed, std::mem::take(&mut self.received))
+    /// The peer's endpoint, or why it did not come.
+    pub(super) fn peer(&mut self, run: Result<(), Stop>) -> Result<Endpoint, ExchangeError> {
+        let peer = run.and_then(|()| Endpoint::from_bytes(&self.received).map_err(Stop::Malformed));
+        peer.map_err(|stop| self.stopped(stop))
     }
 
-    fn malformed(&mut self, error: WireError) -> ExchangeError {
-        ExchangeError::Malformed { error, received: std::mem::take(&mut self.received) }
+    /// What the peer's last message says.
+    pub(super) fn verdict(&mut self, run: Result<(), Stop>) -> Result<(), ConnectError> {
+        run.map_err(|stop| self.stopped(stop))?;
+        let mut word = [0; 4];
+        word.copy_from_slice(&self.received);
+        match word {
+            READY => Ok(()),
+            REFUSED => Err(ConnectError::PeerRefused),
+            other => Err(ConnectError::NoVerdict(other)),
+        }
     }
-}
 
-fn stopped(stop: Stop, after: Duration, needed: usize, received: Vec<u8>) -> ExchangeError {
-    match stop {
-        Stop::Late => ExchangeError::TimedOut { after, needed, received },
-        Stop::Io(error) => ExchangeError::Io { error, received },
+    fn stopped(&mut self, stop: Stop) -> ExchangeError {
+        let (needed, received) = (self.needed, std::mem::take(&mut self.received));
+        match stop {
+            Stop::Late => ExchangeError::TimedOut { after: self.timeout, needed, received },
+            Stop::Io(error) => ExchangeError::Io { error, received },
+            Stop::HungUp => ExchangeError::HungUp { needed, received },
+            Stop::Malformed(error) => ExchangeError::Malformed { error, received },
+        }
     }
 }
 
@@ -212,31 +267,9 @@ pub(super) fn agree<S: Timed + ?Sized>(
     stream: &mut Until<'_, S>,
     timeout: Duration,
 ) -> Result<(), ConnectError> {
-    let needed = READY.len();
-    let written = stream.write(&READY, &mut 0);
-    written.map_err(|stop| stopped(stop, timeout, needed, Vec::new()))?;
-    let mut word = [0; 4];
-    let mut at = 0;
-    while at < word.len() {
-        match stream.read(&mut word[at..]) {
-            Ok(0) => {
-                let received = word[..at].to_vec();
-                return Err(ExchangeError::HungUp { needed, received }.into());
-            }
-            Ok(count) => at += count,
-            Err(stop) => return Err(stopped(stop, timeout, needed, word[..at].to_vec()).into()),
-        }
-    }
-    verdict(word)
-}
-
-/// What the peer's last message says.
-pub(super) fn verdict(word: [u8; 4]) -> Result<(), ConnectError> {
-    match word {
-        READY => Ok(()),
-        REFUSED => Err(ConnectError::PeerRefused),
-        other => Err(ConnectError::NoVerdict(other)),
-    }
+    let mut dialogue = Dialogue::of_verdicts(timeout);
+    let run = dialogue.run(stream);
+    dialogue.verdict(run)
 }
 
 /// How long a refusal may take after the time-out.
@@ -245,7 +278,7 @@ const LAST_WORD: Duration = Duration::from_millis(10);
 /// Tells the peer, if it still listens, that this side will not connect.
 pub(super) fn refuse<S: Timed + ?Sized>(stream: &mut Until<'_, S>) {
     stream.extend(LAST_WORD);
-    let _ = stream.write(&REFUSED, &mut 0);
+    let _ = Dialogue::new(REFUSED.to_vec(), 0, |_| Ok(0), LAST_WORD).run(stream);
 }
 
 impl ExchangeError {

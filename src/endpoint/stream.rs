@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use super::wire::WireError;
+
 /// A stream whose reads and writes can have time-outs. [`exchange`](super::exchange) and
 /// [`RcConnector::connect`](super::RcConnector::connect) take such a stream, so that no peer delays
 /// them beyond their own time-out.
@@ -141,11 +143,20 @@ impl<S: Read + Write + ?Sized> Timed for Unbounded<S> {
     }
 }
 
-/// Why a stream stopped.
+/// Why an exchange stopped.
 pub(super) enum Stop {
     /// The deadline passed.
     Late,
     Io(io::Error),
+    /// The peer closed it.
+    HungUp,
+    Malformed(WireError),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Stop::Io(error)
+    }
 }
 
 /// A stream with a deadline. Its own time-outs are restored afterwards.
@@ -171,43 +182,26 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
     }
 
     /// Calls until the stream does something or the deadline passes.
-    fn call<R>(&mut self, mut call: impl FnMut(&mut S) -> io::Result<R>) -> Result<R, Stop> {
+    pub(super) fn call<R>(
+        &mut self,
+        mut call: impl FnMut(&mut S) -> io::Result<R>,
+    ) -> Result<R, Stop> {
         loop {
             let left = self.end.map(|end| end.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 return Err(Stop::Late);
             }
-            self.stream.set_timeouts(Timeouts { read: left, write: left }).map_err(Stop::Io)?;
+            self.stream.set_timeouts(Timeouts { read: left, write: left })?;
             match call(self.stream) {
                 Ok(done) => return Ok(done),
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted => {}
                     // The stream's time-out expired, or it is non-blocking.
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => thread::sleep(AGAIN),
-                    _ => return Err(Stop::Io(error)),
+                    _ => return Err(error.into()),
                 },
             }
         }
-    }
-
-    /// Reads bytes and returns their number; 0 if the peer closed the stream.
-    pub(super) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Stop> {
-        // A reader may claim more bytes than it was given room for.
-        self.call(|stream| stream.read(bytes)).map(|count| count.min(bytes.len()))
-    }
-
-    /// Writes all of `bytes`, and counts what was written.
-    pub(super) fn write(&mut self, bytes: &[u8], written: &mut usize) -> Result<(), Stop> {
-        let mut left = bytes;
-        while !left.is_empty() {
-            let count = self.call(|stream| stream.write(left))?;
-            if count == 0 {
-                return Err(Stop::Io(ErrorKind::WriteZero.into()));
-            }
-            let count = count.min(left.len());
-            (*written, left) = (*written + count, &left[count..]);
-        }
-        self.call(|stream| stream.flush())
     }
 }
 
