@@ -59,6 +59,7 @@ zeroes! {
 #[cfg(feature = "cm")]
 zeroes! {
     raw::rdma_addrinfo, raw::rdma_cm_event, raw::rdma_cm_id, raw::rdma_conn_param,
+    libc::sockaddr_storage,
 }
 
 /// All zeroes. C structs begin like this: a literal ends with `..zeroed()`, even if it names all

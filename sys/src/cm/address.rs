@@ -1,76 +1,18 @@
 //! Socket addresses, to C and back.
 
-use std::mem::{MaybeUninit, size_of};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use libc::{sockaddr_in, sockaddr_in6, sockaddr_storage};
 
-/// The address as a C struct.
-pub fn to_c(address: SocketAddr) -> sockaddr_storage {
-    // SAFETY: all zeroes is a value of this struct of integers.
-    let mut storage = unsafe { MaybeUninit::<sockaddr_storage>::zeroed().assume_init() };
-    let at = &raw mut storage;
-    match address {
-        SocketAddr::V4(v4) => {
-            // SAFETY: all zeroes is a value of this struct of integers.
-            let mut sin = unsafe { MaybeUninit::<sockaddr_in>::zeroed().assume_init() };
-            sin.sin_family = libc::AF_INET as libc::sa_family_t;
-            sin.sin_port = v4.port().to_be();
-            sin.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
-            // SAFETY: the storage is large enough and aligned for any socket address.
-            unsafe { at.cast::<sockaddr_in>().write(sin) };
-        }
-        SocketAddr::V6(v6) => {
-            // SAFETY: all zeroes is a value of this struct of integers.
-            let mut sin = unsafe { MaybeUninit::<sockaddr_in6>::zeroed().assume_init() };
-            sin.sin6_family = libc::AF_INET6 as libc::sa_family_t;
-            sin.sin6_port = v6.port().to_be();
-            sin.sin6_flowinfo = v6.flowinfo();
-            sin.sin6_addr.s6_addr = v6.ip().octets();
-            sin.sin6_scope_id = v6.scope_id();
-            // SAFETY: the storage is large enough and aligned for any socket address.
-            unsafe { at.cast::<sockaddr_in6>().write(sin) };
-        }
-    }
-    storage
-}
-
-/// The socket address of a C struct, if it is IPv4 or IPv6.
-///
-/// # Safety
-/// `at` is readable for as many bytes as its family says, and aligned to 4.
-pub unsafe fn from_c(at: *const libc::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: every socket address begins with its family, and `at` is readable (this function's
-    // contract).
-    let family = unsafe { (*at).sa_family };
-    match i32::from(family) {
-        libc::AF_INET => {
-            // SAFETY: the family says that this struct is there, so it is readable (this function's
-            // contract).
-            let sin = unsafe { at.cast::<sockaddr_in>().read() };
-            let ip = Ipv4Addr::from(u32::from_be(sin.sin_addr.s_addr));
-            Some(SocketAddrV4::new(ip, u16::from_be(sin.sin_port)).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: the family says that this struct is there, so it is readable (this function's
-            // contract).
-            let sin = unsafe { at.cast::<sockaddr_in6>().read() };
-            let ip = Ipv6Addr::from(sin.sin6_addr.s6_addr);
-            let port = u16::from_be(sin.sin6_port);
-            Some(SocketAddrV6::new(ip, port, sin.sin6_flowinfo, sin.sin6_scope_id).into())
-        }
-        _ => None,
-    }
-}
+use crate::types::zeroed;
 
 const _: () = assert!(size_of::<sockaddr_storage>() == 128);
 const _: () = assert!(size_of::<sockaddr_ib>() == 48);
 
-/// The family of InfiniBand's own addresses, AF_IB.
+/// `AF_IB` of Linux.
 const AF_IB: u16 = 27;
 
-/// C's struct, of rdma/ib.h. All numbers have their largest byte first, but for the family and the
-/// scope.
+/// C's struct, of rdma/ib.h. All numbers are big-endian, except the family and the scope.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct sockaddr_ib {
@@ -83,20 +25,93 @@ struct sockaddr_ib {
     sib_scope_id: u64,
 }
 
-/// What a `sockaddr_ib` says.
+/// A socket address of one family.
+///
+/// # Safety
+/// It is a C struct of integers, which begins with `FAMILY`, and is not larger than
+/// `sockaddr_storage`, nor aligned to more.
+unsafe trait Socket: Copy {
+    const FAMILY: u16;
+}
+
+// SAFETY: by its definition in netinet/in.h.
+unsafe impl Socket for sockaddr_in {
+    const FAMILY: u16 = libc::AF_INET as u16;
+}
+
+// SAFETY: by its definition in netinet/in.h.
+unsafe impl Socket for sockaddr_in6 {
+    const FAMILY: u16 = libc::AF_INET6 as u16;
+}
+
+// SAFETY: by its definition in rdma/ib.h.
+unsafe impl Socket for sockaddr_ib {
+    const FAMILY: u16 = AF_IB;
+}
+
+fn stored<T: Socket>(socket: T) -> sockaddr_storage {
+    let mut storage = zeroed::<sockaddr_storage>();
+    // SAFETY: the storage is large enough and aligned for any socket address.
+    unsafe { (&raw mut storage).cast::<T>().write(socket) };
+    storage
+}
+
+/// # Safety
+/// `at` is readable for as many bytes as its family says, and aligned to 2.
+unsafe fn found<T: Socket>(at: *const libc::sockaddr) -> Option<T> {
+    // SAFETY: every socket address begins with its family. If it is that of `T`, a `T` is there,
+    // and readable (this function's contract).
+    unsafe { ((*at).sa_family == T::FAMILY).then(|| at.cast::<T>().read_unaligned()) }
+}
+
+/// The address as a C struct.
+pub fn to_c(address: SocketAddr) -> sockaddr_storage {
+    match address {
+        SocketAddr::V4(v4) => stored(sockaddr_in {
+            sin_family: sockaddr_in::FAMILY,
+            sin_port: v4.port().to_be(),
+            sin_addr: libc::in_addr { s_addr: u32::from(*v4.ip()).to_be() },
+            sin_zero: [0; 8],
+        }),
+        SocketAddr::V6(v6) => stored(sockaddr_in6 {
+            sin6_family: sockaddr_in6::FAMILY,
+            sin6_port: v6.port().to_be(),
+            sin6_flowinfo: v6.flowinfo(),
+            sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+            sin6_scope_id: v6.scope_id(),
+        }),
+    }
+}
+
+/// The socket address of a C struct, if it is IPv4 or IPv6.
+///
+/// # Safety
+/// `at` is readable for as many bytes as its family says, and aligned to 4.
+pub unsafe fn from_c(at: *const libc::sockaddr) -> Option<SocketAddr> {
+    // SAFETY: this function's contract.
+    let (v4, v6) = unsafe { (found::<sockaddr_in>(at), found::<sockaddr_in6>(at)) };
+    let v4 = v4.map(|sin| {
+        let ip = Ipv4Addr::from(u32::from_be(sin.sin_addr.s_addr));
+        SocketAddr::from((ip, u16::from_be(sin.sin_port)))
+    });
+    v4.or(v6.map(|sin| {
+        let (ip, port) = (Ipv6Addr::from(sin.sin6_addr.s6_addr), u16::from_be(sin.sin6_port));
+        SocketAddrV6::new(ip, port, sin.sin6_flowinfo, sin.sin6_scope_id).into()
+    }))
+}
+
+/// The parts of an address of AF_IB that a program chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IbSocket {
     pub gid: [u8; 16],
     pub pkey: u16,
-    /// The service: of a port space of IP its number, and the port.
+    /// The service id: the port space and the port.
     pub sid: u64,
 }
 
-/// InfiniBand's own address as a C struct, with a mask that all bits of the service count.
+/// The address as a C struct. The whole service id counts.
 pub fn ib_to_c(address: IbSocket) -> sockaddr_storage {
-    // SAFETY: all zeroes is a value of this struct of integers.
-    let mut storage = unsafe { MaybeUninit::<sockaddr_storage>::zeroed().assume_init() };
-    let sib = sockaddr_ib {
+    stored(sockaddr_ib {
         sib_family: AF_IB,
         sib_pkey: address.pkey.to_be(),
         sib_flowinfo: 0,
@@ -104,25 +119,16 @@ pub fn ib_to_c(address: IbSocket) -> sockaddr_storage {
         sib_sid: address.sid.to_be(),
         sib_sid_mask: u64::MAX,
         sib_scope_id: 0,
-    };
-    // SAFETY: the storage is large enough and aligned for any socket address.
-    unsafe { (&raw mut storage).cast::<sockaddr_ib>().write(sib) };
-    storage
+    })
 }
 
-/// InfiniBand's own address of a C struct, if it is one.
+/// The address of AF_IB of a C struct, if it is one.
 ///
 /// # Safety
-/// `at` is readable for as many bytes as its family says, and aligned to 4.
+/// `at` is readable for as many bytes as its family says, and aligned to 2.
 pub unsafe fn ib_from_c(at: *const libc::sockaddr) -> Option<IbSocket> {
-    // SAFETY: every socket address begins with its family, and `at` is readable (this function's
-    // contract).
-    if unsafe { (*at).sa_family } != AF_IB {
-        return None;
-    }
-    // SAFETY: the family says that this struct is there, so it is readable (this function's
-    // contract).
-    let sib = unsafe { at.cast::<sockaddr_ib>().read_unaligned() };
+    // SAFETY: this function's contract.
+    let sib = unsafe { found::<sockaddr_ib>(at) }?;
     Some(IbSocket {
         gid: sib.sib_addr,
         pkey: u16::from_be(sib.sib_pkey),

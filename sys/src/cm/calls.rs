@@ -66,11 +66,16 @@ pub struct Calls {
     pub context: unsafe fn(*mut rdma_cm_id) -> Option<Arc<handle::Context>>,
 }
 
+/// 0, or the errno of a function that returned something else.
+pub(super) fn answer(code: c_int) -> c_int {
+    if code == 0 { 0 } else { errno() }
+}
+
 macro_rules! forward {
     ($f:path, $($arg:ident: $t:ty),*) => {{
         unsafe fn call($($arg: $t),*) -> c_int {
             // SAFETY: the caller upholds the contract of the C namesake (see `Calls`).
-            if unsafe { $f($($arg),*) } == 0 { 0 } else { errno() }
+            answer(unsafe { $f($($arg),*) })
         }
         call
     }};
@@ -112,13 +117,13 @@ unsafe fn create_id(
 unsafe fn resolve_addr(id: *mut rdma_cm_id, to: *mut sockaddr, ms: c_int) -> c_int {
     // SAFETY: the id is live and the address readable (the call's contract). The source address may
     // be null.
-    if unsafe { raw::rdma_resolve_addr(id, ptr::null_mut(), to, ms) } == 0 { 0 } else { errno() }
+    answer(unsafe { raw::rdma_resolve_addr(id, ptr::null_mut(), to, ms) })
 }
 
 unsafe fn notify_comm_est(id: *mut rdma_cm_id) -> c_int {
     let event = raw::ibv_event_type::IBV_EVENT_COMM_EST;
     // SAFETY: the id is live (the call's contract).
-    if unsafe { raw::rdma_notify(id, event) } == 0 { 0 } else { errno() }
+    answer(unsafe { raw::rdma_notify(id, event) })
 }
 
 /// The system's librdmacm. Its contexts are its own (see `cm/devices.rs`).

@@ -61,12 +61,6 @@ impl Groups {
         Some(self.0.remove(at).address)
     }
 
-    /// For how many there is memory.
-    #[cfg(test)]
-    pub(crate) fn room(&self) -> usize {
-        self.0.capacity()
-    }
-
     /// Forgets any group, and returns its address.
     pub(crate) fn pop(&mut self) -> Option<SocketAddr> {
         self.0.pop().map(|group| group.address)

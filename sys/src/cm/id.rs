@@ -1,7 +1,6 @@
 //! The owner of an `rdma_cm_id`.
 
 use std::ffi::{c_int, c_void};
-use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::ptr;
 use std::ptr::NonNull;
@@ -27,8 +26,8 @@ use crate::types::*;
 ///   leak with it.
 pub struct Id {
     pub(crate) ptr: NonNull<raw::rdma_cm_id>,
-    seen: ManuallyDrop<Arc<Seen>>,
-    channel: ManuallyDrop<Arc<Channel>>,
+    seen: Arc<Seen>,
+    channel: Arc<Channel>,
     groups: Groups,
     /// Whether C's id was destroyed: because a group could not be left, or at the end.
     is_gone: bool,
@@ -88,7 +87,6 @@ impl Id {
         seen: Arc<Seen>,
         channel: Arc<Channel>,
     ) -> Self {
-        let (seen, channel) = (ManuallyDrop::new(seen), ManuallyDrop::new(channel));
         Id { ptr, seen, channel, groups: Groups::default(), is_gone: false }
     }
 
@@ -255,7 +253,7 @@ impl Id {
             status(unsafe { (to.calls.migrate_id)(self.ptr.as_ptr(), to.as_ptr()) })?;
         }
         to.wake();
-        *self.channel = to;
+        self.channel = to;
         Ok(())
     }
 
@@ -359,24 +357,24 @@ impl Id {
 
     /// The id's address and the peer's, as far as they are known.
     pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        self.addresses_by(from_c)
+    }
+
+    /// The addresses of both ends, as far as they are InfiniBand's own.
+    pub fn ib_addresses(&self) -> (Option<IbSocket>, Option<IbSocket>) {
+        self.addresses_by(ib_from_c)
+    }
+
+    fn addresses_by<T>(
+        &self,
+        from_c: unsafe fn(*const libc::sockaddr) -> Option<T>,
+    ) -> (Option<T>, Option<T>) {
         // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
         // which is a `sockaddr_storage`, zeroed while nothing is known.
         let known = self.with(|_, id| unsafe {
             let addr = &raw const (*id).route.addr;
             let source = from_c((&raw const (*addr).src_addr_union).cast());
             (source, from_c((&raw const (*addr).dst_addr_union).cast()))
-        });
-        known.unwrap_or_default()
-    }
-
-    /// The addresses of both ends, as far as they are InfiniBand's own.
-    pub fn ib_addresses(&self) -> (Option<IbSocket>, Option<IbSocket>) {
-        // SAFETY: the id is live, and its lock is held. No reference is made to the unions, each of
-        // which is a `sockaddr_storage`, zeroed while nothing is known.
-        let known = self.with(|_, id| unsafe {
-            let addr = &raw const (*id).route.addr;
-            let source = ib_from_c((&raw const (*addr).src_addr_union).cast());
-            (source, ib_from_c((&raw const (*addr).dst_addr_union).cast()))
         });
         known.unwrap_or_default()
     }
@@ -434,36 +432,27 @@ impl Id {
     }
 
     /// Destroys the id now. If librdmacm refuses, gives it back.
-    pub fn destroy(self) -> Result<(), (Self, c_int)> {
-        let mut this = ManuallyDrop::new(self);
-        match this.close() {
-            Ok(()) => Ok(()),
-            Err(errno) => Err((ManuallyDrop::into_inner(this), errno)),
-        }
+    pub fn destroy(mut self) -> Result<(), (Self, c_int)> {
+        self.close().map_err(|errno| (self, errno))
     }
 
-    /// Destroys the id. After `Ok` it must not be used again, not even by its Drop.
     fn close(&mut self) -> Result<(), c_int> {
-        if !self.is_gone {
-            let channel = Arc::clone(&self.channel);
-            let _guard = channel.lock();
-            // SAFETY: the id is not gone, and its lock is held.
-            unsafe { self.end() }?;
+        if self.is_gone {
+            return Ok(());
         }
-        self.groups = Groups::default();
-        // SAFETY: the id is gone, so nothing needs the two, and this runs once.
-        unsafe {
-            ManuallyDrop::drop(&mut self.channel);
-            ManuallyDrop::drop(&mut self.seen);
-        }
-        Ok(())
+        let channel = Arc::clone(&self.channel);
+        let _guard = channel.lock();
+        // SAFETY: the id is not gone, and its lock is held.
+        unsafe { self.end() }
     }
 }
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // If refused, the id leaks, with its channel and what its context points to.
-        let _ = self.close();
+        if self.close().is_err() {
+            // The id leaks, with its channel and what its context points to.
+            std::mem::forget((Arc::clone(&self.channel), Arc::clone(&self.seen)));
+        }
     }
 }
 
@@ -522,11 +511,9 @@ mod tests {
         assert_eq!(seen(), ["leave 239.77.0.1:2", "leave 239.77.0.2:1"]);
         // Nothing is left of those that the id leaves when it goes.
         join(&mut id, "239.77.0.3:1");
-        let mut id = ManuallyDrop::new(id);
-        id.close().unwrap();
+        assert!(id.destroy().is_ok());
         let all = ["join 239.77.0.3:1", "leave 239.77.0.3:1", "destroy_id"];
         assert_eq!(seen(), [&all[..], &["destroy_event_channel"]].concat());
-        assert_eq!(id.groups.room(), 0);
     }
 
     /// librdmacm has freed the group, and would look events of it up there.

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::sockaddr;
 
-use super::super::control::errno;
+use super::calls::answer;
 use crate::symbols::symbols;
 use crate::tuning::ibv_ece;
 use crate::types::raw::rdma_cm_id;
@@ -51,41 +51,35 @@ symbols! {
     }
 }
 
-/// The errno of an answer.
-fn answer(code: c_int) -> c_int {
-    if code == 0 { 0 } else { errno() }
+/// Calls a function of librdmacm: 0, or the errno, which is ENOSYS if the library lacks it.
+macro_rules! call {
+    ($name:ident($($arg:expr),*)) => {
+        symbols().$name.map_or(libc::ENOSYS, |call| {
+            // SAFETY: the caller upholds the contract of the C namesake (see `Calls`).
+            answer(unsafe { call($($arg),*) })
+        })
+    };
 }
 
-/// `rdma_set_local_ece`; ENOSYS if the library lacks it.
-///
 /// # Safety
 /// `id` is live and of librdmacm, and its channel's lock is held.
 pub(crate) unsafe fn set_local_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the id is the call's, and the options are a reference's.
-    symbols().set_local_ece.map_or(libc::ENOSYS, |set| answer(unsafe { set(id, ece) }))
+    call!(set_local_ece(id, ece))
 }
 
-/// `rdma_get_remote_ece`; ENOSYS if the library lacks it.
-///
 /// # Safety
 /// `id` is live and of librdmacm, and its channel's lock is held.
 pub(crate) unsafe fn get_remote_ece(id: *mut rdma_cm_id, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the id is the call's, and the options are a reference's.
-    symbols().get_remote_ece.map_or(libc::ENOSYS, |get| answer(unsafe { get(id, ece) }))
+    call!(get_remote_ece(id, ece))
 }
 
-/// `rdma_reject_ece`; ENOSYS if the library lacks it.
-///
 /// # Safety
 /// `id` is live and of librdmacm, its channel's lock is held, and `data` is readable for `len`
 /// bytes.
 pub(crate) unsafe fn reject_ece(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
-    // SAFETY: the id and the private data are the call's.
-    symbols().reject_ece.map_or(libc::ENOSYS, |reject| answer(unsafe { reject(id, data, len) }))
+    call!(reject_ece(id, data, len))
 }
 
-/// `rdma_join_multicast_ex`; ENOSYS if the library lacks it.
-///
 /// # Safety
 /// `id` is live and of librdmacm, its channel's lock is held, and `addr` is readable as its family
 /// says.
@@ -97,21 +91,15 @@ pub(crate) unsafe fn join_multicast_ex(
 ) -> c_int {
     let comp_mask = JOIN_ADDRESS | JOIN_FLAGS;
     let mut attr = rdma_cm_join_mc_attr_ex { comp_mask, join_flags, addr };
-    symbols().join_multicast_ex.map_or(libc::ENOSYS, |join| {
-        // SAFETY: id and address are the call's, and the attributes are a local.
-        answer(unsafe { join(id, &mut attr, context) })
-    })
+    call!(join_multicast_ex(id, &mut attr, context))
 }
 
-/// `rdma_write_cm_event` of the only kind that it takes; ENOSYS if the library lacks it.
+/// An event of the only kind that `rdma_write_cm_event` takes.
 ///
 /// # Safety
 /// `id` is live and of librdmacm, and its channel's lock is held.
 pub(crate) unsafe fn write_cm_event(id: *mut rdma_cm_id, status: c_int, arg: u64) -> c_int {
-    symbols().write_cm_event.map_or(libc::ENOSYS, |write| {
-        // SAFETY: the id is the call's.
-        answer(unsafe { write(id, RDMA_CM_EVENT_USER, status, arg) })
-    })
+    call!(write_cm_event(id, RDMA_CM_EVENT_USER, status, arg))
 }
 
 #[cfg(test)]
