@@ -165,10 +165,14 @@ impl Dialogue {
         self.sent == self.out.len()
     }
 
+    /// Where a message of this length stops in this turn.
+    fn end_of(&self, length: usize) -> usize {
+        length.min(self.turns * CHUNK)
+    }
+
     pub(super) fn next(&mut self) -> Next<'_> {
         loop {
-            let most = self.turns * CHUNK;
-            let (out, needed) = (self.out.len().min(most), self.needed.min(most));
+            let (out, needed) = (self.end_of(self.out.len()), self.end_of(self.needed));
             if self.sent < out {
                 return Next::Write(&self.out[self.sent..out]);
             } else if !self.is_flushed {
@@ -184,7 +188,7 @@ impl Dialogue {
 
     pub(super) fn wrote(&mut self, count: usize) -> Result<(), Stop> {
         // A writer may claim more bytes than it was given.
-        self.sent = self.out.len().min(self.sent + count);
+        self.sent = self.end_of(self.out.len()).min(self.sent.saturating_add(count));
         self.is_flushed = false;
         if count == 0 { Err(io::Error::from(io::ErrorKind::WriteZero).into()) } else { Ok(()) }
     }
