@@ -1,10 +1,10 @@
 //! Where a work request goes: to the peer of the connection, or to a destination of its own.
 
-#![allow(unsafe_code)] // writes C work requests
+#![allow(unsafe_code)] // says what its method asks for
 
 use crate::device::ah_table::AhIndex;
-use crate::sys::data::{apart, arm};
-use crate::sys::types::{ibv_send_wr, ud_t};
+use crate::sys::data::Operands;
+use crate::sys::types::ud_t;
 use crate::terms::bounded::{Qkey, Qpn, SrqNum};
 use crate::work::flags::SendFlags;
 use crate::work::opcode::Opcode;
@@ -68,9 +68,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(|_| Datagram(destination), SendFlags::empty())
     }
-}
 
-impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Names the shared receive queue at the peer, by the number that the peer told (XRC only,
     /// where each work request needs one; [R26.1](crate::guide::rules#r26-1)). A message is
     /// received there, and the memory that a WRITE, a READ or an atomic names is of that queue's
@@ -109,54 +107,27 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 /// let _ = (wake::<wr::Connected, wr::Fenced, wr::Plain>, wake::<wr::Datagram, wr::Unfenced, wr::Plain>);
 /// ```
 pub trait Address: Copy + sealed::Sealed {
-    /// Whether the work request says it.
-    #[doc(hidden)]
-    const IS_WRITTEN: bool;
-
-    /// # Safety
-    /// `wr` is writable. A `Datagram` needs a check that knows the address handles, whose table is
-    /// there and was not borrowed mutably since; or it is of the queue pair and still there
-    /// (`trusted`).
-    #[doc(hidden)]
-    #[inline(always)]
-    unsafe fn emit<O: Opcode>(&self, wr: *mut ibv_send_wr, check: &mut Check, trusted: bool) {
-        // SAFETY: `wr` is writable, and of the opcode `O` (this function's contract). Where the
-        // address is not trusted, `check` knows the address handles, whose table is there: the
-        // other clause excludes no more than that look.
-        unsafe {
-            if !trusted {
-                self.check(check);
-            }
-            self.write::<O>(wr);
-        }
-    }
-
     /// Whether the queue pair has what it names: noted if not.
     ///
     /// # Safety
-    /// As for `emit` of one that is not trusted.
+    /// `check` knows the address handles of the queue pair, whose table was not borrowed mutably
+    /// since.
     #[doc(hidden)]
     unsafe fn check(&self, check: &mut Check);
 
-    /// # Safety
-    /// `wr` is writable, and of this opcode.
     #[doc(hidden)]
-    unsafe fn write<O: Opcode>(&self, wr: *mut ibv_send_wr);
+    fn write<O: Opcode>(&self, to: &mut Operands<'_>);
 }
 
 impl Address for Connected {
-    const IS_WRITTEN: bool = false;
-
     #[inline(always)]
     unsafe fn check(&self, _: &mut Check) {}
 
     #[inline(always)]
-    unsafe fn write<O: Opcode>(&self, _: *mut ibv_send_wr) {}
+    fn write<O: Opcode>(&self, _: &mut Operands<'_>) {}
 }
 
 impl Address for Datagram {
-    const IS_WRITTEN: bool = true;
-
     #[inline(always)]
     unsafe fn check(&self, check: &mut Check) {
         // SAFETY: the check knows the keys of a table, which are there.
@@ -166,28 +137,21 @@ impl Address for Datagram {
     }
 
     #[inline(always)]
-    unsafe fn write<O: Opcode>(&self, wr: *mut ibv_send_wr) {
+    fn write<O: Opcode>(&self, to: &mut Operands<'_>) {
         let Destination { address_handle, qpn, qkey } = self.0;
         let ah = address_handle.as_ptr();
         let ud = ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() };
-        // SAFETY: the work request is writable, and the place inside it.
-        unsafe {
-            let place = if O::IS_RDMA { apart(wr) } else { arm::<ud_t>(wr) };
-            place.write(ud);
-        }
+        if O::IS_RDMA { to.apart(ud) } else { to.arm(ud) }
     }
 }
 
 impl Address for ToSrq {
-    const IS_WRITTEN: bool = true;
-
     #[inline(always)]
     unsafe fn check(&self, _: &mut Check) {}
 
     #[inline(always)]
-    unsafe fn write<O: Opcode>(&self, wr: *mut ibv_send_wr) {
-        // SAFETY: the work request is writable, and the arm inside it.
-        unsafe { (&raw mut (*wr).qp_type.xrc.remote_srqn).write(self.0.get()) };
+    fn write<O: Opcode>(&self, to: &mut Operands<'_>) {
+        to.remote_srqn(self.0.get());
     }
 }
 

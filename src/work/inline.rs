@@ -42,30 +42,8 @@ pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 pub struct InlineList<'a, const N: usize>(pub(crate) [&'a [u8]; N]);
 
 #[inline(always)]
-pub(super) fn inline<O: InlineOp, const N: usize>(
-    op: O,
-    bytes: &[u8; N],
-    use_: Use,
-) -> WorkRequest<O, Inline<'_, N>> {
-    request(op, Inline(bytes), use_)
-}
-
-#[inline(always)]
-pub(super) fn inline_slice<O: InlineOp>(
-    op: O,
-    bytes: &[u8],
-    use_: Use,
-) -> WorkRequest<O, InlineSlice<'_>> {
-    request(op, InlineSlice(bytes), use_)
-}
-
-#[inline(always)]
-pub(super) fn inline_list<'a, O: InlineOp, const N: usize>(
-    op: O,
-    slices: [&'a [u8]; N],
-    use_: Use,
-) -> WorkRequest<O, InlineList<'a, N>> {
-    request(op, InlineList(slices), use_)
+pub(super) fn inline<O: InlineOp, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
+    request(op, data, use_)
 }
 
 /// The element of inline bytes, of which it tells the lower 32 bits of their number.

@@ -11,7 +11,8 @@ use crate::memory::entry::{Entry, Owned};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
-use crate::sys::types::{ibv_send_wr, ibv_sge};
+use crate::sys::data::Operands;
+use crate::sys::types::{ibv_send_wr, ibv_sge, zeroed};
 use crate::work::address::{Address, Connected};
 use crate::work::data::{AtomicSink, Data, Sink, Source};
 use crate::work::flags::{Plain, SendFlags, Unfenced};
@@ -93,19 +94,14 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     /// With so many elements.
     fn fill(wr: WorkRequest<O, X, A, F, G>, count: u32) -> Self {
         let WorkRequest { op, data, address, flags, use_, .. } = wr;
-        // SAFETY: C's structs, for which zeroes are values.
-        let (wr, sge) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        let wr = ibv_send_wr { num_sge: count as i32, opcode: O::CODE, ..zeroed() };
+        let sge = ibv_sge { addr: 0, length: 0, lkey: 0 };
         let how = How { use_, limit: 0 };
         let filled = Box::new(Filled { wr, sge, how, flags, address, data });
         let filled = NonNull::from(Box::leak(filled));
         let mut prepared = Prepared { filled, _marks: PhantomData };
-        // SAFETY: it is nobody else's, and all of it was written.
-        unsafe {
-            let filled = filled.as_ptr();
-            (*filled).wr.sg_list = &raw mut (*filled).sge;
-            (*filled).wr.num_sge = count as i32;
-            (*filled).wr.opcode = O::CODE;
-        }
+        // SAFETY: the box is nobody else's.
+        unsafe { (*filled.as_ptr()).wr.sg_list = &raw mut (*filled.as_ptr()).sge };
         // INVARIANT: `next` is null as it was zeroed; this writes the rest.
         prepared.set(op, address, use_, flags);
         prepared
@@ -124,10 +120,9 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
             (*filled).address = address;
             let wr = &raw mut (*filled).wr;
             (*wr).send_flags = flags;
-            op.emit(wr);
-            if A::IS_WRITTEN {
-                address.write::<O>(wr);
-            }
+            let mut operands = Operands::of(wr);
+            op.emit(&mut operands);
+            address.write::<O>(&mut operands);
         }
     }
 }
@@ -282,9 +277,7 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Later
             let emitted: Emitted<E> = self.data.emit(&raw mut (*filled).sge, how, check);
             let wr = slot.cast::<ibv_send_wr>();
             (*wr).sg_list = emitted.sges;
-            if A::IS_WRITTEN {
-                (*filled).address.check(check);
-            }
+            (*filled).address.check(check);
             Pending::new(emitted.entry, 0)
         }
     }
@@ -312,9 +305,7 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
             if (How { use_: O::USE, ..(*filled).how }).is_beyond(N) {
                 check.note(fault::BEYOND);
             }
-            if A::IS_WRITTEN {
-                (*filled).address.check(check);
-            }
+            (*filled).address.check(check);
         }
         Pending::new(None, 0)
     }

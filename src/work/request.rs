@@ -23,6 +23,7 @@ use crate::memory::open_buf::OpenBuf;
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
 use crate::memory::span::READS_NOTHING;
+use crate::sys::data::Operands;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr, ibv_sge};
 use crate::work::address::{Address, Connected};
 use crate::work::data::Data;
@@ -192,9 +193,11 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
             // opcode has one: constants that are one store of 16 bytes.
             let head = [emitted.count as u32, O::CODE, self.flags | emitted.flags, 0];
             (&raw mut (*wr).num_sge).cast::<[u32; 4]>().write(head);
-            self.op.emit(wr);
-            if A::IS_WRITTEN {
-                self.address.emit::<O>(wr, check, !E::OWNED);
+            let mut operands = Operands::of(wr);
+            self.op.emit(&mut operands);
+            self.address.write::<O>(&mut operands);
+            if E::OWNED {
+                self.address.check(check);
             }
             Pending::new(emitted.entry, emitted.wr_id)
         }

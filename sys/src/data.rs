@@ -5,6 +5,7 @@
 //! be), and so does the loopback device. So the pointers are never null.
 
 use std::ffi::c_int;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -71,6 +72,89 @@ pub unsafe fn apart(wr: *mut ibv_send_wr) -> *mut ud_t {
 pub unsafe fn emit_word(wr: *mut ibv_send_wr, word: u32) {
     // SAFETY: `wr` is writable, and the union is one u32; no reference to the rest is made.
     unsafe { (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(word) };
+}
+
+/// The operands of a send work request that is being written, besides its data.
+pub struct Operands<'wr> {
+    wr: *mut ibv_send_wr,
+    _wr: PhantomData<&'wr mut ibv_send_wr>,
+}
+
+/// An arm of the union of operands.
+///
+/// # Safety
+/// It is not larger than the union, nor aligned to more.
+pub unsafe trait Arm {}
+
+// SAFETY: the assertions below compare them with the union.
+unsafe impl Arm for [u64; 2] {}
+// SAFETY: as above.
+unsafe impl Arm for AtomicArm {}
+// SAFETY: as above.
+unsafe impl Arm for ud_t {}
+// SAFETY: as above.
+unsafe impl Arm for super::persist::flush_t {}
+
+/// C's arm `atomic_t`, of which FETCH_AND_ADD leaves `swap` as it is.
+#[repr(C)]
+pub struct AtomicArm {
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: MaybeUninit<u64>,
+    pub rkey: u32,
+}
+
+const _: () = {
+    const fn fits<A: Arm>() {
+        assert!(size_of::<A>() <= size_of::<raw::atomic_t>());
+        assert!(align_of::<A>() <= align_of::<raw::atomic_t>());
+    }
+    (fits::<[u64; 2]>(), fits::<AtomicArm>(), fits::<ud_t>(), fits::<super::persist::flush_t>());
+};
+
+impl Operands<'_> {
+    /// # Safety
+    /// `wr` is writable, and is not used otherwise while its operands are written.
+    #[inline(always)]
+    pub unsafe fn of(wr: *mut ibv_send_wr) -> Self {
+        Operands { wr, _wr: PhantomData }
+    }
+
+    /// The operands of a transport or an opcode: all arms begin where the union does.
+    #[inline(always)]
+    pub fn arm<A: Arm>(&mut self, operands: A) {
+        // SAFETY: the work request is writable (`of`), and its union has room for the arm.
+        unsafe { arm::<A>(self.wr).write(operands) };
+    }
+
+    /// The destination of a work request of RDMA, whose arm has the remote address.
+    #[inline(always)]
+    pub fn apart(&mut self, to: ud_t) {
+        // SAFETY: the work request is writable (`of`).
+        unsafe { apart(self.wr).write(to) };
+    }
+
+    /// The word that a work request carries besides its data: an immediate, or the key to
+    /// invalidate (R1.4).
+    #[inline(always)]
+    pub fn word(&mut self, word: u32) {
+        // SAFETY: the work request is writable (`of`).
+        unsafe { emit_word(self.wr, word) };
+    }
+
+    /// The operands of BIND_MW.
+    #[inline(always)]
+    pub fn bind(&mut self, bind: raw::bind_mw_t) {
+        // SAFETY: the work request is writable (`of`).
+        unsafe { super::window::emit_bind(self.wr, bind) };
+    }
+
+    /// The number of the shared receive queue at the peer (XRC).
+    #[inline(always)]
+    pub fn remote_srqn(&mut self, number: u32) {
+        // SAFETY: the work request is writable (`of`); no reference to the rest is made.
+        unsafe { (&raw mut (*self.wr).qp_type.xrc.remote_srqn).write(number) };
+    }
 }
 
 /// An rkey, and a number in the padding that C has behind it: as they are in memory behind

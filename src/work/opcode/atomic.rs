@@ -1,12 +1,12 @@
 //! ATOMIC_CMP_AND_SWP, and ATOMIC_FETCH_AND_ADD.
 
-#![allow(unsafe_code)] // writes C work requests
+use std::mem::MaybeUninit;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::remote::RemoteCell;
 use crate::memory::remote::sealed::Sealed;
-use crate::sys::data::arm;
-use crate::sys::types::{atomic_t, ibv_send_wr, ibv_wr_opcode};
+use crate::sys::data::{AtomicArm, Operands};
+use crate::sys::types::ibv_wr_opcode;
 use crate::work::data::AtomicSink;
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -58,12 +58,8 @@ impl Opcode for CmpAndSwp {
     const COMPLETES_AS: WcOpcode = WcOpcode::CompSwap;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: the work request is writable, and the arm inside it.
-        unsafe {
-            emit_atomic(wr, self.remote, self.compare);
-            (*arm::<atomic_t>(wr)).swap = self.swap;
-        }
+    fn emit(self, to: &mut Operands<'_>) {
+        to.arm(arm(self.remote, self.compare, MaybeUninit::new(self.swap)));
     }
 }
 
@@ -123,9 +119,8 @@ impl Opcode for FetchAndAdd {
     const COMPLETES_AS: WcOpcode = WcOpcode::FetchAdd;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: the work request is writable.
-        unsafe { emit_atomic(wr, self.remote, self.add) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.arm(arm(self.remote, self.add, MaybeUninit::uninit()));
     }
 }
 
@@ -159,15 +154,8 @@ impl AtomicAddr for RemoteCell {
     }
 }
 
-/// # Safety
-/// `wr` is writable.
 #[inline(always)]
-unsafe fn emit_atomic(wr: *mut ibv_send_wr, remote: RemoteCell, compare_add: u64) {
-    // SAFETY: the work request is writable, and the arm inside it.
-    unsafe {
-        let atomic = arm::<atomic_t>(wr);
-        (*atomic).remote_addr = remote.addr;
-        (*atomic).rkey = remote.rkey;
-        (*atomic).compare_add = compare_add;
-    }
+fn arm(remote: RemoteCell, compare_add: u64, swap: MaybeUninit<u64>) -> AtomicArm {
+    let RemoteCell { addr: remote_addr, rkey } = remote;
+    AtomicArm { remote_addr, compare_add, swap, rkey }
 }

@@ -1,13 +1,12 @@
 //! ATOMIC_WRITE.
 
-#![allow(unsafe_code)] // writes C work requests
+use std::mem::MaybeUninit;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::device::attr_ex::{Ability, Which};
 use crate::memory::remote::WriteCell;
-use crate::sys::data::arm;
+use crate::sys::data::{AtomicArm, Operands};
 use crate::sys::persist::WR_ATOMIC_WRITE;
-use crate::sys::types::{ibv_send_wr, raw};
 use crate::work::inline::Empty;
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -56,19 +55,11 @@ impl Opcode for AtomicWrite {
     const COMPLETES_AS: WcOpcode = WcOpcode::AtomicWrite;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+    fn emit(self, to: &mut Operands<'_>) {
         let WriteCell { addr: remote_addr, rkey } = self.remote;
+        // A session passes the 8 bytes on by a pointer to them.
         let compare_add = u64::from_ne_bytes(self.bytes);
-        // SAFETY: the work request is writable, and the arm inside it. A session passes the 8 bytes
-        // on by a pointer to them.
-        unsafe {
-            arm::<raw::atomic_t>(wr).write(raw::atomic_t {
-                remote_addr,
-                compare_add,
-                swap: 0,
-                rkey,
-            })
-        };
+        to.arm(AtomicArm { remote_addr, compare_add, swap: MaybeUninit::new(0), rkey });
     }
 }
 

@@ -1,7 +1,5 @@
 //! BIND_MW.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
@@ -15,10 +13,10 @@ use crate::memory::window::{
     WindowEntry,
 };
 use crate::sync::Arc;
+use crate::sys::data::Operands;
 use crate::sys::memory::ZERO_BASED;
+use crate::sys::types::ibv_wr_opcode;
 use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
-use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
-use crate::sys::window::emit_bind;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::work::address::Connected;
 use crate::work::flags::{SendFlags, Told, Unfenced};
@@ -84,7 +82,7 @@ pub struct BindMw<A = ()> {
 }
 
 /// A bind, to be posted.
-type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, Told>;
+pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, Told>;
 
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region`, and to no others
@@ -111,20 +109,9 @@ impl<A: Access> BindMw<A> {
             Ok(range) => range,
             Err(error) => return Err(Refused::new(window, error)),
         };
-        let (mut window, Opened { range, mr }) = (window.0, opened);
-        let rkey = window.bind(range, registered);
-        let bind = bind_mw_t {
-            mw: window.core().mw,
-            rkey,
-            bind_info: ibv_mw_bind_info {
-                mr,
-                addr: range.addr,
-                length: range.len,
-                mw_access_flags: range.rights & REMOTE,
-            },
-        };
-        let op = BindMw { bind, _rights: PhantomData };
-        Ok(told(op, WindowEntry(window)))
+        let mut window = window.0;
+        let rkey = window.bind(opened.range, registered);
+        Ok(bind(window, rkey, opened.info()))
     }
 }
 
@@ -152,6 +139,20 @@ where
     let addr = registered.at(start).expose_provenance() as u64;
     let range = Range { addr, len: len as u64, rights: A::FLAGS & RIGHTS };
     Ok((Opened { range, mr: registered.mr() }, registered))
+}
+
+impl Opened {
+    pub(super) fn info(self) -> ibv_mw_bind_info {
+        let Opened { range, mr } = self;
+        let mw_access_flags = range.rights & REMOTE;
+        ibv_mw_bind_info { mr, addr: range.addr, length: range.len, mw_access_flags }
+    }
+}
+
+/// Binds `window`, by a key of its own if it is of type 2.
+pub(super) fn bind<A>(window: Window, rkey: u32, bind_info: ibv_mw_bind_info) -> Bind<A> {
+    let bind = bind_mw_t { mw: window.core().mw, rkey, bind_info };
+    told(BindMw { bind, _rights: PhantomData }, WindowEntry(window))
 }
 
 fn told<A>(op: BindMw<A>, window: WindowEntry) -> Bind<A> {
@@ -193,8 +194,7 @@ impl<A> Opcode for BindMw<A> {
     const COMPLETES_AS: WcOpcode = WcOpcode::BindMw;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_bind(wr, self.bind) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.bind(self.bind);
     }
 }

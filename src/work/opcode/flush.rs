@@ -1,12 +1,9 @@
 //! FLUSH.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::flush::RemoteFlush;
-use crate::sys::data::arm;
+use crate::sys::data::Operands;
 use crate::sys::persist::{WR_FLUSH, flush_t};
-use crate::sys::types::ibv_send_wr;
 use crate::work::inline::Empty;
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -60,9 +57,8 @@ impl Opcode for Flush {
     const COMPLETES_AS: WcOpcode = WcOpcode::Flush;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
+    fn emit(self, to: &mut Operands<'_>) {
         let RemoteFlush { addr: remote_addr, len, rkey, placement, level } = self.remote;
-        // SAFETY: `wr` is writable by this function's contract, and its longest arm is longer.
-        unsafe { arm::<flush_t>(wr).write(flush_t { remote_addr, len, rkey, placement, level }) };
+        to.arm(flush_t { remote_addr, len, rkey, placement, level });
     }
 }

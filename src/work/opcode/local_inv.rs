@@ -1,12 +1,12 @@
 //! LOCAL_INV.
 
-#![allow(unsafe_code)] // writes C work requests
+#![allow(unsafe_code)] // says what one constructor asks for
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::rights::Access;
 use crate::memory::window::{BoundWindow, WindowEntry};
-use crate::sys::data::emit_word;
-use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::sys::data::Operands;
+use crate::sys::types::ibv_wr_opcode;
 use crate::work::address::Connected;
 use crate::work::flags::{SendFlags, Told, Unfenced};
 use crate::work::inline::Empty;
@@ -63,8 +63,7 @@ impl Opcode for LocalInv {
     const COMPLETES_AS: WcOpcode = WcOpcode::LocalInv;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_word(wr, self.rkey) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.word(self.rkey);
     }
 }

@@ -2,7 +2,7 @@
 //! that it reads. On which transport and to which queue pair it may be posted is decided in
 //! [`rules`](crate::rules).
 
-#![allow(unsafe_code)] // writes C work requests
+#![allow(unsafe_code)] // reads C work requests
 
 mod atomic;
 mod atomic_write;
@@ -29,7 +29,7 @@ pub use send::*;
 pub use write::*;
 
 use crate::memory::span::READS_NOTHING;
-use crate::sys::data::{arm, behind_rkey};
+use crate::sys::data::{Operands, arm, behind_rkey};
 use crate::sys::types::ibv_send_wr;
 use crate::work::flags::SendFlags;
 use crate::work::refusal::PostErrorKind;
@@ -80,11 +80,8 @@ pub trait Opcode: sealed::Sealed {
     }
 
     /// Writes what the opcode reads besides the gather list.
-    ///
-    /// # Safety
-    /// `wr` is writable, and no other pointer to it is used meanwhile.
     #[doc(hidden)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr);
+    fn emit(self, to: &mut Operands<'_>);
 }
 
 /// The message of a work request, and how many bytes it may have, or its buffers have: if that is

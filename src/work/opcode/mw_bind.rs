@@ -1,26 +1,19 @@
 //! What `ibv_bind_mw` posts: BIND_MW of a window of type 1.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::bind_mw::range_of;
-use super::{Opcode, WcOpcode, sealed};
+use super::bind_mw::{Bind, bind, range_of};
 use crate::memory::own::{Allows, Memory};
 use crate::memory::region::MemoryRegion;
 use crate::memory::rights::Access;
 use crate::memory::window::{
-    BindsTo, BindsWindows, BoundType1Window, IsType1, Owner, REMOTE, Type1, Window, WindowEntry,
+    BindsTo, BindsWindows, BoundType1Window, IsType1, Owner, Type1, Window,
 };
 use crate::sync::Arc;
-use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
-use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
-use crate::sys::window::emit_bind;
+use crate::sys::types::raw::ibv_mw_bind_info;
 use crate::terms::error::Refused;
-use crate::work::address::Connected;
-use crate::work::flags::{SendFlags, Told, Unfenced};
-use crate::work::request::{Use, WorkRequest, request};
+use crate::work::flags::SendFlags;
 
 /// A bind of a window of type 1 (`struct ibv_mw_bind`), for
 /// [`bind_mw`](crate::QueuePair::bind_mw), which alone posts it: to a range of a region, with the
@@ -35,8 +28,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// ([R1.8](crate::guide::rules#r1-8)).
 #[must_use = "a bind does nothing until it is posted"]
 pub struct MwBind<A = ()> {
-    /// Its opcode is C's own business: `ibv_bind_mw` has none.
-    work: WorkRequest<Operands, WindowEntry, Connected, Unfenced, Told>,
+    bind: Bind<()>,
     _rights: PhantomData<fn() -> A>,
 }
 
@@ -65,13 +57,7 @@ impl<A: Access> MwBind<A> {
         };
         let mut window = window.into_window();
         window.rebind(Some((opened, registered)));
-        let bind_info = ibv_mw_bind_info {
-            mr: opened.mr,
-            addr: opened.range.addr,
-            length: opened.range.len,
-            mw_access_flags: opened.range.rights & REMOTE,
-        };
-        Ok(MwBind::of(window, bind_info))
+        Ok(MwBind::of(window, opened.info()))
     }
 }
 
@@ -89,44 +75,21 @@ impl MwBind {
 impl<A> MwBind<A> {
     fn of(window: Window, bind_info: ibv_mw_bind_info) -> Self {
         // The key is the provider's to choose.
-        let bind = bind_mw_t { mw: window.core().mw, rkey: 0, bind_info };
-        let work = request(Operands(bind), WindowEntry(window), Use::Send)
-            .with(|connected| connected, SendFlags::empty());
-        MwBind { work, _rights: PhantomData }
+        MwBind { bind: bind(window, 0, bind_info), _rights: PhantomData }
     }
 
     /// Waits for earlier RDMA READs and atomics of the queue pair (`IBV_SEND_FENCE`;
     /// [R2.1](crate::guide::rules#r2-1)).
     pub fn fence(mut self) -> Self {
-        self.work = self.work.flagged(SendFlags::FENCE.bits());
+        self.bind = self.bind.flagged(SendFlags::FENCE.bits());
         self
     }
 
     /// The work request, the owner of the window's object, and whether the device is software of
     /// the kernel.
-    #[allow(clippy::type_complexity)]
-    pub(crate) fn into_parts(
-        self,
-    ) -> (WorkRequest<Operands, WindowEntry, Connected, Unfenced, Told>, Arc<Owner>, bool) {
-        let core = self.work.data.0.core();
+    pub(crate) fn into_parts(self) -> (Bind<()>, Arc<Owner>, bool) {
+        let core = self.bind.data.0.core();
         let (owner, is_soft_roce) = (core.owner.clone(), core.is_soft_roce);
-        (self.work, owner, is_soft_roce)
-    }
-}
-
-/// BIND_MW with these operands.
-pub(crate) struct Operands(bind_mw_t);
-
-impl sealed::Sealed for Operands {}
-
-impl Opcode for Operands {
-    const CODE: u32 = ibv_wr_opcode::IBV_WR_BIND_MW;
-    const NAME: &'static str = "BIND_MW";
-    const COMPLETES_AS: WcOpcode = WcOpcode::BindMw;
-
-    #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_bind(wr, self.0) };
+        (self.bind, owner, is_soft_roce)
     }
 }

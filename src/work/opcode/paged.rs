@@ -1,19 +1,16 @@
 //! Opcodes whose buffer is in an implicit region.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use std::fmt;
 use std::marker::PhantomData;
 
 use super::bounds::PostsPaged;
-use super::write::write_to;
 use super::{
     Opcode, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SolicitedOp, WcOpcode, WriteAddr,
     sealed,
 };
 use crate::device::OdpOps;
 use crate::memory::implicit::{ImplicitBuf, PagedOps, of_ops};
-use crate::sys::types::ibv_send_wr;
+use crate::sys::data::Operands;
 use crate::terms::transport::Transport;
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -86,8 +83,8 @@ impl RdmaWrite {
         data: ImplicitBuf<T, X>,
         remote: impl WriteAddr,
     ) -> WorkRequest<Paged<RdmaWrite, T>, ImplicitBuf<T, X>> {
-        let use_ = write_to(&remote);
-        request(Paged::of(RdmaWrite { remote: remote.span() }), data, use_)
+        let (remote, use_) = remote.target();
+        request(Paged::of(RdmaWrite { remote }), data, use_)
     }
 }
 
@@ -100,8 +97,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<Paged<RdmaWriteWithImm, T>, ImplicitBuf<T, X>> {
-        let use_ = write_to(&remote);
-        request(Paged::of(RdmaWriteWithImm { remote: remote.span(), imm_data }), data, use_)
+        let (remote, use_) = remote.target();
+        request(Paged::of(RdmaWriteWithImm { remote, imm_data }), data, use_)
     }
 }
 
@@ -120,9 +117,8 @@ impl<O: Opcode, T> Opcode for Paged<O, T> {
     }
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable (this function's contract), which is all that `O` asks for.
-        unsafe { self.op.emit(wr) };
+    fn emit(self, to: &mut Operands<'_>) {
+        self.op.emit(to);
     }
 }
 

@@ -1,12 +1,10 @@
 //! RDMA_READ.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use super::{Opcode, WcOpcode, sealed};
 use crate::memory::remote::sealed::Sealed;
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
-use crate::sys::data::{arm, behind_rkey};
-use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::sys::data::{Operands, behind_rkey};
+use crate::sys::types::ibv_wr_opcode;
 use crate::work::data::Sink;
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -38,8 +36,8 @@ impl RdmaRead {
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Sink>(data: D, remote: impl ReadAddr) -> WorkRequest<RdmaRead, D> {
-        let use_ = read_from(&remote);
-        request(RdmaRead { remote: remote.span() }, data, use_)
+        let (remote, use_) = remote.source();
+        request(RdmaRead { remote }, data, use_)
     }
 }
 
@@ -58,9 +56,8 @@ impl Opcode for RdmaRead {
     }
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract, whose arm is two words (`layout`).
-        unsafe { arm::<[u64; 2]>(wr).write(self.remote.c) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.arm(self.remote.c);
     }
 }
 
@@ -72,35 +69,23 @@ impl Opcode for RdmaRead {
     note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted (R6.7)"
 )]
 pub trait ReadAddr: Sealed {
-    /// See [`WriteAddr`].
+    /// The span, and how a READ from it uses its data: filled as far as the span goes, if that has
+    /// an end.
     #[doc(hidden)]
-    const HAS_END: bool;
-
-    #[doc(hidden)]
-    fn span(self) -> RemoteSpan<ToRead>;
+    fn source(self) -> (RemoteSpan<ToRead>, Use);
 }
 
 // Written out instead of made by a macro, because errors show the impls.
 impl ReadAddr for RemoteSpan<ToRead> {
-    const HAS_END: bool = true;
-
     #[inline(always)]
-    fn span(self) -> RemoteSpan<ToRead> {
-        self
+    fn source(self) -> (RemoteSpan<ToRead>, Use) {
+        (self, Use::Read)
     }
 }
 
 impl ReadAddr for RemoteAddr<ToRead> {
-    const HAS_END: bool = false;
-
     #[inline(always)]
-    fn span(self) -> RemoteSpan<ToRead> {
-        self.0
+    fn source(self) -> (RemoteSpan<ToRead>, Use) {
+        (self.0, Use::Send)
     }
-}
-
-/// How a READ from this uses its data.
-#[inline(always)]
-fn read_from<A: ReadAddr>(_: &A) -> Use {
-    if A::HAS_END { Use::Read } else { Use::Send }
 }

@@ -1,14 +1,12 @@
 //! SEND, SEND_WITH_IMM, and SEND_WITH_INV.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::memory::rights::Access;
 use crate::memory::window::Revocable;
-use crate::sys::data::emit_word;
-use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::sys::data::Operands;
+use crate::sys::types::ibv_wr_opcode;
 use crate::work::data::Source;
-use crate::work::inline::{Inline, InlineList, InlineSlice, inline, inline_list, inline_slice};
+use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// SEND (`IBV_WR_SEND`): the data lands in a receive of the peer's.
@@ -45,13 +43,13 @@ impl Send {
     /// ([R2.7](crate::guide::rules#r2-7)).
     #[inline(always)]
     pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
-        inline(Send, bytes, Use::Send)
+        inline(Send, Inline(bytes), Use::Send)
     }
 
     /// As [`inline`](Send::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8]) -> WorkRequest<Send, InlineSlice<'_>> {
-        inline_slice(Send, bytes, Use::Send)
+        inline(Send, InlineSlice(bytes), Use::Send)
     }
 
     /// Sends a copy of `slices`, one behind the other, made while posting: a header and a body,
@@ -74,7 +72,7 @@ impl Send {
     /// ```
     #[inline(always)]
     pub fn inline_list<const N: usize>(slices: [&[u8]; N]) -> WorkRequest<Send, InlineList<'_, N>> {
-        inline_list(Send, slices, Use::Send)
+        inline(Send, InlineList(slices), Use::Send)
     }
 }
 
@@ -86,7 +84,7 @@ impl Opcode for Send {
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
 
     #[inline(always)]
-    unsafe fn emit(self, _: *mut ibv_send_wr) {}
+    fn emit(self, _: &mut Operands<'_>) {}
 }
 
 impl InlineOp for Send {}
@@ -131,13 +129,13 @@ impl SendWithImm {
         bytes: &[u8; N],
         imm_data: u32,
     ) -> WorkRequest<SendWithImm, Inline<'_, N>> {
-        inline(SendWithImm { imm_data }, bytes, Use::Send)
+        inline(SendWithImm { imm_data }, Inline(bytes), Use::Send)
     }
 
     /// As [`inline`](SendWithImm::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8], imm_data: u32) -> WorkRequest<SendWithImm, InlineSlice<'_>> {
-        inline_slice(SendWithImm { imm_data }, bytes, Use::Send)
+        inline(SendWithImm { imm_data }, InlineSlice(bytes), Use::Send)
     }
 
     /// Sends a copy of `slices`, one behind the other, as [`Send::inline_list`] does.
@@ -146,7 +144,7 @@ impl SendWithImm {
         slices: [&[u8]; N],
         imm_data: u32,
     ) -> WorkRequest<SendWithImm, InlineList<'_, N>> {
-        inline_list(SendWithImm { imm_data }, slices, Use::Send)
+        inline(SendWithImm { imm_data }, InlineList(slices), Use::Send)
     }
 }
 
@@ -158,9 +156,8 @@ impl Opcode for SendWithImm {
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_word(wr, self.imm_data.to_be()) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.word(self.imm_data.to_be());
     }
 }
 
@@ -226,7 +223,7 @@ impl SendWithInv {
         bytes: &[u8; N],
         window: Revocable<A>,
     ) -> WorkRequest<SendWithInv, Inline<'_, N>> {
-        inline(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
+        inline(SendWithInv { rkey: window.rkey() }, Inline(bytes), Use::Send)
     }
 
     /// As [`inline`](SendWithInv::inline), for a length known at run time.
@@ -235,7 +232,7 @@ impl SendWithInv {
         bytes: &[u8],
         window: Revocable<A>,
     ) -> WorkRequest<SendWithInv, InlineSlice<'_>> {
-        inline_slice(SendWithInv { rkey: window.rkey() }, bytes, Use::Send)
+        inline(SendWithInv { rkey: window.rkey() }, InlineSlice(bytes), Use::Send)
     }
 
     /// Sends a copy of `slices`, one behind the other, as [`Send::inline_list`] does.
@@ -244,7 +241,7 @@ impl SendWithInv {
         slices: [&[u8]; N],
         window: Revocable<A>,
     ) -> WorkRequest<SendWithInv, InlineList<'_, N>> {
-        inline_list(SendWithInv { rkey: window.rkey() }, slices, Use::Send)
+        inline(SendWithInv { rkey: window.rkey() }, InlineList(slices), Use::Send)
     }
 }
 
@@ -256,9 +253,8 @@ impl Opcode for SendWithInv {
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract.
-        unsafe { emit_word(wr, self.rkey) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.word(self.rkey);
     }
 }
 

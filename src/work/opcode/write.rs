@@ -1,14 +1,12 @@
 //! RDMA_WRITE, and RDMA_WRITE_WITH_IMM.
 
-#![allow(unsafe_code)] // writes C work requests
-
 use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::memory::remote::sealed::Sealed;
 use crate::memory::span::{RemoteAddr, RemoteSpan};
-use crate::sys::data::{arm, behind_rkey, emit_word};
-use crate::sys::types::{ibv_send_wr, ibv_wr_opcode};
+use crate::sys::data::{Operands, behind_rkey};
+use crate::sys::types::ibv_wr_opcode;
 use crate::work::data::Source;
-use crate::work::inline::{Inline, InlineList, InlineSlice, inline, inline_list, inline_slice};
+use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): the data lands in the peer's memory, which gets no notice.
@@ -56,8 +54,8 @@ impl RdmaWrite {
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Source>(data: D, remote: impl WriteAddr) -> WorkRequest<RdmaWrite, D> {
-        let use_ = write_to(&remote);
-        request(RdmaWrite { remote: remote.span() }, data, use_)
+        let (remote, use_) = remote.target();
+        request(RdmaWrite { remote }, data, use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
@@ -66,8 +64,8 @@ impl RdmaWrite {
         bytes: &[u8; N],
         remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, Inline<'_, N>> {
-        let use_ = write_to(&remote);
-        inline(RdmaWrite { remote: remote.span() }, bytes, use_)
+        let (remote, use_) = remote.target();
+        inline(RdmaWrite { remote }, Inline(bytes), use_)
     }
 
     /// As [`inline`](RdmaWrite::inline), for a length known at run time.
@@ -76,8 +74,8 @@ impl RdmaWrite {
         bytes: &[u8],
         remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
-        let use_ = write_to(&remote);
-        inline_slice(RdmaWrite { remote: remote.span() }, bytes, use_)
+        let (remote, use_) = remote.target();
+        inline(RdmaWrite { remote }, InlineSlice(bytes), use_)
     }
 
     /// Writes a copy of `slices`, one behind the other, made while posting, as
@@ -103,8 +101,8 @@ impl RdmaWrite {
         slices: [&[u8]; N],
         remote: impl WriteAddr,
     ) -> WorkRequest<RdmaWrite, InlineList<'_, N>> {
-        let use_ = write_to(&remote);
-        inline_list(RdmaWrite { remote: remote.span() }, slices, use_)
+        let (remote, use_) = remote.target();
+        inline(RdmaWrite { remote }, InlineList(slices), use_)
     }
 }
 
@@ -123,9 +121,8 @@ impl Opcode for RdmaWrite {
     }
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract, whose arm is two words (`layout`).
-        unsafe { arm::<[u64; 2]>(wr).write(self.remote.c) };
+    fn emit(self, to: &mut Operands<'_>) {
+        to.arm(self.remote.c);
     }
 }
 
@@ -176,8 +173,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, D> {
-        let use_ = write_to(&remote);
-        request(RdmaWriteWithImm { remote: remote.span(), imm_data }, data, use_)
+        let (remote, use_) = remote.target();
+        request(RdmaWriteWithImm { remote, imm_data }, data, use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
@@ -187,8 +184,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>> {
-        let use_ = write_to(&remote);
-        inline(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
+        let (remote, use_) = remote.target();
+        inline(RdmaWriteWithImm { remote, imm_data }, Inline(bytes), use_)
     }
 
     /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
@@ -198,8 +195,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
-        let use_ = write_to(&remote);
-        inline_slice(RdmaWriteWithImm { remote: remote.span(), imm_data }, bytes, use_)
+        let (remote, use_) = remote.target();
+        inline(RdmaWriteWithImm { remote, imm_data }, InlineSlice(bytes), use_)
     }
 
     /// Writes a copy of `slices`, one behind the other, as [`RdmaWrite::inline_list`] does.
@@ -209,8 +206,8 @@ impl RdmaWriteWithImm {
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, InlineList<'_, N>> {
-        let use_ = write_to(&remote);
-        inline_list(RdmaWriteWithImm { remote: remote.span(), imm_data }, slices, use_)
+        let (remote, use_) = remote.target();
+        inline(RdmaWriteWithImm { remote, imm_data }, InlineList(slices), use_)
     }
 }
 
@@ -229,12 +226,9 @@ impl Opcode for RdmaWriteWithImm {
     }
 
     #[inline(always)]
-    unsafe fn emit(self, wr: *mut ibv_send_wr) {
-        // SAFETY: `wr` is writable by this function's contract, whose arm is two words (`layout`).
-        unsafe {
-            arm::<[u64; 2]>(wr).write(self.remote.c);
-            emit_word(wr, self.imm_data.to_be());
-        }
+    fn emit(self, to: &mut Operands<'_>) {
+        to.arm(self.remote.c);
+        to.word(self.imm_data.to_be());
     }
 }
 
@@ -249,35 +243,22 @@ impl SolicitedOp for RdmaWriteWithImm {}
     note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted (R6.7)"
 )]
 pub trait WriteAddr: Sealed {
-    /// Whether the span has an end, at its length.
+    /// The span, and how a WRITE to it uses its data: no longer than the span, if that has an end.
     #[doc(hidden)]
-    const HAS_END: bool;
-
-    #[doc(hidden)]
-    fn span(self) -> RemoteSpan;
+    fn target(self) -> (RemoteSpan, Use);
 }
 
 // Written out instead of made by a macro, because errors show the impls.
 impl WriteAddr for RemoteSpan {
-    const HAS_END: bool = true;
-
     #[inline(always)]
-    fn span(self) -> RemoteSpan {
-        self
+    fn target(self) -> (RemoteSpan, Use) {
+        (self, Use::Write)
     }
 }
 
 impl WriteAddr for RemoteAddr {
-    const HAS_END: bool = false;
-
     #[inline(always)]
-    fn span(self) -> RemoteSpan {
-        self.0
+    fn target(self) -> (RemoteSpan, Use) {
+        (self.0, Use::Send)
     }
-}
-
-/// How a WRITE to this uses its data.
-#[inline(always)]
-pub(super) fn write_to<A: WriteAddr>(_: &A) -> Use {
-    if A::HAS_END { Use::Write } else { Use::Send }
 }
