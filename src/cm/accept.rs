@@ -10,14 +10,15 @@ use super::ece;
 use super::event::{Event, PeerParam};
 use super::id::CmId;
 use super::listen::Request;
-use super::param::{AcceptParam, Tuning, check_depth};
+use super::param::{AcceptParam, check_depth};
 use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
-use super::state::{Accepting, Mode, OnChannel, Spent, Synchronous};
+use super::state::{Accepting, Mode, OnChannel, Requested, Spent, Synchronous};
 use super::table::Waiting;
 use super::waits::{Awaited, Step, Waits, finish};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
+use crate::sys::cm::Id;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Rts};
 use crate::terms::transport::Rc;
@@ -98,69 +99,65 @@ impl<M: Mode> Request<Tcp, M> {
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
         // A program that removed the parameters asks for nothing.
         let peer = self.peer.unwrap_or_default();
-        let is_its = self.id.check_qp(VERB, &qp);
-        let serves = || match self.id.core.id.is_iwarp() {
-            true => check_depth::<P>(VERB, peer.initiator_depth),
-            false => Ok(()),
-        };
-        if let Err(error) = is_its.and_then(|()| serves()) {
+        if let Err(error) = self.prepare(&mut qp, param.ece, &peer) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
         }
-        if param.ece {
-            let id = &mut self.id.core.id;
-            let taken = ece::take(id, &mut qp);
-            let told = taken.and_then(|taken| if taken { ece::tell(id, &qp) } else { Ok(()) });
-            if let Err(error) = told {
-                return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
-            }
-        }
-        let tuning = param.tuning().within(&peer);
-        if self.id.core.id.is_iwarp() {
-            return self.begin_on_iwarp(qp, param, tuning, peer);
-        }
         let Request { mut id, private_data, .. } = self;
-        // Before the answer, since the peer may send as soon as it receives that.
-        let qp = match bring_up(&id.core.id, qp, tuning) {
-            Ok(qp) => qp,
-            Err(refused) => {
-                return Err(refused.map(|qp| NotAccepted::Failed { id: id.to(), qp }));
-            }
-        };
-        let mut c = param.to_c(qp.qp_num(), qp.has_srq());
-        c.initiator_depth = tuning.initiator_depth;
-        c.responder_resources = tuning.responder_resources;
-        // SAFETY: requests have a device. The private data lives in `param`.
-        match unsafe { id.core.id.accept(&mut c) } {
-            Ok(()) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
-            Err(errno) => {
-                let object = NotAccepted::Failed { id: id.to(), qp: qp.give_up() };
-                Err(Refused::new(object, Error::os(VERB, errno, "")))
-            }
+        match id.answer(qp, param, &peer) {
+            Ok(qp) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
+            Err(refused) => Err(refused.map(|qp| NotAccepted::Failed { id: id.to(), qp })),
         }
+    }
+
+    /// What can be refused before the peer is answered.
+    fn prepare<P: Profile>(
+        &mut self,
+        qp: &mut QueuePair<Rc, Init, P>,
+        ece: bool,
+        peer: &PeerParam,
+    ) -> Result<(), Error> {
+        self.id.check_context(VERB, &qp.context())?;
+        let id = &mut self.id.core.id;
+        if id.is_iwarp() {
+            check_depth::<P>(VERB, peer.initiator_depth)?;
+        }
+        if ece && ece::take(id, qp)? {
+            ece::tell(id, qp)?;
+        }
+        Ok(())
     }
 }
 
-/// The kernel moves the queue pair, and has done so when the call returns.
-impl<M: Mode> Request<Tcp, M> {
-    fn begin_on_iwarp<P: Profile>(
-        self,
+impl<M: Mode> CmId<Tcp, Requested, M> {
+    /// Accepts, and moves the queue pair to RTS.
+    #[allow(clippy::type_complexity)]
+    fn answer<P: Profile>(
+        &mut self,
         qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
-        tuning: Tuning,
-        peer: PeerParam,
-    ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
-        let Request { mut id, private_data, .. } = self;
+        peer: &PeerParam,
+    ) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Err, P>>> {
+        let id = &mut self.core.id;
+        let tuning = param.tuning().within(peer);
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());
         c.initiator_depth = tuning.initiator_depth;
         c.responder_resources = tuning.responder_resources;
-        // SAFETY: requests have a device. The private data lives in `param`.
-        if let Err(errno) = unsafe { id.core.id.accept(&mut c) } {
-            let object = NotAccepted::Failed { id: id.to(), qp: qp.give_up() };
-            return Err(Refused::new(object, Error::os(VERB, errno, "")));
+        let mut accept = |id: &mut Id| {
+            // SAFETY: requests have a device. The private data lives in `param`.
+            unsafe { id.accept(&mut c) }.map_err(|errno| Error::os(VERB, errno, ""))
+        };
+        if id.is_iwarp() {
+            // The kernel moves the queue pair, and has done so when the call returns.
+            return match accept(id) {
+                Ok(()) => brought_up(VERB, qp, tuning.initiator_depth),
+                Err(error) => Err(Refused::new(qp.give_up(), error)),
+            };
         }
-        match brought_up(VERB, qp, c.initiator_depth) {
-            Ok(qp) => Ok(Accepted { id: id.to(), qp, peer, private_data }),
-            Err(refused) => Err(refused.map(|qp| NotAccepted::Failed { id: id.to(), qp })),
+        // Before the answer, since the peer may send as soon as it receives that.
+        let qp = bring_up(id, qp, tuning)?;
+        match accept(id) {
+            Ok(()) => Ok(qp),
+            Err(error) => Err(Refused::new(qp.give_up(), error)),
         }
     }
 }

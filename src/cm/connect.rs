@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::connection::Connection;
 use super::ece;
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, PeerParam};
 use super::id::CmId;
 use super::param::{ConnParam, Tuning};
 use super::queue_pair::{bring_up, brought_up};
@@ -21,7 +21,7 @@ use crate::endpoint::Receiving;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::{Error, Refused};
-use crate::terms::state::{Err, Init};
+use crate::terms::state::{Err, Init, Rts};
 use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_connect";
@@ -112,13 +112,12 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
         qp: QueuePair<Rc, Init, P>,
         param: &ConnParam<P>,
     ) -> Result<Pending<P, M>, Refused<NotConnected<P, M>>> {
-        if let Err(error) = self.check_qp(VERB, &qp) {
+        let checked = self.check_context(VERB, &qp.context()).and_then(|()| match param.ece {
+            true => ece::tell(&mut self.core.id, &qp),
+            false => Ok(()),
+        });
+        if let Err(error) = checked {
             return Err(Refused::new(NotConnected::Unsent { id: self, qp }, error));
-        }
-        if param.ece {
-            if let Err(error) = ece::tell(&mut self.core.id, &qp) {
-                return Err(Refused::new(NotConnected::Unsent { id: self, qp }, error));
-            }
         }
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());
         // SAFETY: in this state the id has a device. The private data lives in `param`.
@@ -204,50 +203,36 @@ impl<P: Profile, M: Mode> Pending<P, M> {
     pub fn cancel(self) -> NotConnected<P, M> {
         NotConnected::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
+}
 
+impl<M: Mode> CmId<Tcp, Connecting, M> {
     /// Moves the queue pair to RTS and confirms (`rdma_establish`).
-    fn establish(self, event: &Event) -> Step<Connection<P, M>, Self, NotConnected<P, M>> {
-        let Pending { mut id, mut qp, qp_num, tuning } = self;
-        let failed = |mut id: CmId<Tcp, Connecting, M>, qp, error| {
-            // The peer waits for a confirmation. If even the rejection is refused, it waits in
-            // vain.
-            let _ = id.core.id.reject(&[]);
-            Step::Failed(Refused::new(NotConnected::Failed { id: id.to(), qp }, error))
-        };
-        if qp.qp_num() != qp_num {
-            let asked = "the queue pair was exchanged for another one";
-            return failed(id, qp.give_up(), Error::os(VERB, libc::EINVAL, asked));
-        }
+    #[allow(clippy::type_complexity)]
+    fn establish<P: Profile>(
+        &mut self,
+        mut qp: QueuePair<Rc, Init, P>,
+        tuning: Tuning,
+        event: &Event,
+    ) -> Result<(QueuePair<Rc, Rts, P>, PeerParam), Refused<QueuePair<Rc, Err, P>>> {
+        let id = &mut self.core.id;
         let mut peer = event.peer_param().expect("an event of a connection");
-        // On iWARP the answer is the last word, and the kernel has moved the queue pair.
-        let is_up = event.kind() == EventKind::Established;
-        if is_up {
-            // It tells what this side serves as `initiator_depth`, unlike an answer.
-            let (initiator, responder) = (peer.responder_resources, peer.initiator_depth);
-            (peer.initiator_depth, peer.responder_resources) = (initiator, responder);
-        } else if tuning.ece {
-            if let Err(error) = ece::take(&id.core.id, &mut qp) {
-                return failed(id, qp.give_up(), error);
+        if event.kind() == EventKind::Established {
+            // On iWARP the answer is the last word, and the kernel has moved the queue pair. It
+            // tells what this side serves as `initiator_depth`, unlike an answer.
+            std::mem::swap(&mut peer.initiator_depth, &mut peer.responder_resources);
+            let depth = tuning.initiator_depth.min(peer.initiator_depth);
+            return brought_up(VERB, qp, depth).map(|qp| (qp, peer));
+        }
+        if tuning.ece {
+            if let Err(error) = ece::take(id, &mut qp) {
+                return Err(Refused::new(qp.give_up(), error));
             }
         }
-        let brought = match is_up {
-            true => brought_up(VERB, qp, tuning.initiator_depth.min(peer.initiator_depth)),
-            false => bring_up(&id.core.id, qp, tuning),
-        };
-        let qp = match brought {
-            Ok(qp) => qp,
-            Err(refused) => {
-                let (qp, error) = refused.into_parts();
-                return failed(id, qp, error);
-            }
-        };
-        if !is_up {
-            if let Err(errno) = id.core.id.establish() {
-                return failed(id, qp.give_up(), Error::os("rdma_establish", errno, ""));
-            }
+        let qp = bring_up(id, qp, tuning)?;
+        match id.establish() {
+            Ok(()) => Ok((qp, peer)),
+            Err(errno) => Err(Refused::new(qp.give_up(), Error::os("rdma_establish", errno, ""))),
         }
-        let private_data = event.private_data().to_vec();
-        Step::Done(Connection { qp, id: id.to(), peer, private_data })
     }
 }
 
@@ -261,7 +246,25 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
     }
 
     fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        self.establish(event)
+        let Pending { mut id, qp, qp_num, tuning } = self;
+        let established = if qp.qp_num() == qp_num {
+            id.establish(qp, tuning, event)
+        } else {
+            let asked = "the queue pair was exchanged for another one";
+            Err(Refused::new(qp.give_up(), Error::os(VERB, libc::EINVAL, asked)))
+        };
+        match established {
+            Ok((qp, peer)) => {
+                let private_data = event.private_data().to_vec();
+                Step::Done(Connection { qp, id: id.to(), peer, private_data })
+            }
+            Err(refused) => {
+                // The peer waits for a confirmation. If even the rejection is refused, it waits in
+                // vain.
+                let _ = id.core.id.reject(&[]);
+                Step::Failed(refused.map(|qp| NotConnected::Failed { id: id.to(), qp }))
+            }
+        }
     }
 
     fn give_up(self) -> Self::Failed {

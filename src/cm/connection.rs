@@ -71,11 +71,11 @@ impl<P: Profile, M: Mode> Connection<P, M> {
     /// The connection is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
     /// `rdma_disconnect`.
     #[doc(alias = "rdma_disconnect")]
-    pub fn disconnect(mut self) -> Result<Ended<P, M>, Refused<Self>> {
-        // SAFETY: in this state the id has a device.
-        match unsafe { self.id.core.id.disconnect() } {
-            Ok(()) => Ok(Ended { qp: self.qp.give_up(), id: self.id.to() }),
-            Err(errno) => Err(Refused::new(self, Error::os("rdma_disconnect", errno, ""))),
+    pub fn disconnect(self) -> Result<Ended<P, M>, Refused<Self>> {
+        let Connection { qp, id, peer, private_data } = self;
+        match id.disconnect() {
+            Ok(id) => Ok(Ended { qp: qp.give_up(), id }),
+            Err(refused) => Err(refused.map(|id| Connection { qp, id, peer, private_data })),
         }
     }
 }

@@ -274,7 +274,7 @@ impl<M: Mode> Request<Udp, M> {
         qp: &QueuePair<Ud, Rts, P>,
         private_data: &ReplyData,
     ) -> Result<CmId<Udp, Established, M>, Refused<Self>> {
-        if let Err(error) = self.id.check_qp(ACCEPT, qp) {
+        if let Err(error) = self.id.check_context(ACCEPT, &qp.context()) {
             return Err(Refused::new(self, error));
         }
         let mut c = param(private_data, qp.qp_num());

@@ -11,15 +11,10 @@ use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
-use crate::profile::Profile;
-use crate::qp::QueuePair;
 use crate::sync::{Mutex, lock};
 use crate::sys::device::Identity;
 use crate::sys::{device, handle};
 use crate::terms::error::Error;
-use crate::terms::state::State;
-use crate::terms::threads::Threads;
-use crate::terms::transport::Transport;
 
 struct Open {
     /// `None` if the context is the provider's own.
@@ -30,6 +25,26 @@ struct Open {
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
+/// What is `known`, or else what `make` gives, which is kept. `all` is locked only while it is
+/// looked at, since a device that stalls would keep the ids of the others waiting.
+fn known_or_made<T: Clone>(
+    all: &Mutex<Vec<Open>>,
+    known: impl Fn(&mut Vec<Open>) -> Option<T>,
+    make: impl FnOnce() -> Result<T, Error>,
+    keep: impl FnOnce(&mut Vec<Open>, &T),
+) -> Result<T, Error> {
+    if let Some(known) = known(&mut lock(all)) {
+        return Ok(known);
+    }
+    let made = make()?;
+    // Another thread may have made it too. Then `made` goes, after the lock.
+    let mut all = lock(all);
+    Ok(known(&mut all).unwrap_or_else(|| {
+        keep(&mut all, &made);
+        made.clone()
+    }))
+}
+
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The context that the id's provider shares, if it does.
     fn shared(&self) -> Result<Option<Arc<handle::Context>>, Error> {
@@ -37,8 +52,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         shared.map_err(|errno| Error::os("ibv_open_device", errno, "the id went with its device"))
     }
 
-    /// The context of the device, which its provider may share. `all` is locked only while it is
-    /// looked at, since a device that stalls would keep the ids of the others waiting.
+    /// The context of the device, which its provider may share.
     fn open(
         &self,
         all: &Mutex<Vec<Open>>,
@@ -54,22 +68,16 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
             });
             device.and_then(|device| device.context.upgrade()).map(|handle| Context { handle })
         };
-        if let Some(context) = known(&mut lock(all)) {
-            return Ok(context);
-        }
-        let opened = match &shared {
-            Some(handle) => Context { handle: handle.clone() },
-            None => open_again()?,
+        let open = || match &shared {
+            Some(handle) => Ok(Context { handle: handle.clone() }),
+            None => open_again(),
         };
-        // Another thread may have opened it too. Then `opened` is closed, after the lock.
-        let mut all = lock(all);
-        Ok(known(&mut all).unwrap_or_else(|| {
+        known_or_made(all, known, open, |all, opened| {
             all.push(Open { identity, context: Arc::downgrade(&opened.handle), pd: None });
-            opened.clone()
-        }))
+        })
     }
 
-    /// A protection domain of this context, the same each time. `all` is locked as by `open`.
+    /// A protection domain of this context, the same each time.
     fn pd_of(
         all: &Mutex<Vec<Open>>,
         context: &Context,
@@ -79,17 +87,11 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         let known = |all: &mut Vec<Open>| {
             all.iter_mut().find(is_it)?.pd.as_ref().and_then(ProtectionDomain::upgrade)
         };
-        if let Some(pd) = known(&mut lock(all)) {
-            return Ok(pd);
-        }
-        let made = alloc()?;
-        let mut all = lock(all);
-        Ok(known(&mut all).unwrap_or_else(|| {
+        known_or_made(all, known, alloc, |all, made| {
             if let Some(device) = all.iter_mut().find(is_it) {
                 device.pd = Some(made.downgrade());
             }
-            made.clone()
-        }))
+        })
     }
 
     /// The device of the id, opened once more: not another one of the same name.
@@ -132,22 +134,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Self::pd_of(&OPEN, &context, || context.alloc_pd())
     }
 
-    /// Checks that `pd` is on this id's device.
-    pub(super) fn check_device<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
-        self.check_context("rdma_create_qp", &pd.context())
-    }
-
-    /// Checks that `qp`, which `verb` tells the kernel, is on this id's device. The kernel takes
-    /// its number alone, and a queue pair of another device may have the same.
-    pub(super) fn check_qp<T: Transport, Q: State, P: Profile>(
-        &self,
-        verb: &'static str,
-        qp: &QueuePair<T, Q, P>,
-    ) -> Result<(), Error> {
-        self.check_context(verb, &qp.context())
-    }
-
-    fn check_context(&self, verb: &'static str, context: &Context) -> Result<(), Error> {
+    /// Checks that the object of `context` is on this id's device. The kernel takes the number of
+    /// a queue pair alone, and one of another device may have the same.
+    pub(super) fn check_context(&self, verb: &'static str, context: &Context) -> Result<(), Error> {
         let mine = self.device().unwrap_or_default();
         let is_mine = match self.shared()? {
             Some(shared) => Arc::ptr_eq(&shared, &context.handle),
@@ -193,7 +182,7 @@ mod tests {
     fn a_name_alone_makes_no_device_the_ids() {
         let device = Fabric::new().open_device();
         let pd = device.alloc_pd().unwrap();
-        let error = id(&device.name()).check_device(&pd).unwrap_err();
+        let error = id(&device.name()).check_context("v", &pd.context()).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EINVAL));
     }
 

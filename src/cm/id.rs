@@ -264,10 +264,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
     #[doc(alias = "rdma_destroy_id")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        let Core { id, local, peer, device, identity, turn } = self.core;
-        id.destroy().map_err(|(id, errno)| {
-            let error = Error::os("rdma_destroy_id", errno, "");
-            Refused::new(CmId::from_core(Core { id, local, peer, device, identity, turn }), error)
+        self.core.id.destroy().map_err(|(id, errno)| {
+            let id = CmId::from_core(Core { id, ..self.core });
+            Refused::new(id, Error::os("rdma_destroy_id", errno, ""))
         })
     }
 

@@ -10,10 +10,11 @@ use crate::profile::Profile;
 use crate::qp::{Depth, QueuePair};
 use crate::rules::UsesOwnQueue;
 use crate::sys::cm::Id;
-use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
+use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
+use crate::terms::bounded::Timeout;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
-use crate::terms::transport::{Rc, Ud};
+use crate::terms::transport::{Rc, Transport, Ud};
 
 /// The queue pair that an id of port space `PS` makes with [`create_qp`](CmId::create_qp): RC in
 /// INIT, UD in RTS.
@@ -58,6 +59,8 @@ pub trait Brings: PortSpace {
 #[doc(hidden)]
 pub struct Attributes<'id>(&'id Id);
 
+const CREATE: &str = "rdma_create_qp";
+
 impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Creates a queue pair on this id's device (`rdma_create_qp`) that completes into the
     /// program's completion queues.
@@ -81,7 +84,7 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
         S: HasDevice,
         P::Receive: UsesOwnQueue,
     {
-        self.check_device(pd)?;
+        self.check_context(CREATE, &pd.context())?;
         let qp = pd.create_qp::<PS::Transport, P>(send_cq, recv_cq, depth)?;
         Ok(self.init_qp(pd, qp)?)
     }
@@ -117,18 +120,31 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     where
         S: HasDevice,
     {
-        if let Err(error) = self.check_device(pd).and_then(|()| qp.check_pd(pd)) {
+        if let Err(error) = self.check_context(CREATE, &pd.context()).and_then(|()| qp.check_pd(pd))
+        {
             return Err(Refused::new(qp, error));
         }
         PS::bring(&Attributes(&self.core.id), qp)
     }
 }
 
-/// The attributes of the transition to `S`; the error names the state.
-fn attributes<S: State>(id: &Id) -> Result<(ibv_qp_attr, u32), Error> {
-    id.qp_attr(S::STATE.to_c()).map_err(|errno| {
-        Error::os("rdma_init_qp_attr", errno, format!("for {}; is the peer gone?", S::STATE))
-    })
+/// Moves the queue pair to the state `To` with the attributes that `id` negotiated, as `tune` leaves
+/// them.
+fn step<T: Transport, From: State, To: State, P: Profile>(
+    id: &Id,
+    qp: QueuePair<T, From, P>,
+    tune: impl FnOnce(&mut ibv_qp_attr),
+) -> Result<QueuePair<T, To, P>, Refused<QueuePair<T, From, P>>> {
+    match id.qp_attr(To::STATE.to_c()) {
+        Ok((mut attr, mask)) => {
+            tune(&mut attr);
+            qp.modify_by_cm(&mut attr, mask)
+        }
+        Err(errno) => {
+            let asked = format!("for {}; is the peer gone?", To::STATE);
+            Err(Refused::new(qp, Error::os("rdma_init_qp_attr", errno, asked)))
+        }
+    }
 }
 
 impl Brings for Tcp {
@@ -136,10 +152,7 @@ impl Brings for Tcp {
         from: &Attributes<'_>,
         qp: QueuePair<Rc, Reset, P>,
     ) -> Result<QueuePair<Rc, Init, P>, Refused<QueuePair<Rc, Reset, P>>> {
-        match attributes::<Init>(from.0) {
-            Ok((mut attr, mask)) => qp.modify_by_cm::<Init>(&mut attr, mask),
-            Err(error) => Err(Refused::new(qp, error)),
-        }
+        step(from.0, qp, |_| ())
     }
 }
 
@@ -148,22 +161,17 @@ impl Brings for Udp {
         from: &Attributes<'_>,
         qp: QueuePair<Ud, Reset, P>,
     ) -> Result<QueuePair<Ud, Rts, P>, Refused<QueuePair<Ud, Reset, P>>> {
-        let (mut attr, mask) = match attributes::<Init>(from.0) {
-            Ok(found) => found,
-            Err(error) => return Err(Refused::new(qp, error)),
-        };
-        let qp = qp.modify_by_cm::<Init>(&mut attr, mask)?;
+        let qp = step::<_, _, Init, _>(from.0, qp, |_| ())?;
         let back = |qp: QueuePair<Ud, Err, P>| match qp.reset() {
             Ok((qp, _)) => qp,
             // Nothing was posted, and nothing can be: as good as reset.
             Err(refused) => QueuePair::from_core(refused.into_object().core),
         };
+        let mut attr = zeroed::<ibv_qp_attr>();
         let qp = qp
             .modify_by_cm::<Rtr>(&mut attr, 0)
             .map_err(|refused| refused.map(|qp| back(qp.give_up())))?;
-        let mask = Mask::IBV_QP_SQ_PSN.0;
-        attr.sq_psn = 0;
-        qp.modify_by_cm::<Rts>(&mut attr, mask)
+        qp.modify_by_cm(&mut attr, Mask::IBV_QP_SQ_PSN.0)
             .map_err(|refused| refused.map(|qp| back(qp.give_up())))
     }
 }
@@ -196,28 +204,20 @@ pub(super) fn bring_up<P: Profile>(
     ) -> Refused<QueuePair<Rc, Err, P>> {
         refused.map(QueuePair::give_up)
     }
-    macro_rules! attributes_or_give_up {
-        ($state:ty, $qp:expr) => {
-            match attributes::<$state>(id) {
-                Ok(found) => found,
-                Err(error) => return Err(Refused::new($qp.give_up(), error)),
-            }
-        };
-    }
     // INIT again, because the peer's rights depend on the depths, which are negotiated only now
     // (R16.18).
-    let (mut attr, mask) = attributes_or_give_up!(Init, qp);
-    let qp = qp.modify_by_cm::<Init>(&mut attr, mask).map_err(give_up)?;
-    let (mut attr, mask) = attributes_or_give_up!(Rtr, qp);
-    attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(tuning.responder_resources);
-    attr.min_rnr_timer = tuning.min_rnr_timer.get();
-    let qp = qp.modify_by_cm::<Rtr>(&mut attr, mask).map_err(give_up)?;
-    let (mut attr, mask) = attributes_or_give_up!(Rts, qp);
-    attr.max_rd_atomic = attr.max_rd_atomic.min(tuning.initiator_depth);
-    attr.max_rd_atomic = depth_of::<P>(attr.max_rd_atomic);
-    attr.retry_cnt = attr.retry_cnt.min(tuning.retry_count.get());
-    // 7, infinite, is the largest.
-    attr.rnr_retry = attr.rnr_retry.min(tuning.rnr_retry_count.to_c());
-    attr.timeout = tuning.ack_timeout.map_or(attr.timeout, crate::terms::bounded::Timeout::to_c);
-    qp.modify_by_cm::<Rts>(&mut attr, mask).map_err(give_up)
+    let qp = step::<_, _, Init, _>(id, qp, |_| ()).map_err(give_up)?;
+    let qp = step::<_, _, Rtr, _>(id, qp, |attr| {
+        attr.max_dest_rd_atomic = attr.max_dest_rd_atomic.min(tuning.responder_resources);
+        attr.min_rnr_timer = tuning.min_rnr_timer.get();
+    });
+    let qp = step(id, qp.map_err(give_up)?, |attr| {
+        attr.max_rd_atomic = attr.max_rd_atomic.min(tuning.initiator_depth);
+        attr.max_rd_atomic = depth_of::<P>(attr.max_rd_atomic);
+        attr.retry_cnt = attr.retry_cnt.min(tuning.retry_count.get());
+        // 7, infinite, is the largest.
+        attr.rnr_retry = attr.rnr_retry.min(tuning.rnr_retry_count.to_c());
+        attr.timeout = tuning.ack_timeout.map_or(attr.timeout, Timeout::to_c);
+    });
+    qp.map_err(give_up)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::pair::device;
 use super::{Fabric, World};
 use crate::bounded::{Psn, Qkey, Qpn};
 use crate::completion::CompletionQueue;
@@ -62,11 +63,7 @@ pub struct SrdPair {
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
 /// out of memory or of descriptors.
 pub fn srd_pair() -> Result<SrdPair, Error> {
-    let fabric = Fabric::with(World::efa());
-    let context = fabric.open_device();
-    let pd = context.alloc_pd()?;
-    let cq = context.create_cq(64)?;
-    let pool = pd.create_pool(16, 256)?;
+    let (fabric, context, pd, cq, pool) = device(Fabric::with(World::efa()))?;
     let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
     let ready = || -> Result<_, Error> {
         let qp = pd.create_srd_qp::<Spreading>(&cq, &cq, Depth { send: 8, recv: 8 })?;

@@ -1,6 +1,7 @@
 //! An initiator and a target of XRC for tests and examples.
 
 use super::Fabric;
+use super::pair::device;
 use crate::bounded::{Psn, Qpn};
 use crate::completion::CompletionQueue;
 use crate::device::{AddressVector, Context, ProtectionDomain, XrcDomain, XrcdFile};
@@ -57,11 +58,7 @@ pub struct XrcPair {
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed: the process is
 /// out of memory or of descriptors.
 pub fn xrc_pair() -> Result<XrcPair, Error> {
-    let fabric = Fabric::new();
-    let context = fabric.open_device();
-    let pd = context.alloc_pd()?;
-    let cq = context.create_cq(64)?;
-    let pool = pd.create_pool(16, 256)?;
+    let (fabric, context, pd, cq, pool) = device(Fabric::new())?;
     let none = || Error::new("ibv_query_device", ErrorKind::NotFound("XRC".into()));
     let can = context.abilities()?.can::<Xrc>().ok_or_else(none)?;
     let domain = context.open_xrcd(&can, XrcdFile::Private)?;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::{Ep, EpState};
-use crate::cm::connection::{Connection, Ended};
 use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
 use crate::cm::state::{Disconnected, Established, Mode, Requested, RouteResolved, Spent};
@@ -56,10 +55,9 @@ impl<P: Profile, M: Mode> Ep<Tcp, Established, P, M> {
     /// `rdma_disconnect`.
     pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P, M>, Refused<Self>> {
         let (qp, id, rest) = self.apart();
-        let peer = rest.peer.unwrap_or_default();
-        match (Connection { qp, id, peer, private_data: Vec::new() }).disconnect() {
-            Ok(Ended { qp, id }) => Ok(rest.with(qp, id)),
-            Err(refused) => Err(refused.map(|Connection { qp, id, .. }| rest.with(qp, id))),
+        match id.disconnect() {
+            Ok(id) => Ok(rest.with(qp.give_up(), id)),
+            Err(refused) => Err(refused.map(|id| rest.with(qp, id))),
         }
     }
 }
