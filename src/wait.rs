@@ -3,11 +3,16 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
+#[cfg(feature = "tokio")]
+use std::os::fd::AsRawFd;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 #[cfg(feature = "tokio")]
 use std::task::Poll;
 use std::time::{Duration, Instant};
+
+#[cfg(feature = "tokio")]
+use ::tokio::io::unix::AsyncFd;
 
 use crate::absence::{self, Wanted};
 use crate::sys::events::{eventfd, wait_readable, watching};
@@ -204,6 +209,24 @@ impl Turns {
     /// Something was found, and is taken.
     pub(crate) fn took(&mut self) {
         self.is_owed = !self.slept;
+    }
+
+    /// Awaits what `take` takes of `fd`.
+    pub(crate) async fn take<S: AsRawFd, T>(
+        &mut self,
+        fd: &mut AsyncFd<S>,
+        take: fn(&mut S) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
+        self.begin().await;
+        loop {
+            if let Some(taken) = take(fd.get_mut())? {
+                self.took();
+                return Ok(taken);
+            }
+            let ready = self.sleep(fd.readable_mut()).await;
+            // It is looked at again before the next sleep.
+            ready.map_err(|error| registration(&error))?.clear_ready();
+        }
     }
 }
 

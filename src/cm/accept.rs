@@ -11,7 +11,7 @@ use super::event::{Event, PeerParam};
 use super::id::CmId;
 use super::listen::Request;
 use super::param::{AcceptParam, check_depth};
-use super::queue_pair::{bring_up, brought_up};
+use super::queue_pair::{Moved, bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{Accepting, Mode, OnChannel, Requested, Spent, Synchronous};
 use super::table::Waiting;
@@ -130,13 +130,12 @@ impl<M: Mode> Request<Tcp, M> {
 
 impl<M: Mode> CmId<Tcp, Requested, M> {
     /// Accepts, and moves the queue pair to RTS.
-    #[allow(clippy::type_complexity)]
     fn answer<P: Profile>(
         &mut self,
         qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
         peer: &PeerParam,
-    ) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Err, P>>> {
+    ) -> Moved<Rc, Rts, Err, P> {
         let id = &mut self.core.id;
         let tuning = param.tuning().within(peer);
         let mut c = param.to_c(qp.qp_num(), qp.has_srq());

@@ -279,22 +279,7 @@ impl AsyncEventChannel {
 
     /// The next event of the descriptor. Each `await` is before it is taken.
     async fn take(&mut self) -> Result<Event, Error> {
-        self.turns.begin().await;
-        loop {
-            if let Some(event) = self.get_ref().try_event()? {
-                self.turns.took();
-                return Ok(event);
-            }
-            let ready = self.turns.sleep(self.fd.readable_mut()).await;
-            let mut guard = ready.map_err(|error| registration(&error))?;
-            match guard.get_inner_mut().try_event()? {
-                Some(event) => {
-                    self.turns.took();
-                    return Ok(event);
-                }
-                None => guard.clear_ready(),
-            }
-        }
+        self.turns.take(&mut self.fd, |channel| channel.try_event()).await
     }
 }
 

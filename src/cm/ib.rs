@@ -6,10 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 use super::id::CmId;
+use super::resolve::patience;
 use super::space::PortSpace;
 use super::state::{
     AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvingAddr, Synchronous,
 };
+use super::waits::finish;
 use crate::sys::cm::{IbSocket, ib_to_c};
 use crate::terms::error::Refused;
 use crate::terms::gid::Gid;
@@ -110,7 +112,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
         S: Resolves,
     {
         let to = ib_to_c(peer.to_socket::<PS>());
-        self.begin_addr(to, timeout, |_| peer.to_string())?.await_addr(timeout)
+        finish(self.begin_addr(to, timeout, |_| peer.to_string())?, patience(timeout))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::channel::Events;
 use super::datagram::UdPeer;
@@ -20,6 +20,7 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 use crate::terms::state::State;
 use crate::terms::transport::Ud;
+use crate::wait::end_of;
 
 const VERB: &str = "rdma_join_multicast";
 const VERB_EX: &str = "rdma_join_multicast_ex";
@@ -147,10 +148,9 @@ impl<S: JoinsGroups> CmId<Udp, S> {
         &mut self,
         mut joining: Joining<J>,
         timeout: Duration,
-        deadline: Option<Instant>,
     ) -> Result<Group<J>, Error> {
         let Joining { key, verb, .. } = joining;
-        let mut events = Events::until(self.core.id.channel(), deadline);
+        let mut events = Events::until(self.core.id.channel(), end_of(Some(timeout)));
         let error = loop {
             if let Err(error) = self.core.removal(verb) {
                 break error;
@@ -206,9 +206,8 @@ impl<S: CmState> CmId<Udp, S> {
     where
         S: JoinsGroups,
     {
-        let deadline = Instant::now().checked_add(timeout);
         let joining = self.begin_join(address, None)?;
-        self.finish_join(joining, timeout, deadline)
+        self.finish_join(joining, timeout)
     }
 
     /// Like [`join_multicast`](Self::join_multicast), as what kind of member
@@ -244,9 +243,8 @@ impl<S: CmState> CmId<Udp, S> {
     where
         S: JoinsGroups,
     {
-        let deadline = Instant::now().checked_add(timeout);
         let joining = self.begin_join(address, Some(J::FLAGS))?;
-        self.finish_join(joining, timeout, deadline)
+        self.finish_join(joining, timeout)
     }
 }
 

@@ -128,13 +128,15 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 }
 
-/// Moves the queue pair to the state `To` with the attributes that `id` negotiated, as `tune` leaves
-/// them.
+/// A queue pair in the state `To`, or the error and the queue pair in the state `Left`.
+pub(super) type Moved<T, To, Left, P> = Result<QueuePair<T, To, P>, Refused<QueuePair<T, Left, P>>>;
+
+/// Moves the queue pair to `To` with the attributes that `id` negotiated, as `tune` leaves them.
 fn step<T: Transport, From: State, To: State, P: Profile>(
     id: &Id,
     qp: QueuePair<T, From, P>,
     tune: impl FnOnce(&mut ibv_qp_attr),
-) -> Result<QueuePair<T, To, P>, Refused<QueuePair<T, From, P>>> {
+) -> Moved<T, To, From, P> {
     match id.qp_attr(To::STATE.to_c()) {
         Ok((mut attr, mask)) => {
             tune(&mut attr);
@@ -179,12 +181,11 @@ impl Brings for Udp {
 /// The queue pair, where the kernel has brought it to RTS as it connected the id: on iWARP, whose
 /// queue pairs nobody else brings there ([R24.5](crate::guide::rules#r24-5)). The kernel sets its
 /// depths. If the peer serves no READs and the profile has some, it is in the error state.
-#[allow(clippy::type_complexity)]
 pub(super) fn brought_up<P: Profile>(
     verb: &'static str,
     qp: QueuePair<Rc, Init, P>,
     depth: u8,
-) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Err, P>>> {
+) -> Moved<Rc, Rts, Err, P> {
     if let Err(error) = check_depth::<P>(verb, depth) {
         return Err(Refused::new(qp.give_up(), error));
     }
@@ -193,12 +194,11 @@ pub(super) fn brought_up<P: Profile>(
 
 /// Moves the queue pair through INIT and RTR to RTS, with the attributes of the connection that
 /// `id` negotiated, within `tuning`. If that is refused, the queue pair is in the error state.
-#[allow(clippy::type_complexity)]
 pub(super) fn bring_up<P: Profile>(
     id: &Id,
     qp: QueuePair<Rc, Init, P>,
     tuning: Tuning,
-) -> Result<QueuePair<Rc, Rts, P>, Refused<QueuePair<Rc, Err, P>>> {
+) -> Moved<Rc, Rts, Err, P> {
     fn give_up<S: State, P: Profile>(
         refused: Refused<QueuePair<Rc, S, P>>,
     ) -> Refused<QueuePair<Rc, Err, P>> {

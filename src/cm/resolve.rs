@@ -47,7 +47,7 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
 }
 
 /// The kernel keeps the time-out and answers. This limit is for when it does not.
-fn patience(timeout: Duration) -> Duration {
+pub(super) fn patience(timeout: Duration) -> Duration {
     timeout.saturating_add(Duration::from_secs(1))
 }
 
@@ -154,7 +154,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     where
         S: Resolves,
     {
-        self.begin_addr(to_c(peer), timeout, |errno| asked(peer, errno))?.await_addr(timeout)
+        let begun = self.begin_addr(to_c(peer), timeout, |errno| asked(peer, errno))?;
+        finish(begun, patience(timeout))
     }
 }
 
@@ -197,15 +198,6 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
 
     fn give_up(self) -> Self::Failed {
         self.to()
-    }
-}
-
-impl<PS: PortSpace> CmId<PS, ResolvingAddr> {
-    pub(super) fn await_addr(
-        self,
-        timeout: Duration,
-    ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>> {
-        finish(self, patience(timeout))
     }
 }
 

@@ -73,7 +73,7 @@ pub trait Waits: Sized {
     #[doc(hidden)]
     fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
 
-    /// What comes of a connection that has ended, for a step that waits for that.
+    /// What comes of a connection that has ended, for a step that ends with it.
     #[doc(hidden)]
     fn ended(self) -> Step<Self::Done, Self, Self::Failed> {
         Step::Waiting(self)

@@ -71,21 +71,6 @@ impl AsyncDeviceEvents {
     /// As for [`DeviceEvents::try_next`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
     /// runtime is shutting down.
     pub async fn next(&mut self) -> Result<DeviceEvent, Error> {
-        self.turns.begin().await;
-        loop {
-            if let Some(event) = self.fd.get_mut().try_next()? {
-                self.turns.took();
-                return Ok(event);
-            }
-            let ready = self.turns.sleep(self.fd.readable_mut()).await;
-            let mut guard = ready.map_err(|error| registration(&error))?;
-            match guard.get_inner_mut().try_next()? {
-                Some(event) => {
-                    self.turns.took();
-                    return Ok(event);
-                }
-                None => guard.clear_ready(),
-            }
-        }
+        self.turns.take(&mut self.fd, DeviceEvents::try_next).await
     }
 }

@@ -5,11 +5,11 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::wire::{connection, wanted};
+use super::wire::Numbers;
 use super::{Endpoint, ExportedRegion, Service, WireError};
 use crate::qp::Depth;
 use crate::qp::attr::QpAccess;
-use crate::terms::bounded::{Mtu, Psn, Qkey, Qpn, ReadDepth, ResponderDepth, SrqNum};
+use crate::terms::bounded::{Mtu, Psn, Qpn, ReadDepth};
 use crate::terms::gid::{Gid, GidKind};
 
 /// The numbers of an endpoint, not checked yet.
@@ -149,20 +149,14 @@ impl<'de> Deserialize<'de> for Endpoint {
 
 impl Unchecked {
     fn check(self) -> Result<Endpoint, WireError> {
-        let service = match self.service {
-            UncheckedService::Rc { initiator, responder } => connection(initiator, responder)?,
-            UncheckedService::Uc => Service::UnreliableConnection,
-            UncheckedService::Ud { qkey } => {
-                Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }
-            }
-            UncheckedService::XrcInitiator { initiator } => {
-                Service::XrcInitiator { initiator: wanted(initiator)? }
-            }
-            UncheckedService::XrcTarget { responder, srq } => {
-                let responder = ResponderDepth::try_from(responder)?;
-                Service::XrcTarget { responder, srq: SrqNum::try_from(srq)? }
-            }
+        let (code, initiator, responder, word) = match self.service {
+            UncheckedService::Rc { initiator, responder } => (1, initiator, responder, 0),
+            UncheckedService::Uc => (2, 0, 0, 0),
+            UncheckedService::Ud { qkey } => (3, 0, 0, qkey),
+            UncheckedService::XrcInitiator { initiator } => (4, initiator, 0, 0),
+            UncheckedService::XrcTarget { responder, srq } => (5, 0, responder, srq),
         };
+        let service = Numbers { code, initiator, responder, word }.check()?;
         let mtu = Mtu::from_bytes(self.mtu).ok_or(WireError::Mtu(self.mtu))?;
         let (qpn, psn) = (Qpn::try_from(self.qpn)?, Psn::try_from(self.psn)?);
         let mut endpoint = Endpoint::new(service, qpn, psn, mtu)?

@@ -93,15 +93,7 @@ impl Endpoint {
     /// The endpoint in the [wire format](crate::endpoint): [`MIN_WIRE_LEN`](Self::MIN_WIRE_LEN)
     /// bytes and 24 for each region.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let (code, initiator, responder, qkey) = match self.service {
-            Service::ReliableConnection { initiator, responder } => {
-                (1, initiator.map_or(0, ReadDepth::get), responder.get(), 0)
-            }
-            Service::UnreliableConnection => (2, 0, 0, 0),
-            Service::UnreliableDatagram { qkey } => (3, 0, 0, qkey.get()),
-            Service::XrcInitiator { initiator } => (4, initiator.map_or(0, ReadDepth::get), 0, 0),
-            Service::XrcTarget { responder, srq } => (5, 0, responder.get(), srq.get()),
-        };
+        let Numbers { code, initiator, responder, word } = self.service.numbers();
         let length = Self::MIN_WIRE_LEN + self.regions.len() * REGION;
         let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(&MAGIC);
@@ -114,7 +106,7 @@ impl Endpoint {
         bytes.extend_from_slice(&self.psn.get().to_be_bytes());
         bytes.extend_from_slice(&self.gid.0);
         bytes.extend_from_slice(&[initiator, responder, code_of(self.gid_kind), 0]);
-        bytes.extend_from_slice(&qkey.to_be_bytes());
+        bytes.extend_from_slice(&word.to_be_bytes());
         bytes.extend_from_slice(&self.depth.send.to_be_bytes());
         bytes.extend_from_slice(&self.depth.recv.to_be_bytes());
         for region in &self.regions {
@@ -178,34 +170,7 @@ impl Endpoint {
         let kind = fields.u8()?;
         let gid_kind = kind_of(kind).ok_or(WireError::GidKind(kind))?;
         none("the field at 43", fields.u8()?.into())?;
-        let qkey = fields.u32()?;
-        let service = match code {
-            1 => {
-                none("Q_Key", qkey)?;
-                connection(initiator, responder)?
-            }
-            2 | 3 => {
-                none("initiator depth", initiator.into())?;
-                none("responder depth", responder.into())?;
-                if code == 2 {
-                    none("Q_Key", qkey)?;
-                    Service::UnreliableConnection
-                } else {
-                    Service::UnreliableDatagram { qkey: Qkey::try_from(qkey)? }
-                }
-            }
-            4 => {
-                none("Q_Key", qkey)?;
-                none("responder depth", responder.into())?;
-                Service::XrcInitiator { initiator: wanted(initiator)? }
-            }
-            5 => {
-                none("initiator depth", initiator.into())?;
-                let (responder, srq) = (ResponderDepth::try_from(responder)?, qkey);
-                Service::XrcTarget { responder, srq: SrqNum::try_from(srq)? }
-            }
-            _ => return Err(WireError::Service(code)),
-        };
+        let service = Numbers { code, initiator, responder, word: fields.u32()? }.check()?;
         let depth = Depth { send: fields.u32()?, recv: fields.u32()? };
         let endpoint = Endpoint::new(service, qpn, psn, mtu)?;
         let mut endpoint = endpoint.with_gid(gid).with_lid(lid).with_depth(depth);
@@ -264,14 +229,58 @@ fn none(what: &'static str, value: u32) -> Result<(), WireError> {
     if value == 0 { Ok(()) } else { Err(WireError::Foreign { what, value }) }
 }
 
-/// A reliable connection with these depths.
-pub(super) fn connection(initiator: u8, responder: u8) -> Result<Service, OutOfRange> {
-    let initiator = wanted(initiator)?;
-    Ok(Service::ReliableConnection { initiator, responder: ResponderDepth::try_from(responder)? })
+/// The numbers of a service; those that it does not have are 0.
+pub(super) struct Numbers {
+    pub code: u8,
+    pub initiator: u8,
+    pub responder: u8,
+    /// The Q_Key, or the number of the shared receive queue.
+    pub word: u32,
+}
+
+impl Service {
+    pub(super) fn numbers(self) -> Numbers {
+        let wanted = |initiator: Option<ReadDepth>| initiator.map_or(0, ReadDepth::get);
+        let (code, initiator, responder, word) = match self {
+            Service::ReliableConnection { initiator, responder } => {
+                (1, wanted(initiator), responder.get(), 0)
+            }
+            Service::UnreliableConnection => (2, 0, 0, 0),
+            Service::UnreliableDatagram { qkey } => (3, 0, 0, qkey.get()),
+            Service::XrcInitiator { initiator } => (4, wanted(initiator), 0, 0),
+            Service::XrcTarget { responder, srq } => (5, 0, responder.get(), srq.get()),
+        };
+        Numbers { code, initiator, responder, word }
+    }
+}
+
+impl Numbers {
+    pub(super) fn check(self) -> Result<Service, WireError> {
+        let Numbers { code, initiator, responder, word } = self;
+        let service = match code {
+            1 => Service::ReliableConnection {
+                initiator: wanted(initiator)?,
+                responder: ResponderDepth::try_from(responder)?,
+            },
+            2 => Service::UnreliableConnection,
+            3 => Service::UnreliableDatagram { qkey: Qkey::try_from(word)? },
+            4 => Service::XrcInitiator { initiator: wanted(initiator)? },
+            5 => Service::XrcTarget {
+                responder: ResponderDepth::try_from(responder)?,
+                srq: SrqNum::try_from(word)?,
+            },
+            _ => return Err(WireError::Service(code)),
+        };
+        let its = service.numbers();
+        none("initiator depth", (initiator - its.initiator).into())?;
+        none("responder depth", (responder - its.responder).into())?;
+        none("Q_Key", word - its.word)?;
+        Ok(service)
+    }
 }
 
 /// The reads and atomics that a side wants outstanding.
-pub(super) fn wanted(initiator: u8) -> Result<Option<ReadDepth>, OutOfRange> {
+fn wanted(initiator: u8) -> Result<Option<ReadDepth>, OutOfRange> {
     let too_deep =
         || OutOfRange { what: "max_rd_atomic", asked: initiator.into(), min: 0, max: 128 };
     match initiator {

@@ -81,19 +81,11 @@ pub struct Operands<'wr> {
 }
 
 /// An arm of the union of operands.
-///
-/// # Safety
-/// It is not larger than the union, nor aligned to more.
-pub unsafe trait Arm {}
-
-// SAFETY: the assertions below compare them with the union.
-unsafe impl Arm for [u64; 2] {}
-// SAFETY: as above.
-unsafe impl Arm for AtomicArm {}
-// SAFETY: as above.
-unsafe impl Arm for ud_t {}
-// SAFETY: as above.
-unsafe impl Arm for super::persist::flush_t {}
+pub trait Arm {}
+impl Arm for [u64; 2] {}
+impl Arm for AtomicArm {}
+impl Arm for ud_t {}
+impl Arm for super::persist::flush_t {}
 
 /// C's arm `atomic_t`, of which FETCH_AND_ADD leaves `swap` as it is.
 #[repr(C)]
@@ -103,14 +95,6 @@ pub struct AtomicArm {
     pub swap: MaybeUninit<u64>,
     pub rkey: u32,
 }
-
-const _: () = {
-    const fn fits<A: Arm>() {
-        assert!(size_of::<A>() <= size_of::<raw::atomic_t>());
-        assert!(align_of::<A>() <= align_of::<raw::atomic_t>());
-    }
-    (fits::<[u64; 2]>(), fits::<AtomicArm>(), fits::<ud_t>(), fits::<super::persist::flush_t>());
-};
 
 impl Operands<'_> {
     /// # Safety
@@ -123,6 +107,8 @@ impl Operands<'_> {
     /// The operands of a transport or an opcode: all arms begin where the union does.
     #[inline(always)]
     pub fn arm<A: Arm>(&mut self, operands: A) {
+        const { assert!(size_of::<A>() <= size_of::<raw::atomic_t>()) };
+        const { assert!(align_of::<A>() <= align_of::<raw::atomic_t>()) };
         // SAFETY: the work request is writable (`of`), and its union has room for the arm.
         unsafe { arm::<A>(self.wr).write(operands) };
     }
