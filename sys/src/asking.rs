@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::control::errno;
+use super::control::{errno, status};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -90,10 +90,9 @@ pub(crate) unsafe fn query_rt_values(
     values: &mut ibv_values_ex,
 ) -> c_int {
     // SAFETY: the context is the verb's, and the values are writable.
-    match unsafe { op::<QueryRtValues>(context, QUERY_RT_VALUES) } {
-        // SAFETY: the operation is this context's; the values are a reference's, so writable.
-        Some(ask) => unsafe { ask(context, values) },
-        None => libc::EOPNOTSUPP,
+    unsafe {
+        op::<QueryRtValues>(context, QUERY_RT_VALUES)
+            .map_or_else(|errno| errno, |ask| status(ask(context, values)))
     }
 }
 

@@ -9,18 +9,27 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::ptr::NonNull;
 
-use super::asking::ibv_values_ex;
+use super::asking::{
+    data_in_order, device_index, ibv_values_ex, query_port_speed, query_rt_values,
+};
 use super::create_qp_ex::{create_qp_ex, ibv_qp_init_attr_ex};
 use super::events::{AsyncEvent, async_fd, create_comp_channel, try_get_async_event};
-use super::extended::{PortAttr, ibv_device_attr_ex};
+use super::extended::{PortAttr, ibv_device_attr_ex, query_device_ex, query_port};
 use super::gid::{ibv_gid_entry, query_gid_ex, query_gid_table};
-use super::lanes::ibv_td;
-use super::memory::{DmabufPart, Rereg, ReregFailed, ibv_alloc_dm_attr, ibv_dm};
-use super::polling::{CqAttr, ibv_cq_ex};
+use super::lanes::{alloc_parent_domain, alloc_td, dealloc_td, ibv_td};
+use super::memory::{
+    DmabufPart, Rereg, ReregFailed, advise_mr, alloc_dm, free_dm, ibv_alloc_dm_attr, ibv_dm,
+    reg_dm_mr, reg_dmabuf_mr, rereg_mr,
+};
+use super::polling::{CqAttr, create_cq_ex, ibv_cq_ex, is_software};
 use super::provider::{Provider, provider};
-use super::tuning::{ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr};
+use super::srd::{ah_number, create_srd_qp};
+use super::tuning::{
+    alloc_null_mr, ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr, modify_cq,
+    modify_qp_rate_limit, query_ece, set_ece,
+};
 use super::types::*;
-use super::xrc::{ibv_srq_init_attr_ex, ibv_xrcd};
+use super::xrc::{close_xrcd, create_srq_ex, ibv_srq_init_attr_ex, ibv_xrcd, open_xrcd, srq_num};
 
 /// The filled entries of a device's GID tables, or the errno.
 pub type GidTable = Result<Vec<ibv_gid_entry>, c_int>;
@@ -168,35 +177,10 @@ pub fn status(code: c_int) -> c_int {
 }
 
 macro_rules! forward {
-    (status $f:path, $($arg:ident: $t:ty),*) => {{
-        unsafe fn verb($($arg: $t),*) -> c_int {
-            // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-            status(unsafe { $f($($arg),*) })
-        }
-        verb
-    }};
-    ($o:ty = $f:path, $($arg:ident: $t:ty),*) => {{
-        unsafe fn verb($($arg: $t),*) -> Created<$o> {
-            // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-            created(unsafe { $f($($arg),*) })
-        }
-        verb
-    }};
-}
-
-unsafe fn query_device_ex(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::extended::query_device_ex(context, attr) })
-}
-
-unsafe fn of_kernel(context: *mut ibv_context) -> Provider {
-    // SAFETY: the context is live, and of libibverbs by its table.
-    unsafe { provider(context) }
-}
-
-unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::extended::query_port(context, port, attr) })
+    ($answer:ident $verb:ident($($arg:ident),*)) => {
+        // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
+        |$($arg),*| $answer(unsafe { raw::$verb($($arg),*) })
+    };
 }
 
 unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
@@ -207,26 +191,6 @@ unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mu
         unsafe { out.write(u16::from_be(out.read())) };
     }
     code
-}
-
-unsafe fn device_index(context: *mut ibv_context) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::asking::device_index(context) }
-}
-
-unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Result<u64, c_int> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::asking::query_port_speed(context, port) }
-}
-
-unsafe fn query_rt_values(context: *mut ibv_context, values: &mut ibv_values_ex) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::asking::query_rt_values(context, values) })
-}
-
-unsafe fn data_in_order(qp: *mut ibv_qp, opcode: u32) -> bool {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::asking::data_in_order(qp, opcode) }
 }
 
 unsafe fn reg_mr(
@@ -248,112 +212,6 @@ unsafe fn reg_mr(
     }
 }
 
-unsafe fn reg_dmabuf_mr(pd: *mut ibv_pd, part: DmabufPart, access: u32) -> Created<ibv_mr> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::memory::reg_dmabuf_mr(pd, part, access) }
-}
-
-unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::memory::rereg_mr(mr, to) }
-}
-
-unsafe fn advise_mr(pd: *mut ibv_pd, advice: u32, flags: u32, list: &mut [ibv_sge]) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::memory::advise_mr(pd, advice, flags, list) })
-}
-
-unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::lanes::alloc_td(context) }
-}
-
-unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::lanes::dealloc_td(td) })
-}
-
-unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_pd> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::lanes::alloc_parent_domain(pd, td) }
-}
-
-unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::polling::create_cq_ex(context, attr) }
-}
-
-unsafe fn is_software(context: *mut ibv_context) -> bool {
-    // SAFETY: the context is live, and of libibverbs by its table.
-    unsafe { super::polling::is_software(context) }
-}
-
-unsafe fn alloc_dm(context: *mut ibv_context, attr: ibv_alloc_dm_attr) -> Created<ibv_dm> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::memory::alloc_dm(context, attr) }
-}
-
-unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::memory::free_dm(dm) })
-}
-
-unsafe fn reg_dm_mr(
-    pd: *mut ibv_pd,
-    dm: *mut ibv_dm,
-    offset: u64,
-    length: usize,
-    access: u32,
-) -> Created<ibv_mr> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::memory::reg_dm_mr(pd, dm, offset, length, access) }
-}
-
-unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::tuning::alloc_null_mr(pd) }
-}
-
-unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::tuning::modify_cq(cq, attr) })
-}
-
-unsafe fn modify_qp_rate_limit(qp: *mut ibv_qp, attr: &mut ibv_qp_rate_limit_attr) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::tuning::modify_qp_rate_limit(qp, attr) })
-}
-
-unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::tuning::set_ece(qp, ece) })
-}
-
-unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::tuning::query_ece(qp, ece) })
-}
-
-unsafe fn open_xrcd(context: *mut ibv_context, fd: c_int, oflags: c_int) -> Created<ibv_xrcd> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::xrc::open_xrcd(context, fd, oflags) }
-}
-
-unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    status(unsafe { super::xrc::close_xrcd(xrcd) })
-}
-
-unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::xrc::create_srq_ex(init) }
-}
-
-unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
-    // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
-    unsafe { super::xrc::srq_num(srq) }
-}
-
 unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
@@ -367,65 +225,65 @@ unsafe fn create_cq(
 
 /// The system's libibverbs.
 pub static LIBIBVERBS: Control = Control {
-    close_device: forward!(status raw::ibv_close_device, c: *mut ibv_context),
-    query_device: forward!(status raw::ibv_query_device, c: *mut ibv_context, a: *mut ibv_device_attr),
-    provider: of_kernel,
+    close_device: forward!(status ibv_close_device(c)),
+    query_device: forward!(status ibv_query_device(c, a)),
+    provider,
     query_device_ex,
     query_port,
-    query_gid: forward!(status raw::ibv_query_gid, c: *mut ibv_context, p: u8, i: c_int, g: *mut ibv_gid),
+    query_gid: forward!(status ibv_query_gid(c, p, i, g)),
     query_gid_ex,
     query_gid_table,
     query_pkey,
     device_index,
     query_port_speed,
     query_rt_values,
-    alloc_pd: forward!(ibv_pd = raw::ibv_alloc_pd, c: *mut ibv_context),
-    dealloc_pd: forward!(status raw::ibv_dealloc_pd, p: *mut ibv_pd),
+    alloc_pd: forward!(created ibv_alloc_pd(c)),
+    dealloc_pd: forward!(status ibv_dealloc_pd(p)),
     alloc_td,
     dealloc_td,
     alloc_parent_domain,
     reg_mr,
     reg_dmabuf_mr,
     rereg_mr,
-    dereg_mr: forward!(status raw::ibv_dereg_mr, m: *mut ibv_mr),
+    dereg_mr: forward!(status ibv_dereg_mr(m)),
     advise_mr,
     alloc_null_mr,
     alloc_dm,
     free_dm,
     reg_dm_mr,
-    create_ah: forward!(ibv_ah = raw::ibv_create_ah, p: *mut ibv_pd, a: *mut ibv_ah_attr),
-    destroy_ah: forward!(status raw::ibv_destroy_ah, a: *mut ibv_ah),
+    create_ah: forward!(created ibv_create_ah(p, a)),
+    destroy_ah: forward!(status ibv_destroy_ah(a)),
     create_comp_channel,
-    destroy_comp_channel: forward!(status raw::ibv_destroy_comp_channel, c: *mut ibv_comp_channel),
+    destroy_comp_channel: forward!(status ibv_destroy_comp_channel(c)),
     get_cq_event: raw::ibv_get_cq_event,
     ack_cq_events: raw::ibv_ack_cq_events,
     create_cq,
     create_cq_ex,
     is_software,
-    resize_cq: forward!(status raw::ibv_resize_cq, c: *mut ibv_cq, n: c_int),
-    destroy_cq: forward!(status raw::ibv_destroy_cq, c: *mut ibv_cq),
+    resize_cq: forward!(status ibv_resize_cq(c, n)),
+    destroy_cq: forward!(status ibv_destroy_cq(c)),
     modify_cq,
     open_xrcd,
     close_xrcd,
     create_srq_ex,
     srq_num,
-    create_srq: forward!(ibv_srq = raw::ibv_create_srq, p: *mut ibv_pd, a: *mut ibv_srq_init_attr),
-    modify_srq: forward!(status raw::ibv_modify_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr, m: c_int),
-    query_srq: forward!(status raw::ibv_query_srq, s: *mut ibv_srq, a: *mut ibv_srq_attr),
-    destroy_srq: forward!(status raw::ibv_destroy_srq, s: *mut ibv_srq),
-    create_qp: forward!(ibv_qp = raw::ibv_create_qp, p: *mut ibv_pd, a: *mut ibv_qp_init_attr),
+    create_srq: forward!(created ibv_create_srq(p, a)),
+    modify_srq: forward!(status ibv_modify_srq(s, a, m)),
+    query_srq: forward!(status ibv_query_srq(s, a)),
+    destroy_srq: forward!(status ibv_destroy_srq(s)),
+    create_qp: forward!(created ibv_create_qp(p, a)),
     create_qp_ex,
-    create_srd_qp: super::srd::create_srd_qp,
-    ah_number: super::srd::ah_number,
-    modify_qp: forward!(status raw::ibv_modify_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int),
-    query_qp: forward!(status raw::ibv_query_qp, q: *mut ibv_qp, a: *mut ibv_qp_attr, m: c_int, i: *mut ibv_qp_init_attr),
-    destroy_qp: forward!(status raw::ibv_destroy_qp, q: *mut ibv_qp),
+    create_srd_qp,
+    ah_number,
+    modify_qp: forward!(status ibv_modify_qp(q, a, m)),
+    query_qp: forward!(status ibv_query_qp(q, a, m, i)),
+    destroy_qp: forward!(status ibv_destroy_qp(q)),
     data_in_order,
     modify_qp_rate_limit,
     set_ece,
     query_ece,
-    attach_mcast: forward!(status raw::ibv_attach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
-    detach_mcast: forward!(status raw::ibv_detach_mcast, q: *mut ibv_qp, g: *const ibv_gid, l: u16),
+    attach_mcast: forward!(status ibv_attach_mcast(q, g, l)),
+    detach_mcast: forward!(status ibv_detach_mcast(q, g, l)),
     async_fd,
     try_get_async_event,
 };

@@ -55,6 +55,9 @@ pub struct ibv_qp_init_attr_ex {
     pub send_ops_flags: u64,
 }
 
+// SAFETY: it consists of integers, pointers, and structs of these.
+unsafe impl Zeroes for ibv_qp_init_attr_ex {}
+
 impl ibv_qp_init_attr_ex {
     /// The attributes of a queue pair on `pd` with these flags, and extended posting of these
     /// operations.
@@ -81,18 +84,9 @@ impl ibv_qp_init_attr_ex {
             sq_sig_all: init.sq_sig_all,
             comp_mask,
             pd,
-            xrcd: ptr::null_mut(),
             create_flags,
-            max_tso_header: 0,
-            rwq_ind_tbl: ptr::null_mut(),
-            rx_hash_conf: ibv_rx_hash_conf {
-                rx_hash_function: 0,
-                rx_hash_key_len: 0,
-                rx_hash_key: ptr::null_mut(),
-                rx_hash_fields_mask: 0,
-            },
-            source_qpn: 0,
             send_ops_flags,
+            ..zeroed()
         }
     }
 
@@ -128,7 +122,7 @@ pub(crate) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv
     // reference's, name (this function's contract).
     unsafe {
         let context = if init.pd.is_null() { (*init.xrcd).context } else { (*init.pd).context };
-        let create = op::<CreateQpEx>(context, CREATE_QP_EX).ok_or(libc::EOPNOTSUPP)?;
+        let create = op::<CreateQpEx>(context, CREATE_QP_EX)?;
         let qp = created(create(context, init))?;
         if init.send_ops_flags == 0 { Ok(qp) } else { extended(qp) }
     }

@@ -11,6 +11,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
 
+use super::control::status;
 use super::types::*;
 
 /// The distances of operations before the context, bytes.
@@ -20,26 +21,24 @@ const SZ: usize = 8;
 /// `sz` of a `verbs_context` without operations: `context` itself, as C counts it.
 pub const BARE: usize = 328;
 
-/// An extended operation of a device of libibverbs; `None` if the library or the provider lacks it.
+/// An extended operation of a device of libibverbs; EOPNOTSUPP if the library or the provider lacks
+/// it.
 ///
 /// # Safety
 /// `context` is live and of libibverbs. `F` is the type of the optional operation at `distance`,
 /// which is one of those above, or of `memory`.
-pub(crate) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> Option<F> {
+pub(crate) unsafe fn op<F: Copy>(context: *mut ibv_context, distance: usize) -> Result<F, c_int> {
     // SAFETY: a context whose `abi_compat` is all ones is the end of a `verbs_context`, whose `sz`
     // lies before it, and says how far it reaches. What it reaches has the type that the caller
     // names, and a null function is a `None`.
     unsafe {
-        if (*context).abi_compat.addr() != usize::MAX {
-            return None;
-        }
-        let size = context.byte_sub(SZ).cast::<usize>().read();
-        if size < BARE + distance {
-            None
-        } else {
-            context.byte_sub(distance).cast::<Option<F>>().read()
+        let is_extended = (*context).abi_compat.addr() == usize::MAX;
+        if is_extended && context.byte_sub(SZ).cast::<usize>().read() >= BARE + distance {
+            let operation = context.byte_sub(distance).cast::<Option<F>>().read();
+            return operation.ok_or(libc::EOPNOTSUPP);
         }
     }
+    Err(libc::EOPNOTSUPP)
 }
 
 /// `struct ibv_port_attr` as of rdma-core 49, in which `active_speed_ex` was added at its end,
@@ -96,10 +95,10 @@ pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut 
     // exported function writes no more than 48 bytes.
     unsafe {
         attr.write(PortAttr::default());
-        match op::<QueryPort>(context, QUERY_PORT) {
-            Some(query) => query(context, port, attr, size_of::<PortAttr>()),
-            None => raw_query_port(context, port, attr.cast()),
-        }
+        status(match op::<QueryPort>(context, QUERY_PORT) {
+            Ok(query) => query(context, port, attr, size_of::<PortAttr>()),
+            Err(_) => raw_query_port(context, port, attr.cast()),
+        })
     }
 }
 
@@ -180,10 +179,10 @@ pub(crate) unsafe fn query_device_ex(
 ) -> c_int {
     // SAFETY: context and attributes are the verb's.
     unsafe {
-        match ask_device(context, attr) {
+        status(match ask_device(context, attr) {
             Some(answer) => answer,
             None => raw::ibv_query_device(context, &raw mut (*attr).orig_attr),
-        }
+        })
     }
 }
 
@@ -196,7 +195,7 @@ unsafe fn ask_device(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -
     // told how long `attr` is, and asked for nothing in particular.
     unsafe {
         attr.write(zeroed());
-        let query = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX)?;
+        let query = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX).ok()?;
         match query(context, std::ptr::null(), attr, size_of::<ibv_device_attr_ex>()) {
             libc::EOPNOTSUPP | libc::ENOSYS => {
                 attr.write(zeroed());
@@ -294,7 +293,7 @@ mod tests {
         // SAFETY: the context lies behind pointers, as in a `verbs_context`, within one struct. The
         // operation has the type that is named.
         let op = unsafe { op::<Operation>(&raw mut (*fake).context, QUERY_PORT) };
-        op.map(|op| op())
+        op.map(|op| op()).ok()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! one of these and have no `Drop` of their own.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::panic::AssertUnwindSafe;
@@ -71,8 +72,7 @@ impl<O: Object> Handle<O> {
     ///   thread.
     pub unsafe fn new(ptr: NonNull<O>, control: &'static Control, parents: O::Parents) -> Self {
         // INVARIANT: the object is live and has no other owner (this function's contract).
-        let parents = ManuallyDrop::new(parents);
-        Handle { ptr, control, parents, keeper: None, destroyed: false, taken: false }
+        Handle::of(ptr, control, parents, None)
     }
 
     /// The handle of an object that `keeper` keeps alive.
@@ -86,16 +86,18 @@ impl<O: Object> Handle<O> {
         parents: O::Parents,
         keeper: Keeper,
     ) -> Self {
-        let parents = ManuallyDrop::new(parents);
         // INVARIANT: the keeper keeps the object alive (this function's contract).
-        Handle {
-            ptr,
-            control,
-            parents,
-            keeper: Some(AssertUnwindSafe(keeper)),
-            destroyed: false,
-            taken: false,
-        }
+        Handle::of(ptr, control, parents, Some(AssertUnwindSafe(keeper)))
+    }
+
+    fn of(
+        ptr: NonNull<O>,
+        control: &'static Control,
+        parents: O::Parents,
+        keeper: Option<AssertUnwindSafe<Keeper>>,
+    ) -> Self {
+        let parents = ManuallyDrop::new(parents);
+        Handle { ptr, control, parents, keeper, destroyed: false, taken: false }
     }
 
     pub fn as_ptr(&self) -> *mut O {
@@ -163,9 +165,8 @@ impl<O: Object> Handle<O> {
         assert!(!self.is_closed(), "the object is gone");
         self.taken = true;
         // SAFETY: taken once: from now on this value neither uses nor drops the parents.
-        let parents = ManuallyDrop::new(unsafe { ManuallyDrop::take(&mut self.parents) });
-        let (ptr, control, keeper) = (self.ptr, self.control, self.keeper.take());
-        Handle { ptr, control, parents, keeper, destroyed: false, taken: false }
+        let parents = unsafe { ManuallyDrop::take(&mut self.parents) };
+        Handle::of(self.ptr, self.control, parents, self.keeper.take())
     }
 
     /// Destroys the object now. If the provider refuses, returns the errno, and the object lives
@@ -238,10 +239,8 @@ pub struct TargetQp(ibv_qp);
 pub struct Unchanging {
     device: OnceLock<ibv_device_attr>,
     provider: OnceLock<Provider>,
-    /// The port that was asked for first, and what it said: mostly no other is.
-    port: OnceLock<(u8, Port)>,
-    /// The others that were asked for.
-    ports: Mutex<Vec<(u8, Port)>>,
+    /// By number, as far as they were asked for.
+    ports: Mutex<BTreeMap<u8, Port>>,
     /// Whether the device is Soft-RoCE, if its provider does not say.
     is_soft_roce: OnceLock<bool>,
 }
@@ -280,11 +279,7 @@ impl Context {
 
     /// The attributes of a port that never change, if it was queried before.
     pub fn known_port(&self, port: u8) -> Option<Port> {
-        let Unchanging { port: first, ports: others, .. } = self.parents();
-        match first.get()? {
-            (known, limits) if *known == port => Some(*limits),
-            _ => lock(others).iter().find(|(known, _)| *known == port).map(|(_, limits)| *limits),
-        }
+        lock(&self.parents().ports).get(&port).copied()
     }
 
     /// The attributes of a port that never change, queried once.
@@ -295,10 +290,7 @@ impl Context {
         let attr = self.query_port(port)?;
         let attr = attr.get();
         let limits = Port { max_msg_sz: attr.max_msg_sz, link_layer: attr.link_layer };
-        let Unchanging { port: first, ports: others, .. } = self.parents();
-        if first.set((port, limits)).is_err() {
-            lock(others).push((port, limits));
-        }
+        lock(&self.parents().ports).insert(port, limits);
         Ok(limits)
     }
 }

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::control::{Created, created};
+use super::control::{Created, created, status};
 use super::extended::op;
 use super::types::*;
 
@@ -50,7 +50,7 @@ pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
     let mut attr = ibv_td_init_attr { comp_mask: 0 };
     // SAFETY: the context is the verb's, and the attributes are a local's.
     unsafe {
-        let alloc = op::<AllocTd>(context, ALLOC_TD).ok_or(libc::EOPNOTSUPP)?;
+        let alloc = op::<AllocTd>(context, ALLOC_TD)?;
         created(alloc(context, &mut attr))
     }
 }
@@ -61,10 +61,9 @@ pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
 /// `td` is live and of libibverbs, and not used again if 0 is returned.
 pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
     // SAFETY: the thread domain is the verb's, and its context lives as long as it.
-    match unsafe { op::<DeallocTd>((*td).context, DEALLOC_TD) } {
-        // SAFETY: the thread domain is the verb's.
-        Some(dealloc) => unsafe { dealloc(td) },
-        None => libc::EOPNOTSUPP,
+    unsafe {
+        op::<DeallocTd>((*td).context, DEALLOC_TD)
+            .map_or_else(|errno| errno, |dealloc| status(dealloc(td)))
     }
 }
 
@@ -86,8 +85,7 @@ pub(crate) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Cr
     // are a local's.
     unsafe {
         let context = (*pd).context;
-        let alloc =
-            op::<AllocParentDomain>(context, ALLOC_PARENT_DOMAIN).ok_or(libc::EOPNOTSUPP)?;
+        let alloc = op::<AllocParentDomain>(context, ALLOC_PARENT_DOMAIN)?;
         created(alloc(context, &mut attr))
     }
 }

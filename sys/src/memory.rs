@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::control::{Created, created, errno};
+use super::control::{Created, created, errno, status};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -125,7 +125,7 @@ pub(crate) unsafe fn alloc_dm(
 ) -> Created<ibv_dm> {
     // SAFETY: the context is the verb's, and the attributes are a local's.
     unsafe {
-        let alloc = op::<AllocDm>(context, ALLOC_DM).ok_or(libc::EOPNOTSUPP)?;
+        let alloc = op::<AllocDm>(context, ALLOC_DM)?;
         created(alloc(context, &mut attr))
     }
 }
@@ -136,10 +136,8 @@ pub(crate) unsafe fn alloc_dm(
 /// `dm` is live and of libibverbs, and not used again if 0 is returned.
 pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
     // SAFETY: the memory is the verb's, and its context lives as long as it.
-    match unsafe { op::<FreeDm>((*dm).context, FREE_DM) } {
-        // SAFETY: the memory is the verb's.
-        Some(free) => unsafe { free(dm) },
-        None => libc::EOPNOTSUPP,
+    unsafe {
+        op::<FreeDm>((*dm).context, FREE_DM).map_or_else(|errno| errno, |free| status(free(dm)))
     }
 }
 
@@ -156,7 +154,7 @@ pub(crate) unsafe fn reg_dm_mr(
 ) -> Created<ibv_mr> {
     // SAFETY: domain and memory are the verb's, and the domain's context lives as long as it.
     unsafe {
-        let register = op::<RegDmMr>((*pd).context, REG_DM_MR).ok_or(libc::EOPNOTSUPP)?;
+        let register = op::<RegDmMr>((*pd).context, REG_DM_MR)?;
         created(register(pd, dm, offset, length, access))
     }
 }
@@ -175,8 +173,8 @@ pub(crate) unsafe fn advise_mr(
     // and the kernel looks at what it names.
     unsafe {
         match op::<AdviseMr>((*pd).context, ADVISE_MR) {
-            Some(advise) => advise(pd, advice, flags, list.as_mut_ptr(), list.len() as u32),
-            None => libc::EOPNOTSUPP,
+            Ok(advise) => status(advise(pd, advice, flags, list.as_mut_ptr(), list.len() as u32)),
+            Err(errno) => errno,
         }
     }
 }

@@ -120,7 +120,7 @@ pub(crate) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Cr
     // SAFETY: context and channel are live (this function's contract), and the attributes are a
     // local's.
     unsafe {
-        let create = op::<CreateCqEx>(context, CREATE_CQ_EX).ok_or(libc::EOPNOTSUPP)?;
+        let create = op::<CreateCqEx>(context, CREATE_CQ_EX)?;
         created(create(context, &mut attr))
     }
 }

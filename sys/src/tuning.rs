@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::control::{Created, created};
+use super::control::{Created, created, status};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -74,7 +74,7 @@ symbols! {
 /// `qp` is live and of libibverbs.
 pub(crate) unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
     // SAFETY: the queue pair is the verb's, and the options are a reference's.
-    symbols().set_ece.map_or(libc::ENOSYS, |set| unsafe { set(qp, ece) })
+    symbols().set_ece.map_or(libc::ENOSYS, |set| status(unsafe { set(qp, ece) }))
 }
 
 /// `ibv_query_ece`; ENOSYS if the library lacks it.
@@ -83,7 +83,7 @@ pub(crate) unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
 /// `qp` is live and of libibverbs.
 pub(crate) unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
     // SAFETY: the queue pair is the verb's, and the options are a reference's.
-    symbols().query_ece.map_or(libc::ENOSYS, |query| unsafe { query(qp, ece) })
+    symbols().query_ece.map_or(libc::ENOSYS, |query| status(unsafe { query(qp, ece) }))
 }
 
 /// `ibv_modify_cq`, as C's inline does it.
@@ -92,10 +92,9 @@ pub(crate) unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
 /// `cq` is live and of libibverbs.
 pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> c_int {
     // SAFETY: the completion queue is the verb's, and its context lives as long as it.
-    match unsafe { op::<ModifyCq>((*cq).context, MODIFY_CQ) } {
-        // SAFETY: the completion queue is the verb's, and the attributes are a reference's.
-        Some(modify) => unsafe { modify(cq, attr) },
-        None => libc::EOPNOTSUPP,
+    unsafe {
+        op::<ModifyCq>((*cq).context, MODIFY_CQ)
+            .map_or_else(|errno| errno, |modify| status(modify(cq, attr)))
     }
 }
 
@@ -108,10 +107,9 @@ pub(crate) unsafe fn modify_qp_rate_limit(
     attr: &mut ibv_qp_rate_limit_attr,
 ) -> c_int {
     // SAFETY: the queue pair is the verb's, and its context lives as long as it.
-    match unsafe { op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT) } {
-        // SAFETY: the queue pair is the verb's, and the attributes are a reference's.
-        Some(modify) => unsafe { modify(qp, attr) },
-        None => libc::EOPNOTSUPP,
+    unsafe {
+        op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT)
+            .map_or_else(|errno| errno, |modify| status(modify(qp, attr)))
     }
 }
 
@@ -122,7 +120,7 @@ pub(crate) unsafe fn modify_qp_rate_limit(
 pub(crate) unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
     // SAFETY: the domain is the verb's, and its context lives as long as it.
     unsafe {
-        let alloc = op::<AllocNullMr>((*pd).context, ALLOC_NULL_MR).ok_or(libc::EOPNOTSUPP)?;
+        let alloc = op::<AllocNullMr>((*pd).context, ALLOC_NULL_MR)?;
         created(alloc(pd))
     }
 }

@@ -104,7 +104,7 @@ pub(crate) unsafe fn open_xrcd(
     let mut attr = ibv_xrcd_init_attr { comp_mask: XRCD_FD | XRCD_OFLAGS, fd, oflags };
     // SAFETY: the context is the verb's, and the attributes are a local's.
     unsafe {
-        let open = op::<OpenXrcd>(context, OPEN_XRCD).ok_or(libc::EOPNOTSUPP)?;
+        let open = op::<OpenXrcd>(context, OPEN_XRCD)?;
         created(open(context, &mut attr))
     }
 }
@@ -115,10 +115,9 @@ pub(crate) unsafe fn open_xrcd(
 /// `xrcd` is live and of libibverbs, and not used again if 0 is returned.
 pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     // SAFETY: the domain is the verb's, and its context lives as long as it.
-    match unsafe { op::<CloseXrcd>((*xrcd).context, CLOSE_XRCD) } {
-        // SAFETY: the domain is the verb's.
-        Some(close) => unsafe { close(xrcd) },
-        None => libc::EOPNOTSUPP,
+    unsafe {
+        op::<CloseXrcd>((*xrcd).context, CLOSE_XRCD)
+            .map_or_else(|errno| errno, |close| status(close(xrcd)))
     }
 }
 
@@ -132,7 +131,7 @@ pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
     // reference's, name (this function's contract).
     unsafe {
         let context = (*init.pd).context;
-        let create = op::<CreateSrqEx>(context, CREATE_SRQ_EX).ok_or(libc::EOPNOTSUPP)?;
+        let create = op::<CreateSrqEx>(context, CREATE_SRQ_EX)?;
         created(create(context, init))
     }
 }
@@ -145,7 +144,7 @@ pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
     let mut number = 0;
     // SAFETY: the queue is live, and its context lives as long as it; the number is a local.
     unsafe {
-        let get = op::<GetSrqNum>((*srq).context, GET_SRQ_NUM).ok_or(libc::EOPNOTSUPP)?;
+        let get = op::<GetSrqNum>((*srq).context, GET_SRQ_NUM)?;
         match get(srq, &mut number) {
             0 => Ok(number),
             code => Err(status(code)),

@@ -24,7 +24,7 @@ const GROWN: [(&str, &str, usize); 3] = [
 ];
 
 /// Types that have no name in C, as something that has them.
-const UNNAMED: [(&str, &str); 12] = [
+const UNNAMED: [(&str, &str); 11] = [
     ("addr_union_t", "((struct rdma_addr *)0)->addr"),
     ("atomic_t", "((struct ibv_send_wr *)0)->wr.atomic"),
     ("bind_mw_t", "((struct ibv_send_wr *)0)->bind_mw"),
@@ -33,7 +33,6 @@ const UNNAMED: [(&str, &str); 12] = [
     ("param_t", "((struct rdma_cm_event *)0)->param"),
     ("qp_type_t", "((struct ibv_send_wr *)0)->qp_type"),
     ("rdma_t", "((struct ibv_send_wr *)0)->wr.rdma"),
-    ("tso_t", "((struct ibv_send_wr *)0)->tso"),
     ("ud_t", "((struct ibv_send_wr *)0)->wr.ud"),
     ("wr_t", "((struct ibv_send_wr *)0)->wr"),
     ("xrc_t", "((struct ibv_send_wr *)0)->qp_type.xrc"),

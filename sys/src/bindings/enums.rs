@@ -62,14 +62,8 @@ constants! {
         IBV_MW_TYPE_2 = 2,
     }
     ibv_node_type: c_int {
-        IBV_NODE_UNKNOWN = -1,
         IBV_NODE_CA = 1,
-        IBV_NODE_SWITCH = 2,
-        IBV_NODE_ROUTER = 3,
         IBV_NODE_RNIC = 4,
-        IBV_NODE_USNIC = 5,
-        IBV_NODE_USNIC_UDP = 6,
-        IBV_NODE_UNSPECIFIED = 7,
     }
     ibv_port_state: c_uint {
         IBV_PORT_NOP = 0,
@@ -93,7 +87,6 @@ constants! {
         IBV_QPT_RC = 2,
         IBV_QPT_UC = 3,
         IBV_QPT_UD = 4,
-        IBV_QPT_RAW_PACKET = 8,
         IBV_QPT_XRC_SEND = 9,
         IBV_QPT_XRC_RECV = 10,
         IBV_QPT_DRIVER = 255,
@@ -114,18 +107,8 @@ constants! {
         IBV_WC_FETCH_ADD = 4,
         IBV_WC_BIND_MW = 5,
         IBV_WC_LOCAL_INV = 6,
-        IBV_WC_TSO = 7,
-        IBV_WC_ATOMIC_WRITE = 9,
         IBV_WC_RECV = 128,
         IBV_WC_RECV_RDMA_WITH_IMM = 129,
-        IBV_WC_TM_ADD = 130,
-        IBV_WC_TM_DEL = 131,
-        IBV_WC_TM_SYNC = 132,
-        IBV_WC_TM_RECV = 133,
-        IBV_WC_TM_NO_TAG = 134,
-        IBV_WC_DRIVER1 = 135,
-        IBV_WC_DRIVER2 = 136,
-        IBV_WC_DRIVER3 = 137,
     }
     ibv_wc_status: c_uint {
         IBV_WC_SUCCESS = 0,
@@ -150,8 +133,6 @@ constants! {
         IBV_WC_FATAL_ERR = 19,
         IBV_WC_RESP_TIMEOUT_ERR = 20,
         IBV_WC_GENERAL_ERR = 21,
-        IBV_WC_TM_ERR = 22,
-        IBV_WC_TM_RNDV_INCOMPLETE = 23,
     }
     ibv_wr_opcode: c_uint {
         IBV_WR_RDMA_WRITE = 0,
@@ -164,9 +145,6 @@ constants! {
         IBV_WR_LOCAL_INV = 7,
         IBV_WR_BIND_MW = 8,
         IBV_WR_SEND_WITH_INV = 9,
-        IBV_WR_TSO = 10,
-        IBV_WR_DRIVER1 = 11,
-        IBV_WR_ATOMIC_WRITE = 15,
     }
     rdma_cm_event_type: c_uint {
         RDMA_CM_EVENT_ADDR_RESOLVED = 0,
@@ -187,10 +165,8 @@ constants! {
         RDMA_CM_EVENT_TIMEWAIT_EXIT = 15,
     }
     rdma_port_space: c_uint {
-        RDMA_PS_IPOIB = 2,
         RDMA_PS_TCP = 262,
         RDMA_PS_UDP = 273,
-        RDMA_PS_IB = 319,
     }
 }
 
@@ -201,36 +177,16 @@ flags! {
         IBV_ACCESS_REMOTE_READ = 4,
         IBV_ACCESS_REMOTE_ATOMIC = 8,
         IBV_ACCESS_MW_BIND = 16,
-        IBV_ACCESS_ZERO_BASED = 0x20,
         IBV_ACCESS_ON_DEMAND = 0x40,
         IBV_ACCESS_HUGETLB = 0x80,
         IBV_ACCESS_RELAXED_ORDERING = 0x100000,
     }
     ibv_device_cap_flags {
-        IBV_DEVICE_RESIZE_MAX_WR = 1,
-        IBV_DEVICE_BAD_PKEY_CNTR = 2,
-        IBV_DEVICE_BAD_QKEY_CNTR = 4,
-        IBV_DEVICE_RAW_MULTI = 8,
         IBV_DEVICE_AUTO_PATH_MIG = 16,
-        IBV_DEVICE_CHANGE_PHY_PORT = 0x20,
-        IBV_DEVICE_UD_AV_PORT_ENFORCE = 0x40,
         IBV_DEVICE_CURR_QP_STATE_MOD = 0x80,
-        IBV_DEVICE_SHUTDOWN_PORT = 0x100,
-        IBV_DEVICE_INIT_TYPE = 0x200,
-        IBV_DEVICE_PORT_ACTIVE_EVENT = 0x400,
-        IBV_DEVICE_SYS_IMAGE_GUID = 0x800,
         IBV_DEVICE_RC_RNR_NAK_GEN = 0x1000,
         IBV_DEVICE_SRQ_RESIZE = 0x2000,
-        IBV_DEVICE_N_NOTIFY_CQ = 0x4000,
-        IBV_DEVICE_MEM_WINDOW = 0x20000,
-        IBV_DEVICE_UD_IP_CSUM = 0x40000,
         IBV_DEVICE_XRC = 0x100000,
-        IBV_DEVICE_MEM_MGT_EXTENSIONS = 0x200000,
-        IBV_DEVICE_MEM_WINDOW_TYPE_2A = 0x800000,
-        IBV_DEVICE_MEM_WINDOW_TYPE_2B = 0x1000000,
-        IBV_DEVICE_RC_IP_CSUM = 0x2000000,
-        IBV_DEVICE_RAW_IP_CSUM = 0x4000000,
-        IBV_DEVICE_MANAGED_FLOW_STEERING = 0x20000000,
     }
     ibv_qp_attr_mask {
         IBV_QP_STATE = 1,
@@ -254,14 +210,12 @@ flags! {
         IBV_QP_PATH_MIG_STATE = 0x40000,
         IBV_QP_CAP = 0x80000,
         IBV_QP_DEST_QPN = 0x100000,
-        IBV_QP_RATE_LIMIT = 0x2000000,
     }
     ibv_send_flags {
         IBV_SEND_FENCE = 1,
         IBV_SEND_SIGNALED = 2,
         IBV_SEND_SOLICITED = 4,
         IBV_SEND_INLINE = 8,
-        IBV_SEND_IP_CSUM = 16,
     }
     ibv_srq_attr_mask {
         IBV_SRQ_MAX_WR = 1,
@@ -272,9 +226,6 @@ flags! {
         IBV_WC_WITH_IMM = 2,
         IBV_WC_IP_CSUM_OK = 4,
         IBV_WC_WITH_INV = 8,
-        IBV_WC_TM_SYNC_REQ = 16,
-        IBV_WC_TM_MATCH = 0x20,
-        IBV_WC_TM_DATA_VALID = 0x40,
     }
 }
 

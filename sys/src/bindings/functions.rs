@@ -47,7 +47,6 @@ unsafe extern "C" {
         cq_context: *mut *mut c_void,
     ) -> c_int;
     pub fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device;
-    pub fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char;
     pub fn ibv_is_fork_initialized() -> c_uint;
     pub fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
     pub fn ibv_modify_srq(

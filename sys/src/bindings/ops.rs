@@ -21,24 +21,11 @@ pub struct _ibv_device_ops {
     pub _dummy2: Option<unsafe extern "C" fn(context: *mut ibv_context)>,
 }
 
+/// Entries that only old programs use have no names.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct ibv_context_ops {
-    pub _compat_query_device: Option<
-        unsafe extern "C" fn(context: *mut ibv_context, device_attr: *mut ibv_device_attr) -> c_int,
-    >,
-    pub _compat_query_port: Option<
-        unsafe extern "C" fn(
-            context: *mut ibv_context,
-            port_num: u8,
-            port_attr: *mut _compat_ibv_port_attr,
-        ) -> c_int,
-    >,
-    pub _compat_alloc_pd: Compat,
-    pub _compat_dealloc_pd: Compat,
-    pub _compat_reg_mr: Compat,
-    pub _compat_rereg_mr: Compat,
-    pub _compat_dereg_mr: Compat,
+    pub _compat_of_memory: [Compat; 7],
     pub alloc_mw:
         Option<unsafe extern "C" fn(pd: *mut ibv_pd, type_: ibv_mw_type::Type) -> *mut ibv_mw>,
     pub bind_mw: Option<
@@ -50,13 +37,7 @@ pub struct ibv_context_ops {
         Option<unsafe extern "C" fn(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int>,
     pub req_notify_cq:
         Option<unsafe extern "C" fn(cq: *mut ibv_cq, solicited_only: c_int) -> c_int>,
-    pub _compat_cq_event: Compat,
-    pub _compat_resize_cq: Compat,
-    pub _compat_destroy_cq: Compat,
-    pub _compat_create_srq: Compat,
-    pub _compat_modify_srq: Compat,
-    pub _compat_query_srq: Compat,
-    pub _compat_destroy_srq: Compat,
+    pub _compat_of_queues: [Compat; 7],
     pub post_srq_recv: Option<
         unsafe extern "C" fn(
             srq: *mut ibv_srq,
@@ -64,10 +45,7 @@ pub struct ibv_context_ops {
             bad_recv_wr: *mut *mut ibv_recv_wr,
         ) -> c_int,
     >,
-    pub _compat_create_qp: Compat,
-    pub _compat_query_qp: Compat,
-    pub _compat_modify_qp: Compat,
-    pub _compat_destroy_qp: Compat,
+    pub _compat_of_queue_pairs: [Compat; 4],
     pub post_send: Option<
         unsafe extern "C" fn(
             qp: *mut ibv_qp,
@@ -82,9 +60,5 @@ pub struct ibv_context_ops {
             bad_wr: *mut *mut ibv_recv_wr,
         ) -> c_int,
     >,
-    pub _compat_create_ah: Compat,
-    pub _compat_destroy_ah: Compat,
-    pub _compat_attach_mcast: Compat,
-    pub _compat_detach_mcast: Compat,
-    pub _compat_async_event: Compat,
+    pub _compat_of_the_rest: [Compat; 5],
 }

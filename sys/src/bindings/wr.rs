@@ -1,6 +1,6 @@
 //! Work requests and completions.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
 use super::*;
 
@@ -24,7 +24,6 @@ pub struct bind_mw_t {
 #[repr(C)]
 pub union bind_mw_tso_union_t {
     pub bind_mw: bind_mw_t,
-    pub tso: tso_t,
 }
 
 #[repr(C)]
@@ -107,14 +106,6 @@ pub union qp_type_t {
 pub struct rdma_t {
     pub remote_addr: u64,
     pub rkey: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct tso_t {
-    pub hdr: *mut c_void,
-    pub hdr_sz: u16,
-    pub mss: u16,
 }
 
 #[repr(C)]

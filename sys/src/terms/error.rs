@@ -217,45 +217,19 @@ pub struct Errno(pub c_int);
 
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.0 {
-            libc::EPERM => "EPERM",
-            libc::ENOENT => "ENOENT",
-            libc::EINTR => "EINTR",
-            libc::EIO => "EIO",
-            libc::ENXIO => "ENXIO",
-            libc::EBADF => "EBADF",
-            libc::EAGAIN => "EAGAIN",
-            libc::ENOMEM => "ENOMEM",
-            libc::EACCES => "EACCES",
-            libc::EFAULT => "EFAULT",
-            libc::EBUSY => "EBUSY",
-            libc::EEXIST => "EEXIST",
-            libc::ENODEV => "ENODEV",
-            libc::ENOTDIR => "ENOTDIR",
-            libc::EISDIR => "EISDIR",
-            libc::EINVAL => "EINVAL",
-            libc::ENFILE => "ENFILE",
-            libc::EMFILE => "EMFILE",
-            libc::ENOTTY => "ENOTTY",
-            libc::EFBIG => "EFBIG",
-            libc::ENOSPC => "ENOSPC",
-            libc::ENOSYS => "ENOSYS",
-            libc::ENODATA => "ENODATA",
-            libc::EPROTO => "EPROTO",
-            libc::EOVERFLOW => "EOVERFLOW",
-            libc::EPROTONOSUPPORT => "EPROTONOSUPPORT",
-            libc::EOPNOTSUPP => "EOPNOTSUPP",
-            libc::EAFNOSUPPORT => "EAFNOSUPPORT",
-            libc::ETIMEDOUT => "ETIMEDOUT",
-            libc::EADDRINUSE => "EADDRINUSE",
-            libc::EADDRNOTAVAIL => "EADDRNOTAVAIL",
-            libc::ECONNREFUSED => "ECONNREFUSED",
-            libc::ECONNRESET => "ECONNRESET",
-            libc::EHOSTUNREACH => "EHOSTUNREACH",
-            libc::ENETUNREACH => "ENETUNREACH",
-            libc::EISCONN => "EISCONN",
-            libc::ENOTCONN => "ENOTCONN",
-            _ => "",
+        macro_rules! name {
+            ($($name:ident)*) => {
+                match self.0 {
+                    $(libc::$name => stringify!($name),)*
+                    _ => "",
+                }
+            };
+        }
+        let name = name! {
+            EPERM ENOENT EINTR EIO ENXIO EBADF EAGAIN ENOMEM EACCES EFAULT EBUSY EEXIST ENODEV
+            ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY EFBIG ENOSPC ENOSYS ENODATA EPROTO EOVERFLOW
+            EPROTONOSUPPORT EOPNOTSUPP EAFNOSUPPORT ETIMEDOUT EADDRINUSE EADDRNOTAVAIL ECONNREFUSED
+            ECONNRESET EHOSTUNREACH ENETUNREACH EISCONN ENOTCONN
         };
         // The system's text, without the number that std appends: the name replaces it.
         let text = std::io::Error::from_raw_os_error(self.0).to_string();

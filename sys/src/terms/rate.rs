@@ -1,112 +1,76 @@
 //! Static rates.
 
-/// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
-/// [`AddressVector`]: packets are sent with gaps between them, for
-/// the sake of slower ports on the way. InfiniBand alone has it; elsewhere devices ignore it.
-///
-/// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's `IBV_RATE_MAX`:
-/// that of the port.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::StaticRate;
-/// let slow = AddressVector { static_rate: StaticRate::Gbps10, ..AddressVector::infiniband(1, 4) };
-/// assert_eq!(slow.static_rate.to_mbps(), Some(10_000));
-/// assert_eq!(slow.static_rate.to_mult(), Some(4)); // times 2.5 Gbit/s
-/// assert_eq!(StaticRate::from_mbps(25_781), Some(StaticRate::Gbps25));
-/// assert_eq!(StaticRate::from_mult(12), Some(StaticRate::Gbps30));
-/// assert_eq!(
-///     (StaticRate::default(), StaticRate::Unlimited.to_mbps()),
-///     (StaticRate::Unlimited, None)
-/// );
-/// ```
-///
-/// [`AddressVector`]: https://docs.rs/proverbs/latest/proverbs/device/struct.AddressVector.html
-#[doc(alias("ibv_rate", "ibv_ah_attr", "static_rate"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[allow(missing_docs)] // the names say it
-pub enum StaticRate {
-    /// The port's own.
-    #[doc(alias = "IBV_RATE_MAX")]
-    #[default]
-    Unlimited = 0,
-    #[doc(alias = "IBV_RATE_2_5_GBPS")]
-    Gbps2_5 = 2,
-    #[doc(alias = "IBV_RATE_5_GBPS")]
-    Gbps5 = 5,
-    #[doc(alias = "IBV_RATE_10_GBPS")]
-    Gbps10 = 3,
-    #[doc(alias = "IBV_RATE_14_GBPS")]
-    Gbps14 = 11,
-    #[doc(alias = "IBV_RATE_20_GBPS")]
-    Gbps20 = 6,
-    #[doc(alias = "IBV_RATE_25_GBPS")]
-    Gbps25 = 15,
-    #[doc(alias = "IBV_RATE_28_GBPS")]
-    Gbps28 = 19,
-    #[doc(alias = "IBV_RATE_30_GBPS")]
-    Gbps30 = 4,
-    #[doc(alias = "IBV_RATE_40_GBPS")]
-    Gbps40 = 7,
-    #[doc(alias = "IBV_RATE_50_GBPS")]
-    Gbps50 = 20,
-    #[doc(alias = "IBV_RATE_56_GBPS")]
-    Gbps56 = 12,
-    #[doc(alias = "IBV_RATE_60_GBPS")]
-    Gbps60 = 8,
-    #[doc(alias = "IBV_RATE_80_GBPS")]
-    Gbps80 = 9,
-    #[doc(alias = "IBV_RATE_100_GBPS")]
-    Gbps100 = 16,
-    #[doc(alias = "IBV_RATE_112_GBPS")]
-    Gbps112 = 13,
-    #[doc(alias = "IBV_RATE_120_GBPS")]
-    Gbps120 = 10,
-    #[doc(alias = "IBV_RATE_168_GBPS")]
-    Gbps168 = 14,
-    #[doc(alias = "IBV_RATE_200_GBPS")]
-    Gbps200 = 17,
-    #[doc(alias = "IBV_RATE_300_GBPS")]
-    Gbps300 = 18,
-    #[doc(alias = "IBV_RATE_400_GBPS")]
-    Gbps400 = 21,
-    #[doc(alias = "IBV_RATE_600_GBPS")]
-    Gbps600 = 22,
-    #[doc(alias = "IBV_RATE_800_GBPS")]
-    Gbps800 = 23,
-    #[doc(alias = "IBV_RATE_1200_GBPS")]
-    Gbps1200 = 24,
-}
-
 use StaticRate::*;
 
-/// Each rate with its Mbit/s, and what multiple of 2.5 Gbit/s it counts as, if any.
-const RATES: [(StaticRate, u32, Option<u32>); 23] = [
-    (Gbps2_5, 2_500, Some(1)),
-    (Gbps5, 5_000, Some(2)),
-    (Gbps10, 10_000, Some(4)),
-    (Gbps14, 14_062, None),
-    (Gbps20, 20_000, Some(8)),
-    (Gbps25, 25_781, None),
-    (Gbps28, 28_125, Some(11)),
-    (Gbps30, 30_000, Some(12)),
-    (Gbps40, 40_000, Some(16)),
-    (Gbps50, 53_125, Some(20)),
-    (Gbps56, 56_250, None),
-    (Gbps60, 60_000, Some(24)),
-    (Gbps80, 80_000, Some(32)),
-    (Gbps100, 103_125, None),
-    (Gbps112, 112_500, None),
-    (Gbps120, 120_000, Some(48)),
-    (Gbps168, 168_750, None),
-    (Gbps200, 206_250, None),
-    (Gbps300, 309_375, None),
-    (Gbps400, 425_000, Some(160)),
-    (Gbps600, 637_500, Some(240)),
-    (Gbps800, 850_000, Some(320)),
-    (Gbps1200, 1_275_000, Some(480)),
-];
+macro_rules! rates {
+    ($($name:ident = $code:literal, $alias:literal, $mbps:literal, $mult:expr;)*) => {
+        /// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
+        /// [`AddressVector`]: packets are sent with gaps between them, for
+        /// the sake of slower ports on the way. InfiniBand alone has it; elsewhere devices ignore it.
+        ///
+        /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's `IBV_RATE_MAX`:
+        /// that of the port.
+        ///
+        /// ```
+        /// # use proverbs::prelude::*;
+        /// use proverbs::device::StaticRate;
+        /// let slow = AddressVector { static_rate: StaticRate::Gbps10, ..AddressVector::infiniband(1, 4) };
+        /// assert_eq!(slow.static_rate.to_mbps(), Some(10_000));
+        /// assert_eq!(slow.static_rate.to_mult(), Some(4)); // times 2.5 Gbit/s
+        /// assert_eq!(StaticRate::from_mbps(25_781), Some(StaticRate::Gbps25));
+        /// assert_eq!(StaticRate::from_mult(12), Some(StaticRate::Gbps30));
+        /// assert_eq!(
+        ///     (StaticRate::default(), StaticRate::Unlimited.to_mbps()),
+        ///     (StaticRate::Unlimited, None)
+        /// );
+        /// ```
+        ///
+        /// [`AddressVector`]: https://docs.rs/proverbs/latest/proverbs/device/struct.AddressVector.html
+        #[doc(alias("ibv_rate", "ibv_ah_attr", "static_rate"))]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[allow(missing_docs)] // the names say it
+        pub enum StaticRate {
+            /// The port's own.
+            #[doc(alias = "IBV_RATE_MAX")]
+            #[default]
+            Unlimited = 0,
+            $(
+                #[doc(alias = $alias)]
+                $name = $code,
+            )*
+        }
+
+        /// Each rate with its Mbit/s, and what multiple of 2.5 Gbit/s it counts as, if any.
+        const RATES: [(StaticRate, u32, Option<u32>); 23] = [$(($name, $mbps, $mult)),*];
+    };
+}
+
+rates! {
+    Gbps2_5 = 2, "IBV_RATE_2_5_GBPS", 2_500, Some(1);
+    Gbps5 = 5, "IBV_RATE_5_GBPS", 5_000, Some(2);
+    Gbps10 = 3, "IBV_RATE_10_GBPS", 10_000, Some(4);
+    Gbps14 = 11, "IBV_RATE_14_GBPS", 14_062, None;
+    Gbps20 = 6, "IBV_RATE_20_GBPS", 20_000, Some(8);
+    Gbps25 = 15, "IBV_RATE_25_GBPS", 25_781, None;
+    Gbps28 = 19, "IBV_RATE_28_GBPS", 28_125, Some(11);
+    Gbps30 = 4, "IBV_RATE_30_GBPS", 30_000, Some(12);
+    Gbps40 = 7, "IBV_RATE_40_GBPS", 40_000, Some(16);
+    Gbps50 = 20, "IBV_RATE_50_GBPS", 53_125, Some(20);
+    Gbps56 = 12, "IBV_RATE_56_GBPS", 56_250, None;
+    Gbps60 = 8, "IBV_RATE_60_GBPS", 60_000, Some(24);
+    Gbps80 = 9, "IBV_RATE_80_GBPS", 80_000, Some(32);
+    Gbps100 = 16, "IBV_RATE_100_GBPS", 103_125, None;
+    Gbps112 = 13, "IBV_RATE_112_GBPS", 112_500, None;
+    Gbps120 = 10, "IBV_RATE_120_GBPS", 120_000, Some(48);
+    Gbps168 = 14, "IBV_RATE_168_GBPS", 168_750, None;
+    Gbps200 = 17, "IBV_RATE_200_GBPS", 206_250, None;
+    Gbps300 = 18, "IBV_RATE_300_GBPS", 309_375, None;
+    Gbps400 = 21, "IBV_RATE_400_GBPS", 425_000, Some(160);
+    Gbps600 = 22, "IBV_RATE_600_GBPS", 637_500, Some(240);
+    Gbps800 = 23, "IBV_RATE_800_GBPS", 850_000, Some(320);
+    Gbps1200 = 24, "IBV_RATE_1200_GBPS", 1_275_000, Some(480);
+}
 
 impl StaticRate {
     /// The rate in Mbit/s (`ibv_rate_to_mbps`); `None` for `Unlimited`.

@@ -8,7 +8,7 @@ macro_rules! all_layouts {
         addr_union_t { ibaddr }
         atomic_t { remote_addr compare_add swap rkey }
         bind_mw_t { mw rkey bind_info }
-        bind_mw_tso_union_t { bind_mw tso }
+        bind_mw_tso_union_t { bind_mw }
         dst_addr_union_t { dst_addr dst_sin dst_sin6 dst_storage }
         ibv_ah { context pd handle }
         ibv_ah_attr { grh dlid sl src_path_bits static_rate is_global port_num }
@@ -17,13 +17,7 @@ macro_rules! all_layouts {
         ibv_comp_channel { context fd refcnt }
         ibv_context { device ops cmd_fd async_fd num_comp_vectors mutex abi_compat }
         ibv_context_ops {
-            _compat_query_device _compat_query_port _compat_alloc_pd _compat_dealloc_pd
-            _compat_reg_mr _compat_rereg_mr _compat_dereg_mr alloc_mw bind_mw dealloc_mw
-            _compat_create_cq poll_cq req_notify_cq _compat_cq_event _compat_resize_cq
-            _compat_destroy_cq _compat_create_srq _compat_modify_srq _compat_query_srq
-            _compat_destroy_srq post_srq_recv _compat_create_qp _compat_query_qp
-            _compat_modify_qp _compat_destroy_qp post_send post_recv _compat_create_ah
-            _compat_destroy_ah _compat_attach_mcast _compat_detach_mcast _compat_async_event
+            alloc_mw bind_mw dealloc_mw poll_cq req_notify_cq post_srq_recv post_send post_recv
         }
         ibv_cq {
             context channel cq_context handle cqe mutex cond comp_events_completed
@@ -106,7 +100,6 @@ macro_rules! all_layouts {
         rdma_t { remote_addr rkey }
         rdma_ud_param { private_data private_data_len ah_attr qp_num qkey }
         src_addr_union_t { src_addr src_sin src_sin6 src_storage }
-        tso_t { hdr hdr_sz mss }
         ud_t { ah remote_qpn remote_qkey }
         wr_t { rdma atomic ud }
         xrc_t { remote_srqn }
@@ -122,8 +115,7 @@ macro_rules! all_constants {
         ibv_mtu { IBV_MTU_256 IBV_MTU_512 IBV_MTU_1024 IBV_MTU_2048 IBV_MTU_4096 }
         ibv_mw_type { IBV_MW_TYPE_1 IBV_MW_TYPE_2 }
         ibv_node_type {
-            IBV_NODE_UNKNOWN IBV_NODE_CA IBV_NODE_SWITCH IBV_NODE_ROUTER IBV_NODE_RNIC
-            IBV_NODE_USNIC IBV_NODE_USNIC_UDP IBV_NODE_UNSPECIFIED
+             IBV_NODE_CA IBV_NODE_RNIC
         }
         ibv_port_state {
             IBV_PORT_NOP IBV_PORT_DOWN IBV_PORT_INIT IBV_PORT_ARMED IBV_PORT_ACTIVE
@@ -134,7 +126,7 @@ macro_rules! all_constants {
             IBV_QPS_ERR IBV_QPS_UNKNOWN
         }
         ibv_qp_type {
-            IBV_QPT_RC IBV_QPT_UC IBV_QPT_UD IBV_QPT_RAW_PACKET IBV_QPT_XRC_SEND IBV_QPT_XRC_RECV
+            IBV_QPT_RC IBV_QPT_UC IBV_QPT_UD IBV_QPT_XRC_SEND IBV_QPT_XRC_RECV
             IBV_QPT_DRIVER
         }
         ibv_transport_type {
@@ -143,9 +135,8 @@ macro_rules! all_constants {
         }
         ibv_wc_opcode {
             IBV_WC_SEND IBV_WC_RDMA_WRITE IBV_WC_RDMA_READ IBV_WC_COMP_SWAP IBV_WC_FETCH_ADD
-            IBV_WC_BIND_MW IBV_WC_LOCAL_INV IBV_WC_TSO IBV_WC_ATOMIC_WRITE IBV_WC_RECV
-            IBV_WC_RECV_RDMA_WITH_IMM IBV_WC_TM_ADD IBV_WC_TM_DEL IBV_WC_TM_SYNC IBV_WC_TM_RECV
-            IBV_WC_TM_NO_TAG IBV_WC_DRIVER1 IBV_WC_DRIVER2 IBV_WC_DRIVER3
+            IBV_WC_BIND_MW IBV_WC_LOCAL_INV IBV_WC_RECV
+            IBV_WC_RECV_RDMA_WITH_IMM
         }
         ibv_wc_status {
             IBV_WC_SUCCESS IBV_WC_LOC_LEN_ERR IBV_WC_LOC_QP_OP_ERR IBV_WC_LOC_EEC_OP_ERR
@@ -154,13 +145,11 @@ macro_rules! all_constants {
             IBV_WC_RETRY_EXC_ERR IBV_WC_RNR_RETRY_EXC_ERR IBV_WC_LOC_RDD_VIOL_ERR
             IBV_WC_REM_INV_RD_REQ_ERR IBV_WC_REM_ABORT_ERR IBV_WC_INV_EECN_ERR
             IBV_WC_INV_EEC_STATE_ERR IBV_WC_FATAL_ERR IBV_WC_RESP_TIMEOUT_ERR IBV_WC_GENERAL_ERR
-            IBV_WC_TM_ERR IBV_WC_TM_RNDV_INCOMPLETE
         }
         ibv_wr_opcode {
             IBV_WR_RDMA_WRITE IBV_WR_RDMA_WRITE_WITH_IMM IBV_WR_SEND IBV_WR_SEND_WITH_IMM
             IBV_WR_RDMA_READ IBV_WR_ATOMIC_CMP_AND_SWP IBV_WR_ATOMIC_FETCH_AND_ADD
-            IBV_WR_LOCAL_INV IBV_WR_BIND_MW IBV_WR_SEND_WITH_INV IBV_WR_TSO IBV_WR_DRIVER1
-            IBV_WR_ATOMIC_WRITE
+            IBV_WR_LOCAL_INV IBV_WR_BIND_MW IBV_WR_SEND_WITH_INV
         }
         rdma_cm_event_type {
             RDMA_CM_EVENT_ADDR_RESOLVED RDMA_CM_EVENT_ADDR_ERROR RDMA_CM_EVENT_ROUTE_RESOLVED
@@ -170,39 +159,33 @@ macro_rules! all_constants {
             RDMA_CM_EVENT_DEVICE_REMOVAL RDMA_CM_EVENT_MULTICAST_JOIN
             RDMA_CM_EVENT_MULTICAST_ERROR RDMA_CM_EVENT_ADDR_CHANGE RDMA_CM_EVENT_TIMEWAIT_EXIT
         }
-        rdma_port_space { RDMA_PS_IPOIB RDMA_PS_TCP RDMA_PS_UDP RDMA_PS_IB }
+        rdma_port_space { RDMA_PS_TCP RDMA_PS_UDP }
         };
         let bits = bits! { $of
         ibv_access_flags {
             IBV_ACCESS_LOCAL_WRITE IBV_ACCESS_REMOTE_WRITE IBV_ACCESS_REMOTE_READ
-            IBV_ACCESS_REMOTE_ATOMIC IBV_ACCESS_MW_BIND IBV_ACCESS_ZERO_BASED
+            IBV_ACCESS_REMOTE_ATOMIC IBV_ACCESS_MW_BIND
             IBV_ACCESS_ON_DEMAND IBV_ACCESS_HUGETLB IBV_ACCESS_RELAXED_ORDERING
         }
         ibv_device_cap_flags {
-            IBV_DEVICE_RESIZE_MAX_WR IBV_DEVICE_BAD_PKEY_CNTR IBV_DEVICE_BAD_QKEY_CNTR
-            IBV_DEVICE_RAW_MULTI IBV_DEVICE_AUTO_PATH_MIG IBV_DEVICE_CHANGE_PHY_PORT
-            IBV_DEVICE_UD_AV_PORT_ENFORCE IBV_DEVICE_CURR_QP_STATE_MOD IBV_DEVICE_SHUTDOWN_PORT
-            IBV_DEVICE_INIT_TYPE IBV_DEVICE_PORT_ACTIVE_EVENT IBV_DEVICE_SYS_IMAGE_GUID
-            IBV_DEVICE_RC_RNR_NAK_GEN IBV_DEVICE_SRQ_RESIZE IBV_DEVICE_N_NOTIFY_CQ
-            IBV_DEVICE_MEM_WINDOW IBV_DEVICE_UD_IP_CSUM IBV_DEVICE_XRC
-            IBV_DEVICE_MEM_MGT_EXTENSIONS IBV_DEVICE_MEM_WINDOW_TYPE_2A
-            IBV_DEVICE_MEM_WINDOW_TYPE_2B IBV_DEVICE_RC_IP_CSUM IBV_DEVICE_RAW_IP_CSUM
-            IBV_DEVICE_MANAGED_FLOW_STEERING
+             IBV_DEVICE_AUTO_PATH_MIG
+             IBV_DEVICE_CURR_QP_STATE_MOD
+            IBV_DEVICE_RC_RNR_NAK_GEN IBV_DEVICE_SRQ_RESIZE
+              IBV_DEVICE_XRC
         }
         ibv_qp_attr_mask {
             IBV_QP_STATE IBV_QP_CUR_STATE IBV_QP_EN_SQD_ASYNC_NOTIFY IBV_QP_ACCESS_FLAGS
             IBV_QP_PKEY_INDEX IBV_QP_PORT IBV_QP_QKEY IBV_QP_AV IBV_QP_PATH_MTU IBV_QP_TIMEOUT
             IBV_QP_RETRY_CNT IBV_QP_RNR_RETRY IBV_QP_RQ_PSN IBV_QP_MAX_QP_RD_ATOMIC
             IBV_QP_ALT_PATH IBV_QP_MIN_RNR_TIMER IBV_QP_SQ_PSN IBV_QP_MAX_DEST_RD_ATOMIC
-            IBV_QP_PATH_MIG_STATE IBV_QP_CAP IBV_QP_DEST_QPN IBV_QP_RATE_LIMIT
+            IBV_QP_PATH_MIG_STATE IBV_QP_CAP IBV_QP_DEST_QPN
         }
         ibv_send_flags {
-            IBV_SEND_FENCE IBV_SEND_SIGNALED IBV_SEND_SOLICITED IBV_SEND_INLINE IBV_SEND_IP_CSUM
+            IBV_SEND_FENCE IBV_SEND_SIGNALED IBV_SEND_SOLICITED IBV_SEND_INLINE
         }
         ibv_srq_attr_mask { IBV_SRQ_MAX_WR IBV_SRQ_LIMIT }
         ibv_wc_flags {
-            IBV_WC_GRH IBV_WC_WITH_IMM IBV_WC_IP_CSUM_OK IBV_WC_WITH_INV IBV_WC_TM_SYNC_REQ
-            IBV_WC_TM_MATCH IBV_WC_TM_DATA_VALID
+            IBV_WC_GRH IBV_WC_WITH_IMM IBV_WC_IP_CSUM_OK IBV_WC_WITH_INV
         }
         };
         let events = events! { $of
