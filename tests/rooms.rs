@@ -1,9 +1,10 @@
 //! The rooms of `src` import one way: each only from those before it, as DESIGN.md draws them. (The
-//! crates below `proverbs` cannot name it.)
+//! crates below `proverbs` cannot name it.) The modules of the loopback device are in layers, too.
 //! Unsafe code is in the rooms that docs/unsafe.md lists. No compiler sends a user into a room that
 //! is not public.
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -78,6 +79,145 @@ fn each_room_imports_only_from_those_below() {
         wrong.extend(above.map(|name| format!("{} names {name}", path.display())));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The modules of the loopback device with their code, without comments, its root and its tests.
+/// `entry` and `cm`, the boundaries to C, are one module each.
+fn modules_of_the_loopback() -> BTreeMap<String, String> {
+    let root = Path::new("loopback/src");
+    let mut files = Vec::new();
+    sources(root, &mut files);
+    let mut modules = BTreeMap::<String, String>::new();
+    for path in files {
+        let inside = path.strip_prefix(root).unwrap().with_extension("");
+        let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).collect();
+        let name = match parts[..] {
+            ["lib"] | ["tests", ..] => continue,
+            ["entry" | "cm", ..] | [_, "mod"] => parts[0].to_owned(),
+            _ => parts.join("::"),
+        };
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+        let lines = code.lines().map(|line| line.split("//").next().unwrap());
+        modules.entry(name).or_default().extend(lines.flat_map(|line| [line, "\n"]));
+    }
+    modules
+}
+
+/// The paths behind `crate::` in a text, with each name of a group.
+fn crate_paths(code: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        let end = rest.find(|c: char| !c.is_alphanumeric() && !"_:".contains(c));
+        let (path, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        match rest.strip_prefix('{').and_then(|rest| rest.split('}').next()) {
+            Some(group) => {
+                all.extend(group.split(',').map(|name| format!("{path}{}", name.trim())))
+            }
+            None => all.push(path.to_owned()),
+        }
+    }
+    all
+}
+
+/// The methods of `State` that a module defines.
+fn methods_of_state(code: &str) -> Vec<&str> {
+    let blocks = code.split("\nimpl State {\n").skip(1);
+    let lines = blocks.flat_map(|block| block.split("\n}\n").next().unwrap().lines());
+    let heads = lines.filter_map(|line| {
+        let line = line.strip_prefix("    ")?;
+        line.strip_prefix("pub(crate) ").unwrap_or(line).strip_prefix("fn ")
+    });
+    heads.filter_map(|head| head.split(['(', '<']).next()).collect()
+}
+
+/// What each module uses: modules that it names, and those that define a method of `State` that it
+/// calls.
+fn uses_of(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut uses = BTreeMap::new();
+    for (name, code) in modules {
+        let mut used = BTreeSet::new();
+        for path in crate_paths(code) {
+            let mut path = path.as_str();
+            while !modules.contains_key(path) {
+                let Some((above, _)) = path.rsplit_once("::") else { break };
+                path = above;
+            }
+            used.insert(path.to_owned());
+        }
+        if used.contains("state") || name == "state" {
+            for (other, text) in modules {
+                let is_called = |method: &&str| {
+                    ["self", "state", "fabric"]
+                        .iter()
+                        .any(|of| code.contains(&format!("{of}.{method}(")))
+                        || code.contains(&format!("State::{method}"))
+                };
+                if methods_of_state(text).iter().any(is_called) {
+                    used.insert(other.clone());
+                }
+            }
+        }
+        used.retain(|other| other != name && modules.contains_key(other));
+        uses.insert(name.clone(), used);
+    }
+    uses
+}
+
+/// The number of floors when each module stands above all that it uses; or, if there is a circle,
+/// the modules that are in one or above one.
+fn floors(uses: &BTreeMap<String, BTreeSet<String>>) -> Result<usize, Vec<&str>> {
+    let mut built = BTreeSet::new();
+    for floor in 0.. {
+        let left = uses.iter().filter(|(name, _)| !built.contains(*name));
+        let left: Vec<_> = left.collect();
+        if left.is_empty() {
+            return Ok(floor);
+        }
+        let next = left.iter().filter(|(_, used)| used.is_subset(&built));
+        let next: Vec<String> = next.map(|(name, _)| (*name).clone()).collect();
+        if next.is_empty() {
+            return Err(left.into_iter().map(|(name, _)| name.as_str()).collect());
+        }
+        built.extend(next);
+    }
+    unreachable!()
+}
+
+/// No two modules of the loopback device use each other, and its layers are at most ten floors.
+#[test]
+fn the_loopback_has_no_circle() {
+    let uses = uses_of(&modules_of_the_loopback());
+    assert!(uses.len() > 40 && uses["engine::run"].contains("verbs::events"), "{uses:#?}");
+    if let Err(circle) = floors(&uses) {
+        panic!("in or above a circle: {circle:#?}");
+    }
+    let room = |name: &String| name.split("::").next().unwrap().to_owned();
+    let mut rooms = BTreeMap::<String, BTreeSet<String>>::new();
+    for (name, used) in &uses {
+        let others = used.iter().map(room).filter(|other| *other != room(name));
+        rooms.entry(room(name)).or_default().extend(others);
+    }
+    assert!(floors(&rooms).is_ok_and(|floors| floors <= 10), "{rooms:#?}");
+}
+
+/// What the test above would find: a module that names one above it, and one that calls a method of
+/// `State` from above.
+#[test]
+fn a_circle_is_found() {
+    let modules = |low: &str| {
+        let high = "use crate::low::{Data, More};\nuse crate::state::State;\n\
+                    impl State {\n    pub(crate) fn work(&mut self) {\n    }\n}\n";
+        let all = [("state", ""), ("low", low), ("high", high)];
+        all.map(|(name, code)| (name.to_owned(), format!("\n{code}"))).into()
+    };
+    let found = |low: &str| floors(&uses_of(&modules(low))).map_err(|circle| circle.len());
+    assert_eq!(found(""), Ok(2));
+    assert_eq!(found("use crate::high::Engine;"), Err(2));
+    assert_eq!(
+        found("use crate::state::State;\nfn f(state: &mut State) { state.work(); }"),
+        Err(2)
+    );
 }
 
 /// The paths below `src` that the first column of the table of unsafe rooms names.

@@ -6,12 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use libc::sockaddr_storage;
 
-use super::{Event, Id, Kind, Phase, Space};
-use crate::Verb;
-use crate::address::Address;
-use crate::fabric::State;
-use crate::multicast::FIRST_LID;
-use crate::world::Link;
+use super::Kind;
+use crate::objects::cm::{Event, Id, Phase, Space};
+use crate::state::State;
+use crate::words::Verb;
+use crate::words::address::Address;
+use crate::words::address::FIRST_LID;
+use crate::words::world::Link;
 use proverbs_sys::cm::{IbSocket, ib_to_c, to_c};
 
 /// Ports from here on are given to ids that ask for any.

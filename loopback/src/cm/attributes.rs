@@ -2,14 +2,14 @@
 
 use std::ffi::c_int;
 
-use super::{Phase, Space};
-use crate::Verb;
-use crate::attributes::Attributes;
-use crate::fabric::State;
-use crate::limits::BITS_24;
-use crate::memory::{REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
-use crate::modify::*;
-use crate::world::Link;
+use crate::objects::cm::{Phase, Space};
+use crate::objects::memory::{REMOTE_ATOMIC, REMOTE_READ, REMOTE_WRITE};
+use crate::state::State;
+use crate::words::Verb;
+use crate::words::attributes::Attributes;
+use crate::words::attributes::*;
+use crate::words::limits::BITS_24;
+use crate::words::world::Link;
 use proverbs_sys::types::ibv_qp_state;
 
 /// `RDMA_UDP_QKEY`.

@@ -3,11 +3,12 @@
 use std::ffi::c_int;
 use std::net::SocketAddr;
 
-use super::{Agreed, Arm, Event, Id, Kind, Param, Phase, Space, Unheard};
-use crate::attributes::Changes;
-use crate::fabric::State;
-use crate::world::Link;
-use crate::{Verb, limits};
+use super::Kind;
+use crate::objects::cm::{Agreed, Arm, Event, Id, Param, Phase, Space, Unheard};
+use crate::state::State;
+use crate::words::attributes::Changes;
+use crate::words::world::Link;
+use crate::words::{Verb, limits};
 use proverbs_sys::tuning::ibv_ece;
 use proverbs_sys::types::ibv_qp_state;
 

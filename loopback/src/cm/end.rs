@@ -2,10 +2,11 @@
 
 use std::ffi::c_int;
 
+use super::Kind;
 use super::connect::{BY_THE_CONSUMER, TIMEOUT};
-use super::{Arm, Event, Id, Kind, Param, Phase, Space};
-use crate::Verb;
-use crate::fabric::State;
+use crate::objects::cm::{Arm, Event, Id, Param, Phase, Space};
+use crate::state::State;
+use crate::words::Verb;
 use proverbs_sys::cm::RDMA_CM_EVENT_USER;
 
 impl State {

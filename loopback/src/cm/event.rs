@@ -8,9 +8,9 @@ use std::ptr::NonNull;
 
 use super::attributes::QKEY_OF_DATAGRAMS;
 use super::entry::{locate, new_id, show};
-use super::{Arm, Object, Told};
 use crate::entry::address_to;
-use crate::limits::BITS_24;
+use crate::objects::cm::{Arm, Object, Told};
+use crate::words::limits::BITS_24;
 use proverbs_sys::control::Created;
 use proverbs_sys::types::*;
 use raw::{rdma_cm_event, rdma_conn_param, rdma_event_channel, rdma_ud_param};

@@ -1,11 +1,12 @@
 //! What a test says to its fabric about rdma_cm, and asks of it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use proverbs_sys::handle::Context;
 
 use crate::fabric::Fabric;
-use crate::world::Link;
+use crate::words::world::Link;
 
 impl Fabric {
     /// The IP address of a device of this fabric: 10.0.0.1 for the first one, or fd00::1 in a world
@@ -50,5 +51,18 @@ impl Fabric {
             self.shared().post(|state| state.silence_device(number, silent));
         }
         number.is_some()
+    }
+}
+
+impl Fabric {
+    /// Removes a device, and brings another one with the same name and addresses. `None` if the
+    /// device is not of this fabric, or was removed before.
+    pub fn replace_device(&self, device: &Context) -> Option<Arc<Context>> {
+        let number = self.number_of(device)?;
+        let place = self.shared().post(|state| {
+            let place = state.place_of(number);
+            state.remove_device(number).then_some(place)
+        })?;
+        Some(self.open_known(Some(place)))
     }
 }

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::{Arm, Event, Kind, Phase};
-use crate::Verb;
-use crate::fabric::State;
+use super::Kind;
+use crate::objects::cm::{Arm, Event, Phase};
+use crate::state::State;
+use crate::words::Verb;
 
 impl State {
     /// Joins the group of an IP address. Its event has `context`.

@@ -8,7 +8,7 @@ use libc::sockaddr;
 
 use super::connect::OF_THE_OPTIONS;
 use super::entry::{bytes, call, errno_of, join_multicast};
-use crate::fabric::State;
+use crate::state::State;
 use proverbs_sys::tuning::ibv_ece;
 use proverbs_sys::types::raw::rdma_cm_id;
 

@@ -9,18 +9,18 @@ use proverbs_sys::asking::{RAW_CLOCK, ibv_values_ex};
 use proverbs_sys::types::*;
 
 /// The number of the device on its fabric.
-pub(in super::super) unsafe fn device_index(context: *mut ibv_context) -> c_int {
+pub(crate) unsafe fn device_index(context: *mut ibv_context) -> c_int {
     // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |_, device| device as c_int) }
 }
 
 /// A device that does not tell more than its port does.
-pub(in super::super) unsafe fn query_port_speed(_: *mut ibv_context, _: u8) -> Result<u64, c_int> {
+pub(crate) unsafe fn query_port_speed(_: *mut ibv_context, _: u8) -> Result<u64, c_int> {
     Err(libc::EOPNOTSUPP)
 }
 
 /// The time of the completion that comes next.
-pub(in super::super) unsafe fn query_rt_values(
+pub(crate) unsafe fn query_rt_values(
     context: *mut ibv_context,
     values: &mut ibv_values_ex,
 ) -> c_int {
@@ -45,7 +45,7 @@ pub(in super::super) unsafe fn query_rt_values(
 }
 
 /// Messages are written at once; all but the plainest device keep it to themselves.
-pub(in super::super) unsafe fn data_in_order(qp: *mut ibv_qp, _: u32) -> bool {
+pub(crate) unsafe fn data_in_order(qp: *mut ibv_qp, _: u32) -> bool {
     // SAFETY: `qp` is live (the verb's contract).
     unsafe { verb(qp, |state, _| state.habits.is_plain()) }
 }

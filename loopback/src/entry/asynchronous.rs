@@ -4,22 +4,20 @@
 
 use std::ffi::c_int;
 
-use super::super::asynchronous::Affiliate;
-use super::super::fabric::State;
 use super::verb;
+use crate::objects::events::Affiliate;
+use crate::state::State;
 use proverbs_sys::events::AsyncEvent;
 use proverbs_sys::types::*;
 
-pub(in super::super) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
+pub(crate) unsafe fn async_fd(context: *mut ibv_context) -> Result<c_int, c_int> {
     // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |state, device| state.async_fd(device)) }
 }
 
 /// Nothing is left to acknowledge: the name that its user gave the object is returned, not a
 /// pointer.
-pub(in super::super) unsafe fn try_get_async_event(
-    context: *mut ibv_context,
-) -> Result<AsyncEvent, c_int> {
+pub(crate) unsafe fn try_get_async_event(context: *mut ibv_context) -> Result<AsyncEvent, c_int> {
     let take = |state: &mut State, device| {
         let (event, of) = state.take_async(device)?;
         let affiliate = match of {

@@ -2,17 +2,18 @@
 
 #![allow(unsafe_code)] // Fields that the mask does not name may be uninitialised.
 
-use super::super::attributes::{Alternate, Attributes, Changes, Migration};
-use super::super::modify::*;
-use super::super::qp::{Phase, Qp, Shape};
 use super::memory::{address_of, address_to};
+use crate::objects::qp::{Qp, Shape};
+use crate::words::attributes::*;
+use crate::words::attributes::{Alternate, Attributes, Changes, Migration};
+use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::types::*;
 
 /// Reads the fields that `mask` names, and no others.
 ///
 /// # Safety
 /// `attr` points to an `ibv_qp_attr` whose fields named by `mask` are initialised.
-pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
+pub(crate) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     let mut changes = Changes { mask, ..Changes::default() };
     let mut values = Attributes::default();
     macro_rules! take {
@@ -62,7 +63,7 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     changes
 }
 
-pub(super) fn cap(shape: &Shape) -> ibv_qp_cap {
+pub(crate) fn cap(shape: &Shape) -> ibv_qp_cap {
     ibv_qp_cap {
         max_send_wr: shape.max_send_wr,
         max_recv_wr: shape.max_recv_wr,
@@ -74,7 +75,7 @@ pub(super) fn cap(shape: &Shape) -> ibv_qp_cap {
 }
 
 /// The result of `query_qp`.
-pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
+pub(crate) fn write(qp: &Qp) -> ibv_qp_attr {
     ibv_qp_attr {
         qp_state: qp.phase.to_c(),
         cur_qp_state: qp.phase.to_c(),
@@ -84,7 +85,7 @@ pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
     }
 }
 
-pub(in super::super) fn attributes_to_c(now: &Attributes) -> ibv_qp_attr {
+pub(crate) fn attributes_to_c(now: &Attributes) -> ibv_qp_attr {
     let alternate = now.alternate.unwrap_or_default();
     ibv_qp_attr {
         path_mtu: now.mtu,
@@ -116,7 +117,7 @@ pub(in super::super) fn attributes_to_c(now: &Attributes) -> ibv_qp_attr {
 }
 
 /// Attributes that were not asked for get values that they cannot have.
-pub(super) fn litter(attr: &mut ibv_qp_attr, mask: u32) {
+pub(crate) fn litter(attr: &mut ibv_qp_attr, mask: u32) {
     const WRONG: u8 = 0xb7;
     let wrong = u32::from_ne_bytes([WRONG; 4]);
     macro_rules! spoil {

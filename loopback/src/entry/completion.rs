@@ -5,23 +5,21 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
-use super::super::fabric::State;
 use super::polling::{Queue, functions};
 use super::{Channel, Object, errno_of, hand_out, same_context, verb};
+use crate::state::State;
 use proverbs_sys::control::Created;
 use proverbs_sys::polling::{CqAttr, ibv_cq_ex};
 use proverbs_sys::types::*;
 
-pub(in super::super) unsafe fn create_comp_channel(
-    context: *mut ibv_context,
-) -> Created<ibv_comp_channel> {
+pub(crate) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<ibv_comp_channel> {
     // SAFETY: `context` is live (the verb's contract).
     let (number, fd) = unsafe { verb(context, State::create_channel) }?;
     let channel = ibv_comp_channel { context, fd, ..zeroed() };
     Ok(hand_out(Channel { channel, number }).cast())
 }
 
-pub(in super::super) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+pub(crate) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: `channel` is live (the verb's contract).
     let result = unsafe { verb(channel, State::destroy_channel) };
     if result.is_ok() {
@@ -32,7 +30,7 @@ pub(in super::super) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_chann
 }
 
 /// The event is taken and its queue's name read under the fabric's lock.
-pub(in super::super) unsafe extern "C" fn get_cq_event(
+pub(crate) unsafe extern "C" fn get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     name: *mut *mut c_void,
@@ -52,9 +50,9 @@ pub(in super::super) unsafe extern "C" fn get_cq_event(
 }
 
 /// Nothing is left to acknowledge, and the queue may be gone.
-pub(in super::super) unsafe extern "C" fn ack_cq_events(_: *mut ibv_cq, _: c_uint) {}
+pub(crate) unsafe extern "C" fn ack_cq_events(_: *mut ibv_cq, _: c_uint) {}
 
-pub(in super::super) unsafe fn create_cq(
+pub(crate) unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
     channel: *mut ibv_comp_channel,
@@ -71,7 +69,7 @@ pub(in super::super) unsafe fn create_cq(
 ///
 /// # Safety
 /// As for the verb `ibv_create_cq_ex`.
-pub(super) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
+pub(crate) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
     let CqAttr { cqe, channel, vector, wc_flags, .. } = attr;
     let channel_number = if channel.is_null() {
         None
@@ -103,7 +101,7 @@ pub(super) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<
     Ok(queue.cast())
 }
 
-pub(in super::super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+pub(crate) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     // SAFETY: `cq` is live (the verb's contract).
     match unsafe { verb(cq, |state, number| state.resize_cq(number, cqe)) } {
         Ok(granted) => {
@@ -115,7 +113,7 @@ pub(in super::super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
     }
 }
 
-pub(in super::super) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
+pub(crate) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
     // SAFETY: `cq` is live (the verb's contract).
     let result = unsafe { verb(cq, State::destroy_cq) };
     if result.is_ok() {

@@ -6,19 +6,20 @@ use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::super::clock;
-use super::super::fabric::{Shared, State};
-use super::super::limits;
-use super::super::tuning;
-use super::super::world::Link;
 use super::{Device, errno_of, hand_out, ops, verb};
+use crate::shared::Shared;
+use crate::state::State;
+use crate::verbs::tuning;
+use crate::words::clock;
+use crate::words::limits;
+use crate::words::world::Link;
 use proverbs_sys::extended::{PortAttr, ibv_device_attr_ex};
 use proverbs_sys::gid::ibv_gid_entry;
 use proverbs_sys::provider::Provider;
 use proverbs_sys::types::*;
 
 /// Opens a new device on the fabric.
-pub(in super::super) fn open(shared: &Arc<Shared>, place: Option<u32>) -> NonNull<ibv_context> {
+pub(crate) fn open(shared: &Arc<Shared>, place: Option<u32>) -> NonNull<ibv_context> {
     let (number, place, link) = shared.post(|state| {
         let number = state.open_device_at(place);
         (number, state.place_of(number), state.world.link)
@@ -56,7 +57,7 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
 }
 
 /// Refuses with `EBUSY` while the device has objects.
-pub(in super::super) unsafe fn close_device(context: *mut ibv_context) -> c_int {
+pub(crate) unsafe fn close_device(context: *mut ibv_context) -> c_int {
     // SAFETY: `context` is live (the verb's contract).
     let result = unsafe { verb(context, |state, device| state.close_device(device)) };
     if result.is_ok() {
@@ -66,10 +67,7 @@ pub(in super::super) unsafe fn close_device(context: *mut ibv_context) -> c_int 
     errno_of(result)
 }
 
-pub(in super::super) unsafe fn query_device(
-    context: *mut ibv_context,
-    attr: *mut ibv_device_attr,
-) -> c_int {
+pub(crate) unsafe fn query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
     let ask = |state: &mut State, device| {
         state
             .check_alive(device)
@@ -113,12 +111,12 @@ pub(in super::super) unsafe fn query_device(
     0
 }
 
-pub(in super::super) unsafe fn provider(context: *mut ibv_context) -> Provider {
+pub(crate) unsafe fn provider(context: *mut ibv_context) -> Provider {
     // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |state, _| state.world.provider) }
 }
 
-pub(in super::super) unsafe fn query_device_ex(
+pub(crate) unsafe fn query_device_ex(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr_ex,
 ) -> c_int {
@@ -182,11 +180,7 @@ fn guid(device: u32) -> u64 {
     (0x0200_00ff_fe00_0000 | u64::from(device.wrapping_add(1))).to_be()
 }
 
-pub(in super::super) unsafe fn query_port(
-    context: *mut ibv_context,
-    port: u8,
-    attr: *mut PortAttr,
-) -> c_int {
+pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
     let ask = |state: &mut State, device: u32| {
         state.check_alive(device)?;
         let violations = state.qkey_violations.get(&device).copied().unwrap_or(0);
@@ -229,7 +223,7 @@ pub(in super::super) unsafe fn query_port(
 }
 
 /// As in libibverbs, an empty entry of the table is all zeroes, not an error.
-pub(in super::super) unsafe fn query_gid(
+pub(crate) unsafe fn query_gid(
     context: *mut ibv_context,
     port: u8,
     index: c_int,
@@ -248,7 +242,7 @@ pub(in super::super) unsafe fn query_gid(
     }
 }
 
-pub(in super::super) unsafe fn query_gid_ex(
+pub(crate) unsafe fn query_gid_ex(
     context: *mut ibv_context,
     port: u8,
     index: u32,
@@ -266,7 +260,7 @@ pub(in super::super) unsafe fn query_gid_ex(
     }
 }
 
-pub(in super::super) unsafe fn query_gid_table(
+pub(crate) unsafe fn query_gid_table(
     context: *mut ibv_context,
     ports: &[(u8, u32)],
 ) -> Result<Vec<ibv_gid_entry>, c_int> {
@@ -280,7 +274,7 @@ pub(in super::super) unsafe fn query_gid_table(
     unsafe { verb(context, ask) }
 }
 
-pub(in super::super) unsafe fn query_pkey(
+pub(crate) unsafe fn query_pkey(
     context: *mut ibv_context,
     port: u8,
     index: c_int,

@@ -4,13 +4,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::super::fabric::State;
 use super::{destroy, errno_of, hand_out, same_context, verb};
+use crate::state::State;
 use proverbs_sys::control::Created;
 use proverbs_sys::memory::*;
 use proverbs_sys::types::*;
 
-pub(in super::super) unsafe fn alloc_dm(
+pub(crate) unsafe fn alloc_dm(
     context: *mut ibv_context,
     attr: ibv_alloc_dm_attr,
 ) -> Created<ibv_dm> {
@@ -24,7 +24,7 @@ pub(in super::super) unsafe fn alloc_dm(
     Ok(hand_out(ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 1, handle }))
 }
 
-pub(in super::super) unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
+pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
     // SAFETY: `dm` is live, made by `alloc_dm`, and not used afterwards (the verb's contract).
     unsafe { destroy(dm, State::free_dm) }
 }
@@ -68,7 +68,7 @@ unsafe extern "C" fn memcpy_from_dm(
     errno_of(unsafe { verb(dm, copy) })
 }
 
-pub(in super::super) unsafe fn reg_dm_mr(
+pub(crate) unsafe fn reg_dm_mr(
     pd: *mut ibv_pd,
     dm: *mut ibv_dm,
     offset: u64,
@@ -87,7 +87,7 @@ pub(in super::super) unsafe fn reg_dm_mr(
     Ok(hand_out(ibv_mr { context, pd, length, handle, lkey, rkey, ..zeroed() }))
 }
 
-pub(in super::super) unsafe fn reg_dmabuf_mr(
+pub(crate) unsafe fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     part: DmabufPart,
     access: u32,
@@ -101,7 +101,7 @@ pub(in super::super) unsafe fn reg_dmabuf_mr(
     Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey }))
 }
 
-pub(in super::super) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
+pub(crate) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
     let has = |flag| to.flags & flag != 0;
     // SAFETY: `mr` is live, and so is the domain if the flags name it (the verb's contract).
     let changed = unsafe {

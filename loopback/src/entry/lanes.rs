@@ -4,19 +4,19 @@
 
 use std::ffi::c_int;
 
-use super::super::fabric::State;
 use super::{Domain, Thread, errno_of, hand_out, same_context, verb};
+use crate::state::State;
 use proverbs_sys::control::Created;
 use proverbs_sys::lanes::ibv_td;
 use proverbs_sys::types::*;
 
-pub(in super::super) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
+pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
     // SAFETY: `context` is live (the verb's contract).
     let number = unsafe { verb(context, State::alloc_td) }?;
     Ok(hand_out(Thread { td: ibv_td { context }, number }).cast())
 }
 
-pub(in super::super) unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
+pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
     // SAFETY: `td` is live (the verb's contract).
     let result = unsafe { verb(td, State::dealloc_td) };
     if result.is_ok() {
@@ -26,10 +26,7 @@ pub(in super::super) unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
     errno_of(result)
 }
 
-pub(in super::super) unsafe fn alloc_parent_domain(
-    pd: *mut ibv_pd,
-    td: *mut ibv_td,
-) -> Created<ibv_pd> {
+pub(crate) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Created<ibv_pd> {
     // SAFETY: both domains are live (the verb's contract).
     let (same, td) = unsafe { (same_context(pd, td), (*td.cast::<Thread>()).number) };
     if !same {
@@ -42,7 +39,7 @@ pub(in super::super) unsafe fn alloc_parent_domain(
     Ok(hand_out(Domain { pd: of, joint: Some(joint) }).cast())
 }
 
-pub(in super::super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+pub(crate) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     // SAFETY: `pd` is live (the verb's contract).
     let result = match unsafe { (*pd.cast::<Domain>()).joint } {
         // SAFETY: `pd` is live (the verb's contract).

@@ -4,20 +4,20 @@
 
 use std::ffi::c_int;
 
-use super::super::address::Address;
-use super::super::fabric::State;
-use super::super::wr::Sge;
 use super::{Domain, destroy, errno_of, hand_out, verb};
+use crate::state::State;
+use crate::words::address::Address;
+use crate::words::wr::Sge;
 use proverbs_sys::control::{Created, Holds};
 use proverbs_sys::types::*;
 
-pub(in super::super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
+pub(crate) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
     // SAFETY: `context` is live (the verb's contract).
     let handle = unsafe { verb(context, State::alloc_pd) }?;
     Ok(hand_out(Domain { pd: ibv_pd { context, handle, ..zeroed() }, joint: None }).cast())
 }
 
-pub(in super::super) unsafe fn reg_mr(
+pub(crate) unsafe fn reg_mr(
     pd: *mut ibv_pd,
     addr: *mut u8,
     length: usize,
@@ -32,12 +32,12 @@ pub(in super::super) unsafe fn reg_mr(
     Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey, ..zeroed() }))
 }
 
-pub(in super::super) unsafe fn dereg_mr(mr: *mut ibv_mr) -> c_int {
+pub(crate) unsafe fn dereg_mr(mr: *mut ibv_mr) -> c_int {
     // SAFETY: `mr` is live, made by `reg_mr`, and not used afterwards (the verb's contract).
     unsafe { destroy(mr, State::dereg_mr) }
 }
 
-pub(in super::super) unsafe fn advise_mr(
+pub(crate) unsafe fn advise_mr(
     pd: *mut ibv_pd,
     advice: u32,
     flags: u32,
@@ -49,10 +49,7 @@ pub(in super::super) unsafe fn advise_mr(
     errno_of(unsafe { verb(pd, |state, pd| state.advise_mr(pd, advice, flags, &list)) })
 }
 
-pub(in super::super) unsafe fn create_ah(
-    pd: *mut ibv_pd,
-    attr: *mut ibv_ah_attr,
-) -> Created<ibv_ah> {
+pub(crate) unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Created<ibv_ah> {
     // SAFETY: `attr` is readable (the verb's contract).
     let address = address_of(&unsafe { attr.read() });
     // SAFETY: `pd` is live (the verb's contract).
@@ -61,12 +58,12 @@ pub(in super::super) unsafe fn create_ah(
     Ok(hand_out(ibv_ah { context, pd, handle, ..zeroed() }))
 }
 
-pub(in super::super) unsafe fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+pub(crate) unsafe fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     // SAFETY: `ah` is live, made by `create_ah`, and not used afterwards (the verb's contract).
     unsafe { destroy(ah, State::destroy_ah) }
 }
 
-pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
+pub(crate) fn address_of(attr: &ibv_ah_attr) -> Address {
     Address {
         // SAFETY: every field of the union is 16 bytes, and any bytes are a value.
         dgid: unsafe { attr.grh.dgid.raw },
@@ -84,7 +81,7 @@ pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
     }
 }
 
-pub(in super::super) fn address_to(address: &Address) -> ibv_ah_attr {
+pub(crate) fn address_to(address: &Address) -> ibv_ah_attr {
     ibv_ah_attr {
         grh: ibv_global_route {
             dgid: ibv_gid { raw: address.dgid },

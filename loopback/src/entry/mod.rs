@@ -26,32 +26,36 @@ mod pair;
 mod polling;
 mod posting;
 mod read_wr;
+mod table;
 mod tuning;
 mod window;
 mod write_wc;
 mod xrc;
 
-pub(super) use asking::*;
-pub(super) use asynchronous::*;
+pub(crate) use asking::*;
+pub(crate) use asynchronous::*;
 #[cfg(feature = "cm")]
-pub(super) use attr::attributes_to_c;
-pub(super) use completion::*;
-pub(super) use context::*;
-pub(super) use device_memory::*;
-pub(super) use lanes::*;
-pub(super) use memory::*;
-pub(super) use pair::*;
-pub(super) use polling::{create_cq_ex, is_software};
-pub(super) use tuning::*;
-pub(super) use xrc::{close_xrcd, create_srq_ex, open_xrcd, srq_num};
+pub(crate) use attr::attributes_to_c;
+pub(crate) use completion::*;
+pub(crate) use context::*;
+pub(crate) use device_memory::*;
+pub(crate) use lanes::*;
+pub(crate) use memory::*;
+pub(crate) use pair::*;
+pub(crate) use polling::{create_cq_ex, is_software};
+pub use table::LOOPBACK;
+pub(crate) use table::number_on;
+pub(crate) use tuning::*;
+pub(crate) use xrc::{close_xrcd, create_srq_ex, open_xrcd, srq_num};
 
 use std::ffi::c_int;
 use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::Verb;
-use super::fabric::{Shared, State};
+use crate::shared::Shared;
+use crate::state::State;
+use crate::words::Verb;
 use posting::Pair;
 
 use proverbs_sys::lanes::ibv_td;
@@ -184,19 +188,6 @@ unsafe fn destroy<T: Object>(object: *mut T, end: fn(&mut State, u32) -> Verb) -
         drop(unsafe { Box::from_raw(object) });
     }
     errno_of(result)
-}
-
-/// The number of a device, if it is one of this fabric.
-pub(super) fn number_on(
-    shared: &Arc<Shared>,
-    context: &proverbs_sys::handle::Context,
-) -> Option<u32> {
-    if !ptr::eq(context.control(), &super::LOOPBACK) {
-        return None;
-    }
-    // SAFETY: `context` is a handle's, so it is live, and of this provider by its table.
-    let (fabric, number) = unsafe { locate(context.live()) };
-    Arc::ptr_eq(&fabric, shared).then_some(number)
 }
 
 /// Allocates an object, and returns the pointer by which C knows it.

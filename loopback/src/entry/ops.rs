@@ -5,21 +5,22 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use super::super::cq::Arm;
-use super::super::fabric::State;
-use super::super::faults::Stop;
-use super::super::qp::Phase;
-use super::super::strict::{Call, broken};
-use super::super::world::Link;
 use super::window::{alloc_mw, bind_mw, dealloc_mw};
 use super::{errno_of, locate, read_wr, write_wc};
+use crate::objects::cq::Arm;
+use crate::objects::faults::Stop;
+use crate::shared::Call;
+use crate::state::State;
+use crate::words::contract::broken;
+use crate::words::world::Link;
+use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::*;
 
 /// Every function that an inline verb of verbs.h calls: those that the device does not support
 /// return an error. The rest is for programs of a time before libibverbs called providers by other
 /// tables.
-pub(super) fn table() -> ibv_context_ops {
+pub(crate) fn table() -> ibv_context_ops {
     ibv_context_ops {
         alloc_mw: Some(alloc_mw),
         bind_mw: Some(bind_mw),

@@ -5,15 +5,16 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 
-use super::super::Verb;
-use super::super::fabric::State;
-use super::super::qp::{Shape, Transport};
-use super::super::srq::MaxOf;
-use super::super::strict::broken;
-use super::super::world::Link;
 use super::posting::{self, Pair};
 use super::xrc::create_target;
 use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
+use crate::objects::qp::Shape;
+use crate::objects::srq::MaxOf;
+use crate::state::State;
+use crate::words::Verb;
+use crate::words::contract::broken;
+use crate::words::transport::Transport;
+use crate::words::world::Link;
 use proverbs_sys::control::Created;
 use proverbs_sys::create_qp_ex::{
     ATTR_CREATE_FLAGS, ATTR_PD, ATTR_SEND_OPS_FLAGS, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
@@ -21,7 +22,7 @@ use proverbs_sys::create_qp_ex::{
 use proverbs_sys::srd::INLINE_WRITE;
 use proverbs_sys::types::*;
 
-pub(in super::super) unsafe fn create_srq(
+pub(crate) unsafe fn create_srq(
     pd: *mut ibv_pd,
     init_at: *mut ibv_srq_init_attr,
 ) -> Created<ibv_srq> {
@@ -42,7 +43,7 @@ pub(in super::super) unsafe fn create_srq(
 ///
 /// # Safety
 /// `pd` is live.
-pub(super) unsafe fn hand_out_srq(
+pub(crate) unsafe fn hand_out_srq(
     pd: *mut ibv_pd,
     handle: u32,
     srq_context: *mut c_void,
@@ -63,11 +64,7 @@ pub(super) unsafe fn hand_out_srq(
     srq
 }
 
-pub(in super::super) unsafe fn modify_srq(
-    srq: *mut ibv_srq,
-    attr: *mut ibv_srq_attr,
-    mask: c_int,
-) -> c_int {
+pub(crate) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int {
     const MAX_WR: u32 = ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0;
     const LIMIT: u32 = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
     let mask = mask as u32;
@@ -82,7 +79,7 @@ pub(in super::super) unsafe fn modify_srq(
     })
 }
 
-pub(in super::super) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
+pub(crate) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
     // SAFETY: `srq` is live (the verb's contract).
     match unsafe { verb(srq, |state, srq| state.query_srq(srq)) } {
         Ok((max_wr, max_sge, srq_limit)) => {
@@ -94,7 +91,7 @@ pub(in super::super) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_a
     }
 }
 
-pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+pub(crate) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: `srq` is live, made by `create_srq`, and not used afterwards (the verb's contract).
     unsafe { destroy(srq, State::destroy_srq) }
 }
@@ -103,7 +100,7 @@ pub(in super::super) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
 ///
 /// # Safety
 /// `pd` is live.
-pub(super) unsafe fn make_on<R>(
+pub(crate) unsafe fn make_on<R>(
     pd: *mut ibv_pd,
     make: impl FnOnce(&mut State, u32) -> Verb<(u32, R)>,
 ) -> Verb<(u32, R)> {
@@ -117,10 +114,7 @@ pub(super) unsafe fn make_on<R>(
     }
 }
 
-pub(in super::super) unsafe fn create_qp(
-    pd: *mut ibv_pd,
-    init: *mut ibv_qp_init_attr,
-) -> Created<ibv_qp> {
+pub(crate) unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_qp> {
     // SAFETY: `init` is readable (the verb's contract).
     if unsafe { (*init).qp_type } == ibv_qp_type::IBV_QPT_DRIVER {
         return Err(libc::EOPNOTSUPP);
@@ -198,7 +192,7 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
 
 /// Of datagrams, and with the flag that blocks what comes back from a group; or with extended
 /// posting.
-pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+pub(crate) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     if init.qp_type == ibv_qp_type::IBV_QPT_XRC_RECV {
         // SAFETY: the XRC domain is live, or null (the verb's contract).
         return unsafe { create_target(init) };
@@ -239,10 +233,7 @@ pub(in super::super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> C
 }
 
 /// `efadv_create_qp_ex`: extended posting alone, all signaled, one element.
-pub(in super::super) unsafe fn create_srd_qp(
-    init: &mut ibv_qp_init_attr_ex,
-    flags: u16,
-) -> Created<ibv_qp> {
+pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
     let pd = init.pd;
     // SAFETY: `pd` is live (the verb's contract).
     if unsafe { verb(pd, |state, _| state.world.srd.is_none()) } {
@@ -277,7 +268,7 @@ pub(in super::super) unsafe fn create_srd_qp(
 }
 
 /// `efadv_query_ah`.
-pub(in super::super) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
+pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
     // SAFETY: the handle is live (the verb's contract).
     unsafe {
         verb(ah, |state, ah| match state.world.srd {
@@ -299,11 +290,7 @@ pub(super) unsafe fn number_beside<T: Object>(pd: *mut ibv_pd, object: *mut T) -
     unsafe { same_context(pd, object).then(|| T::locate(object).1) }
 }
 
-pub(in super::super) unsafe fn modify_qp(
-    qp: *mut ibv_qp,
-    attr: *mut ibv_qp_attr,
-    mask: c_int,
-) -> c_int {
+pub(crate) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
     // SAFETY: `attr` has the fields that the mask names (the verb's contract).
     let changes = unsafe { attr::read(attr, mask as u32) };
     // SAFETY: `qp` is live (the verb's contract).
@@ -324,7 +311,7 @@ pub(in super::super) unsafe fn modify_qp(
 
 /// Writes all attributes, whatever the mask, as C may do. Attributes that the mask does not name
 /// may hold anything.
-pub(in super::super) unsafe fn query_qp(
+pub(crate) unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     mask: c_int,
@@ -373,7 +360,7 @@ pub(in super::super) unsafe fn query_qp(
     0
 }
 
-pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+pub(crate) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     // SAFETY: `qp` is live (the verb's contract).
     let result = unsafe {
         posting::check_closed(qp);
@@ -389,11 +376,7 @@ pub(in super::super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     errno_of(result)
 }
 
-pub(in super::super) unsafe fn attach_mcast(
-    qp: *mut ibv_qp,
-    gid: *const ibv_gid,
-    lid: u16,
-) -> c_int {
+pub(crate) unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
     // contract).
     let group = unsafe { (*gid).raw };
@@ -401,7 +384,7 @@ pub(in super::super) unsafe fn attach_mcast(
     errno_of(unsafe { verb(qp, |state, qp| state.attach(qp, group, lid)) })
 }
 
-pub(in super::super) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
+pub(crate) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
     // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
     // contract).
     let group = unsafe { (*gid).raw };

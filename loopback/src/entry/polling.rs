@@ -4,25 +4,26 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::super::clock;
-use super::super::fabric::State;
-use super::super::strict::{Call, broken};
 use super::completion::create;
 use super::write_wc::{Fields, fields};
 use super::{locate, verb};
+use crate::shared::Call;
+use crate::state::State;
+use crate::words::clock;
+use crate::words::contract::broken;
 use proverbs_sys::control::Created;
 use proverbs_sys::polling::{CqAttr, ibv_cq_ex, ibv_poll_cq_attr, wc_flags};
 use proverbs_sys::types::*;
 
 /// A completion queue. Those of `ibv_create_cq` have no functions.
 #[repr(C)]
-pub(super) struct Queue {
-    pub(super) ex: ibv_cq_ex,
+pub(crate) struct Queue {
+    pub(crate) ex: ibv_cq_ex,
     /// The completion that is read, between start and end.
-    pub(super) shown: Option<Shown>,
+    pub(crate) shown: Option<Shown>,
 }
 
-pub(super) struct Shown {
+pub(crate) struct Shown {
     fields: Fields,
     qp_num: u32,
     time: clock::Time,
@@ -31,10 +32,7 @@ pub(super) struct Shown {
 const CLOCKS: u64 = wc_flags::COMPLETION_TIMESTAMP | wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK;
 const KNOWN: u64 = wc_flags::OURS | wc_flags::DLID_PATH_BITS | CLOCKS;
 
-pub(in super::super) unsafe fn create_cq_ex(
-    context: *mut ibv_context,
-    attr: CqAttr,
-) -> Created<ibv_cq_ex> {
+pub(crate) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
     let has = |state: &mut State, _| {
         let clocks = attr.wc_flags & CLOCKS == 0 || state.habits.has_clock();
         let lanes = !attr.is_single_threaded || state.habits.has_single_threaded_queues();
@@ -54,13 +52,13 @@ pub(in super::super) unsafe fn create_cq_ex(
     Ok(cq)
 }
 
-pub(in super::super) unsafe fn is_software(context: *mut ibv_context) -> bool {
+pub(crate) unsafe fn is_software(context: *mut ibv_context) -> bool {
     // SAFETY: `context` is live (the verb's contract).
     unsafe { verb(context, |state, _| state.habits.is_rxe()) }
 }
 
 /// The completion queue with the functions of these fields, and no others.
-pub(super) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
+pub(crate) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
     if asked == 0 {
         return ibv_cq_ex { cq, ..zeroed() };
     }

@@ -10,15 +10,17 @@
 use std::ffi::{c_int, c_void};
 use std::{mem, ptr, slice};
 
-use super::super::fabric::State;
-use super::super::faults::Stop;
-use super::super::qp::{Phase, Transport};
-use super::super::strict::{Call, broken};
-use super::super::wr::Send;
 use super::{locate, read_wr, verb};
+use crate::objects::faults::Stop;
+use crate::shared::Call;
+use crate::state::State;
+use crate::words::contract::broken;
+use crate::words::transport::Transport;
+use crate::words::wr::Send;
 use proverbs_sys::data::{apart, arm};
 use proverbs_sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use proverbs_sys::session::{ibv_data_buf, ibv_qp_ex, send_ops};
+use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::ibv_wr_opcode::*;
 use proverbs_sys::types::*;
@@ -30,12 +32,12 @@ const WITHOUT_DATA: u64 =
 
 /// A queue pair. One of `ibv_create_qp` has no functions.
 #[repr(C)]
-pub(super) struct Pair {
-    pub(super) ex: ibv_qp_ex_65,
+pub(crate) struct Pair {
+    pub(crate) ex: ibv_qp_ex_65,
     /// What it was created for.
     ops: u64,
     /// Whether WRITEs of SRD may have inline data.
-    pub(super) writes_inline: bool,
+    pub(crate) writes_inline: bool,
     session: Option<Vec<Built>>,
 }
 
@@ -49,7 +51,7 @@ struct Built {
 }
 
 /// The operations of a transport.
-pub(super) fn known(transport: Transport) -> u64 {
+pub(crate) fn known(transport: Transport) -> u64 {
     use send_ops::*;
     const OF_UD: u64 = SEND | SEND_WITH_IMM;
     const OF_UC: u64 = OF_UD | RDMA_WRITE | RDMA_WRITE_WITH_IMM;
@@ -66,14 +68,14 @@ pub(super) fn known(transport: Transport) -> u64 {
 }
 
 impl Pair {
-    pub(super) fn ordinary(qp: ibv_qp) -> Pair {
+    pub(crate) fn ordinary(qp: ibv_qp) -> Pair {
         let of_24 = ibv_qp_ex { qp_base: qp, ..zeroed() };
         let ex = ibv_qp_ex_65 { of_24, ..zeroed() };
         Pair { ex, ops: 0, writes_inline: true, session: None }
     }
 
     /// Makes it one of extended posting. Each function is there, and tells if it was not asked for.
-    pub(super) fn extend(&mut self, ops: u64) {
+    pub(crate) fn extend(&mut self, ops: u64) {
         self.ops = ops;
         let of_24 = ibv_qp_ex {
             qp_base: self.ex.of_24.qp_base,
@@ -107,7 +109,7 @@ impl Pair {
 ///
 /// # Safety
 /// `qp` is live.
-pub(super) unsafe fn check_closed(qp: *mut ibv_qp) {
+pub(crate) unsafe fn check_closed(qp: *mut ibv_qp) {
     // SAFETY: the queue pair is live, and was made as a `Pair`.
     if unsafe { (*qp.cast::<Pair>()).session.is_some() } {
         broken("a queue pair is used within a session of it");

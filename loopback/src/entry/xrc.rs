@@ -7,13 +7,13 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 
-use super::super::Verb;
-use super::super::fabric::State;
-use super::super::srq::MaxOf;
-use super::super::xrc::OfXrc;
 use super::pair::{hand_out_srq, make_on, number_beside};
 use super::posting::Pair;
 use super::{destroy, hand_out, verb};
+use crate::objects::domains::OfXrc;
+use crate::objects::srq::MaxOf;
+use crate::state::State;
+use crate::words::Verb;
 use proverbs_sys::control::Created;
 use proverbs_sys::create_qp_ex::{ATTR_XRCD, ibv_qp_init_attr_ex};
 use proverbs_sys::types::*;
@@ -21,13 +21,13 @@ use proverbs_sys::xrc::*;
 
 /// An XRC domain, whose C struct has no room for a number.
 #[repr(C)]
-pub(super) struct XrcDomain {
-    pub(super) xrcd: ibv_xrcd,
-    pub(super) number: u32,
+pub(crate) struct XrcDomain {
+    pub(crate) xrcd: ibv_xrcd,
+    pub(crate) number: u32,
 }
 
 /// Files are compared by device and inode, as the kernel does.
-pub(in super::super) unsafe fn open_xrcd(
+pub(crate) unsafe fn open_xrcd(
     context: *mut ibv_context,
     fd: c_int,
     oflags: c_int,
@@ -50,13 +50,13 @@ fn inode_of(file: BorrowedFd<'_>) -> Verb<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-pub(in super::super) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
     // SAFETY: `xrcd` is live, made by `open_xrcd` as an `XrcDomain`, and not used afterwards (the
     // verb's contract).
     unsafe { destroy(xrcd.cast::<XrcDomain>(), State::close_xrcd) }
 }
 
-pub(in super::super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
+pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
     const ALL: u32 = SRQ_TYPE | SRQ_PD | SRQ_XRCD | SRQ_CQ;
     if init.comp_mask != ALL || init.srq_type != SRQT_XRC {
         return Err(libc::EINVAL);
@@ -81,7 +81,7 @@ pub(in super::super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) ->
 }
 
 /// The number of one of XRC: the same as that of the object.
-pub(in super::super) unsafe fn srq_num(srq: *mut ibv_srq) -> Verb<u32> {
+pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Verb<u32> {
     // SAFETY: `srq` is live (the verb's contract).
     unsafe {
         verb(srq, |state, number| {
@@ -95,7 +95,7 @@ pub(in super::super) unsafe fn srq_num(srq: *mut ibv_srq) -> Verb<u32> {
 ///
 /// # Safety
 /// `init.xrcd` is live.
-pub(super) unsafe fn create_target(init: &ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+pub(crate) unsafe fn create_target(init: &ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     let is_bare = init.send_cq.is_null() && init.recv_cq.is_null() && init.srq.is_null();
     if init.comp_mask != ATTR_XRCD || !is_bare || init.xrcd.is_null() {
         return Err(libc::EINVAL);

@@ -177,7 +177,7 @@ fn regions_are_checked() {
 fn a_fabric_is_never_used_up() {
     let fabric = Fabric::new();
     let (a, b) = pair_on(&fabric, &RC);
-    fabric.shared().post(|state| state.numbers = crate::limits::BITS_24 - 8);
+    fabric.shared().post(|state| state.numbers = crate::words::limits::BITS_24 - 8);
     for _ in 0..100 {
         let end = End::new(&fabric, &RC);
         assert!(![a.number(), b.number()].contains(&end.number()));

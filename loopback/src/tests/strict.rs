@@ -94,7 +94,7 @@ fn what_a_work_request_names_stays() {
 #[cfg(debug_assertions)]
 #[test]
 fn calls_of_one_object_do_not_overlap() {
-    use crate::strict::Call;
+    use crate::shared::Call;
     let fabric = Fabric::new();
     let shared = fabric.shared();
     let begun = shared.begin(Call::Poll, 7);

@@ -1,0 +1,256 @@
+//! The ids of rdma_cm, and the events that wait for them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::c_int;
+use std::net::{IpAddr, SocketAddr};
+use std::ptr::NonNull;
+
+use crate::objects::signal::Signal;
+use crate::words::Verb;
+use crate::words::address::Address;
+use proverbs_sys::tuning::ibv_ece;
+use proverbs_sys::types::raw::{rdma_cm_event_type as Kind, rdma_cm_id, rdma_port_space};
+
+/// The state of rdma_cm on a fabric.
+#[derive(Default)]
+pub(crate) struct Cm {
+    pub(crate) channels: BTreeMap<u32, Channel>,
+    pub(crate) ids: BTreeMap<u32, Id>,
+    /// Requests that found a full backlog, in their order.
+    pub(crate) unheard: Vec<Unheard>,
+    /// The port that was given last to an id that asked for any.
+    pub(crate) last_port: u16,
+    /// Devices that were removed.
+    pub(crate) removed: BTreeSet<u32>,
+    /// Devices that neither send nor hear messages of rdma_cm.
+    pub(crate) silent: BTreeSet<u32>,
+}
+
+/// An event channel.
+pub(crate) struct Channel {
+    pub(crate) signal: Signal,
+    pub(crate) events: VecDeque<Event>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Tcp,
+    Udp,
+}
+
+impl Space {
+    pub(crate) fn of(ps: u32) -> Verb<Space> {
+        match ps {
+            rdma_port_space::RDMA_PS_TCP => Ok(Space::Tcp),
+            rdma_port_space::RDMA_PS_UDP => Ok(Space::Udp),
+            _ => Err(libc::EPROTONOSUPPORT),
+        }
+    }
+
+    pub(crate) fn to_c(self) -> u32 {
+        match self {
+            Space::Tcp => rdma_port_space::RDMA_PS_TCP,
+            Space::Udp => rdma_port_space::RDMA_PS_UDP,
+        }
+    }
+
+    /// The services that stand for its ports (`RDMA_IB_IP_PS_TCP`, `RDMA_IB_IP_PS_UDP`).
+    pub(crate) fn services(self) -> u64 {
+        u64::from(self.to_c()) << 16
+    }
+}
+
+/// The C object of an id, by which an event names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Object(pub(crate) NonNull<rdma_cm_id>);
+
+#[allow(unsafe_code)] // a pointer between threads
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
+unsafe impl Send for Object {}
+
+/// What an id has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Idle,
+    Bound,
+    AddrResolved,
+    RouteResolved,
+    Listening,
+    /// It asked for a connection.
+    Asking,
+    /// Its request was accepted, and it has not confirmed yet.
+    Answered,
+    /// It is that of a request.
+    Asked,
+    /// It accepted, and the peer has not confirmed yet.
+    Accepted,
+    Connected,
+    /// It disconnected, and the peer has not confirmed yet.
+    Leaving,
+    /// The peer disconnected, and it has not confirmed yet.
+    Left,
+    /// Nothing but its destruction is left.
+    Ended,
+    /// Its device was removed.
+    Removed,
+}
+
+pub(crate) struct Id {
+    pub(crate) space: Space,
+    pub(crate) channel: u32,
+    pub(crate) came_by_request: bool,
+    pub(crate) has_accepted: bool,
+    /// `None` until the request that brings the id was taken.
+    pub(crate) object: Option<Object>,
+    /// Of a request that was not taken yet.
+    pub(crate) listener: Option<u32>,
+    pub(crate) phase: Phase,
+    pub(crate) device: Option<u32>,
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) remote: Option<SocketAddr>,
+    /// The id at the other end.
+    pub(crate) peer: Option<u32>,
+    /// The queue pairs of both ends, as far as they are known.
+    pub(crate) qp_num: u32,
+    pub(crate) peer_qp_num: u32,
+    /// What was agreed on.
+    pub(crate) agreed: Agreed,
+    /// Options of the connection: its own, for the next message, and the peer's.
+    pub(crate) local_ece: ibv_ece,
+    pub(crate) remote_ece: ibv_ece,
+    pub(crate) backlog: usize,
+    pub(crate) options: Options,
+    /// The groups that it joined, with the contexts of the joins.
+    pub(crate) groups: Vec<(IpAddr, usize)>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Agreed {
+    pub(crate) initiator_depth: u8,
+    pub(crate) responder_resources: u8,
+    pub(crate) retry_count: u8,
+    pub(crate) rnr_retry_count: u8,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Options {
+    pub(crate) reuse_addr: bool,
+    pub(crate) af_only: bool,
+    pub(crate) ack_timeout: Option<u8>,
+}
+
+/// The parameters of a request or an answer, without private data.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Param {
+    pub(crate) responder_resources: u8,
+    pub(crate) initiator_depth: u8,
+    pub(crate) retry_count: u8,
+    pub(crate) rnr_retry_count: u8,
+    pub(crate) srq: bool,
+    pub(crate) qp_num: u32,
+}
+
+/// A request that a full backlog dropped: its id asks again.
+pub(crate) struct Unheard {
+    pub(crate) id: u32,
+    pub(crate) param: Param,
+    pub(crate) data: Vec<u8>,
+}
+
+/// The arm of C's union.
+#[derive(Clone, Copy)]
+pub(crate) enum Arm {
+    None,
+    Conn(Param),
+    Ud {
+        to: Address,
+        qp_num: u32,
+    },
+    /// A group, with the context of its join.
+    Group {
+        to: Address,
+        context: usize,
+    },
+    /// What the program wrote.
+    User(u64),
+}
+
+pub(crate) struct Event {
+    /// The id that it is about; of a request, the new one.
+    pub(crate) id: u32,
+    /// Of a request, the id that listens.
+    pub(crate) listener: Option<u32>,
+    pub(crate) kind: Kind::Type,
+    pub(crate) status: c_int,
+    pub(crate) arm: Arm,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Event {
+    pub(crate) fn of(id: u32, kind: Kind::Type) -> Event {
+        Event { id, listener: None, kind, status: 0, arm: Arm::None, data: Vec::new() }
+    }
+
+    pub(crate) fn status(self, status: c_int) -> Event {
+        Event { status, ..self }
+    }
+
+    pub(crate) fn data(self, data: Vec<u8>) -> Event {
+        Event { data, ..self }
+    }
+
+    pub(crate) fn arm(self, arm: Arm) -> Event {
+        Event { arm, ..self }
+    }
+}
+
+/// What an event says, with what C's structs show of its id.
+pub(crate) struct Told {
+    pub(crate) event: Event,
+    pub(crate) number: u32,
+    pub(crate) object: Option<Object>,
+    pub(crate) listener: Option<Object>,
+    pub(crate) seen: Seen,
+}
+
+/// What C's struct shows of an id.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) ps: u32,
+    pub(crate) device: Option<u32>,
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) remote: Option<SocketAddr>,
+}
+
+impl Cm {
+    /// Whether a channel or an id has the number.
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.channels.contains_key(&number) || self.ids.contains_key(&number)
+    }
+}
+
+impl Id {
+    pub(crate) fn new(space: Space, channel: u32, phase: Phase) -> Id {
+        Id {
+            space,
+            channel,
+            came_by_request: false,
+            has_accepted: false,
+            object: None,
+            listener: None,
+            phase,
+            device: None,
+            local: None,
+            remote: None,
+            peer: None,
+            qp_num: 0,
+            peer_qp_num: 0,
+            agreed: Agreed::default(),
+            local_ece: ibv_ece::default(),
+            remote_ece: ibv_ece::default(),
+            backlog: 0,
+            options: Options::default(),
+            groups: Vec::new(),
+        }
+    }
+}

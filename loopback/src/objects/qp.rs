@@ -1,0 +1,214 @@
+//! Queue pairs.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::words::Verb;
+use crate::words::attributes::Attributes;
+use crate::words::transport::Transport;
+use crate::words::wr::{Recv, Send};
+use proverbs_sys::terms::bounded::{MinRnrTimer, Timeout};
+use proverbs_sys::terms::state::QpState as Phase;
+use proverbs_sys::types::{ibv_qp_state, ibv_wc_status as status};
+
+/// The state that a transition names.
+pub(crate) fn phase(state: ibv_qp_state::Type) -> Verb<Phase> {
+    Phase::from_c(state).ok_or(libc::EINVAL)
+}
+
+/// The limits and options of a queue pair, as asked for or as granted.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) transport: Transport,
+    pub(crate) send_cq: u32,
+    pub(crate) recv_cq: u32,
+    pub(crate) srq: Option<u32>,
+    pub(crate) max_send_wr: u32,
+    pub(crate) max_recv_wr: u32,
+    pub(crate) max_send_sge: u32,
+    pub(crate) max_recv_sge: u32,
+    pub(crate) max_inline: u32,
+    pub(crate) sig_all: bool,
+}
+
+impl Shape {
+    /// That of a target of XRC, which has no queues.
+    pub(crate) fn of_target() -> Shape {
+        Shape {
+            transport: Transport::XrcRecv,
+            send_cq: 0,
+            recv_cq: 0,
+            srq: None,
+            max_send_wr: 0,
+            max_recv_wr: 0,
+            max_send_sge: 0,
+            max_recv_sge: 0,
+            max_inline: 0,
+            sig_all: false,
+        }
+    }
+}
+
+pub(crate) struct Qp {
+    pub(crate) device: u32,
+    /// A target has one while it serves a message, as it has a shared receive queue.
+    pub(crate) pd: u32,
+    /// The XRC domain of a target.
+    pub(crate) xrcd: Option<u32>,
+    pub(crate) shape: Shape,
+    pub(crate) phase: Phase,
+    /// Counts the resets: completions from before a reset free no slots.
+    pub(crate) generation: u32,
+    pub(crate) attributes: Attributes,
+    pub(crate) sends: VecDeque<Send>,
+    pub(crate) recvs: VecDeque<Recv>,
+    /// Send slots in use: queued, or done and not yet released by a polled completion (R9.7).
+    pub(crate) send_slots: u32,
+    /// Receive slots in use: posted, or on some devices done and not polled.
+    pub(crate) recv_slots: u32,
+    /// The number of sends done without a completion since the last one that had one.
+    pub(crate) silent: u32,
+    /// Set while the first send waits for another try.
+    pub(crate) wait: Option<Wait>,
+    /// The run before which the queue pair flushes nothing.
+    pub(crate) flush_from: u64,
+    /// Whether the first message arrived while it was in RTR.
+    pub(crate) established: bool,
+    /// Whether an event reports that its send queue has drained.
+    pub(crate) tells_drained: bool,
+    /// Whether what it sends to a group does not come back to it.
+    pub(crate) blocks_loopback: bool,
+    /// The options of its connection that are taken.
+    pub(crate) options: u32,
+}
+
+impl Qp {
+    /// Whether messages from the fabric are accepted.
+    pub(crate) fn receives(&self) -> bool {
+        matches!(self.phase, Phase::Rtr | Phase::Rts | Phase::Sqd | Phase::Sqe)
+    }
+
+    pub(crate) fn free_sends(&mut self, generation: u32, slots: u32) {
+        if self.generation == generation {
+            self.send_slots = self.send_slots.saturating_sub(slots);
+        }
+    }
+
+    pub(crate) fn free_receive(&mut self, generation: u32) {
+        if self.generation == generation {
+            self.recv_slots = self.recv_slots.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.attributes = Attributes::default();
+        self.sends.clear();
+        self.recvs.clear();
+        self.send_slots = 0;
+        self.recv_slots = 0;
+        self.silent = 0;
+        self.wait = None;
+        self.flush_from = 0;
+        self.established = false;
+        self.tells_drained = false;
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
+/// While no test has the clock, a retry timer expires after this many runs of the engine in which
+/// nothing else happened.
+pub(crate) const IDLE_RUNS: u32 = 100;
+
+/// The `rnr_retry` that means "for ever".
+pub(crate) const ENDLESS: u8 = 7;
+
+/// Why the first send of a queue is retried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The peer had no receive.
+    NotReady,
+    /// No answer came.
+    Lost,
+    /// The message is still on its way.
+    Late,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    pub(crate) cause: Cause,
+    /// Runs of the engine since the timer was started.
+    pub(crate) idle: u32,
+    /// Retries left; `None` if the timer never expires.
+    pub(crate) left: Option<u8>,
+    /// When the last retry is over, by the clock that a test has stopped.
+    pub(crate) expires: Duration,
+}
+
+impl Wait {
+    /// Without a timeout, a lost message is never sent again.
+    pub(crate) fn is_hopeless(self) -> bool {
+        self.cause == Cause::Lost && self.left.is_none()
+    }
+
+    /// When the send is given up, by the clock that a test has stopped.
+    pub(crate) fn expires(self) -> Option<Duration> {
+        self.left.map(|_| self.expires)
+    }
+
+    /// The status of a send that is given up.
+    pub(crate) fn failure(self) -> Option<status::Type> {
+        match self.cause {
+            Cause::NotReady => Some(status::IBV_WC_RNR_RETRY_EXC_ERR),
+            Cause::Lost => Some(status::IBV_WC_RETRY_EXC_ERR),
+            Cause::Late => None,
+        }
+    }
+}
+
+impl Qp {
+    /// An idle run. Whether the last retry of the first send has now expired.
+    pub(crate) fn tick(&mut self) -> bool {
+        let Some(wait) = &mut self.wait else { return false };
+        let Some(left) = &mut wait.left else { return false };
+        wait.idle += 1;
+        if wait.idle < IDLE_RUNS {
+            return false;
+        }
+        wait.idle = 0;
+        match wait.cause {
+            // A receiver that was not ready is asked once, and once more for each retry.
+            Cause::NotReady => {
+                *left = left.saturating_sub(1);
+                *left == 0
+            }
+            // A lost message is sent once and again for each retry, and each sending has its
+            // timeout.
+            Cause::Lost => match left.checked_sub(1) {
+                Some(less) => {
+                    *left = less;
+                    false
+                }
+                None => true,
+            },
+            Cause::Late => false,
+        }
+    }
+
+    /// Whether the last retry of the first send is over at this time.
+    pub(crate) fn has_expired(&self, now: Duration) -> bool {
+        self.wait.and_then(Wait::expires).is_some_and(|expires| expires <= now)
+    }
+}
+
+/// For how long a peer that is not ready is asked again.
+pub(crate) fn until_rnr_is_over(sender: &Qp, receiver: Option<&Qp>) -> Duration {
+    let code = receiver.map_or(0, |qp| qp.attributes.min_rnr_timer);
+    let timer = MinRnrTimer::new(code).map_or(Duration::ZERO, MinRnrTimer::duration);
+    timer * u32::from(sender.attributes.rnr_retry)
+}
+
+/// For how long a message without an answer is sent again.
+pub(crate) fn until_retries_are_over(sender: &Qp) -> Duration {
+    let timeout = Timeout::from_c(sender.attributes.timeout).and_then(Timeout::duration);
+    timeout.unwrap_or_default() * (u32::from(sender.attributes.retry_cnt) + 1)
+}

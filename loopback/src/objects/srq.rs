@@ -1,0 +1,72 @@
+//! Shared receive queues.
+
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+
+use crate::objects::domains::OfXrc;
+use crate::words::wr::Recv;
+use proverbs_sys::types::ibv_srq;
+
+pub(crate) struct Srq {
+    pub(crate) pd: u32,
+    /// Set if it is of XRC.
+    pub(crate) of_xrc: Option<OfXrc>,
+    pub(crate) max_wr: u32,
+    pub(crate) max_sge: u32,
+    /// The limit below which an event is raised; 0 if not armed.
+    pub(crate) limit: u32,
+    pub(crate) queue: VecDeque<Recv>,
+    /// Slots in use: posted, or on some devices done and not polled.
+    pub(crate) slots: u32,
+    /// The C object, by which events name the queue.
+    pub(crate) object: Option<Object>,
+}
+
+/// The most receives and elements of one, as asked for or as granted.
+#[derive(Clone, Copy)]
+pub(crate) struct MaxOf {
+    pub(crate) wr: u32,
+    pub(crate) sge: u32,
+}
+
+/// The C object of a shared receive queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Object(pub(crate) NonNull<ibv_srq>);
+
+#[allow(unsafe_code)] // a pointer between threads
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
+unsafe impl Send for Object {}
+
+impl Srq {
+    pub(crate) fn has_room(&self) -> bool {
+        self.slots < self.max_wr
+    }
+
+    pub(crate) fn push(&mut self, wr: Recv) {
+        self.queue.push_back(wr);
+        self.slots += 1;
+    }
+
+    /// Frees a slot.
+    pub(crate) fn free(&mut self) {
+        self.slots = self.slots.saturating_sub(1);
+    }
+
+    pub(crate) fn posted(&self) -> impl Iterator<Item = &Recv> {
+        self.queue.iter()
+    }
+
+    pub(crate) fn front(&self) -> Option<&Recv> {
+        self.queue.front()
+    }
+
+    /// Takes the next receive; also returns whether that reached the limit.
+    pub(crate) fn pop(&mut self) -> (Option<Recv>, bool) {
+        let wr = self.queue.pop_front();
+        let reached = (self.queue.len() as u64) < u64::from(self.limit);
+        if reached {
+            self.limit = 0;
+        }
+        (wr, reached)
+    }
+}

@@ -1,0 +1,90 @@
+//! Where faults happen: the script decides on each occasion.
+
+use std::ffi::c_int;
+
+use crate::objects::faults::{Late, Stop};
+use crate::state::State;
+use crate::words::Verb;
+use crate::words::address::{Address, Gid};
+use crate::words::script::{Fault, Occasion, Script};
+use crate::words::transport::Transport;
+use crate::words::wr::Message;
+use proverbs_sys::terms::wc::Direction;
+
+impl State {
+    pub(crate) fn inject(&mut self, script: Script) {
+        self.faults.script = script;
+    }
+
+    pub(crate) fn decide(&mut self, occasion: Occasion) -> Option<Fault> {
+        let fault = self.faults.script.decide(occasion)?;
+        self.faults.injected.count(fault);
+        Some(fault)
+    }
+
+    /// A work request of a post is about to be accepted.
+    pub(crate) fn post_fault(&mut self, qp: Option<u32>, direction: Direction) -> Result<(), Stop> {
+        let transport = qp.and_then(|qp| Some(self.qps.get(&qp)?.shape.transport));
+        match self.decide(Occasion::Post { qp, transport, direction }) {
+            Some(Fault::Refuse { errno }) => Err(Stop::Refused(errno)),
+            Some(Fault::OutcomeUnknown { errno, taken }) => Err(Stop::Unknown { errno, taken }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A queue pair has entered ERR.
+    pub(crate) fn flush_fault(&mut self, number: u32, transport: Transport) {
+        let occasion = Occasion::Flush { qp: number, transport };
+        if let Some(Fault::FlushLate { runs }) = self.decide(occasion) {
+            let from = self.faults.runs + u64::from(runs);
+            if let Some(qp) = self.qps.get_mut(&number) {
+                qp.flush_from = from;
+            }
+        }
+    }
+
+    /// An object is about to be destroyed; `qp` is its number if it is a queue pair.
+    pub(crate) fn destroy_fault(&mut self, qp: Option<u32>) -> Verb {
+        let transport = qp.and_then(|qp| Some(self.qps.get(&qp)?.shape.transport));
+        match self.decide(Occasion::Destroy { qp, transport }) {
+            Some(_) => Err(libc::EBUSY),
+            None => Ok(()),
+        }
+    }
+
+    /// A region is about to be deregistered: whether the device gives up, and returns 0 all the
+    /// same.
+    pub(crate) fn gives_up_fault(&mut self) -> bool {
+        self.decide(Occasion::Dereg).is_some()
+    }
+
+    /// A region is about to be re-registered: C's code of the failure.
+    pub(crate) fn rereg_fault(&mut self) -> Option<c_int> {
+        match self.decide(Occasion::Rereg) {
+            Some(Fault::Rereg { code }) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Whether an event is raised without a completion.
+    pub(crate) fn is_spurious(&mut self) -> bool {
+        self.decide(Occasion::Arm).is_some()
+    }
+
+    /// The fault of this poll.
+    pub(crate) fn poll_fault(&mut self) -> Option<Fault> {
+        self.decide(Occasion::Poll)
+    }
+
+    /// Keeps a message back until its run.
+    pub(crate) fn delay(
+        &mut self,
+        due: u64,
+        from: u32,
+        to: u32,
+        message: &Message,
+        datagram: Option<(u32, Address, Gid)>,
+    ) {
+        self.faults.late.push(Late { due, from, to, message: message.clone(), datagram });
+    }
+}

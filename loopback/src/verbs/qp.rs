@@ -1,0 +1,166 @@
+//! Queue pairs.
+
+use std::collections::VecDeque;
+
+use crate::objects::events::Affiliate;
+use crate::objects::qp::{Qp, Shape};
+use crate::state::State;
+use crate::words::attributes::Attributes;
+use crate::words::contract::broken;
+use crate::words::transport::Transport;
+use crate::words::world::{Capacity, Link};
+use crate::words::{Verb, limits};
+use proverbs_sys::terms::state::QpState as Phase;
+use proverbs_sys::types::raw::ibv_event_type;
+
+impl State {
+    /// Returns the queue pair's number, and what was granted.
+    pub(crate) fn create_qp(&mut self, pd: u32, shape: Shape) -> Verb<(u32, Shape)> {
+        self.check_alive_pd(pd)?;
+        if self.world.link == Link::Iwarp && shape.transport != Transport::Rc {
+            return Err(libc::EOPNOTSUPP);
+        }
+        // As siw's library (R24.11).
+        if self.world.link == Link::Iwarp && shape.srq.is_none() && shape.max_recv_wr == 0 {
+            return Err(libc::EINVAL);
+        }
+        let is_efa = self.world.srd.is_some();
+        let has = match shape.transport {
+            Transport::Rc | Transport::Uc | Transport::XrcSend | Transport::XrcRecv => !is_efa,
+            Transport::Ud => true,
+            Transport::Srd => is_efa,
+        };
+        if !has || is_efa && shape.srq.is_some() {
+            return Err(libc::EOPNOTSUPP);
+        }
+        match shape.transport {
+            Transport::XrcSend if !self.has_xrc() => return Err(libc::EOPNOTSUPP),
+            // Neither has a domain that this verb names, nor receives.
+            Transport::XrcRecv => return Err(libc::EINVAL),
+            Transport::XrcSend if shape.max_recv_wr != 0 || shape.srq.is_some() => {
+                return Err(libc::EINVAL);
+            }
+            _ => {}
+        }
+        let device = self.pds.get(&pd).ok_or(libc::EINVAL)?.device;
+        let cq_fits = |cq| self.cqs.get(&cq).is_some_and(|cq| cq.device == device);
+        let srq_fits = shape.srq.is_none_or(|srq| {
+            // UC takes no SRQ (R7.3), and an SRQ is of its queue pairs' domain (R7.4).
+            shape.transport != Transport::Uc
+                && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd && srq.of_xrc.is_none())
+        });
+        let fits = shape.max_send_wr <= limits::QP_WR
+            && shape.max_recv_wr <= limits::QP_WR
+            && shape.max_send_sge <= limits::SGE
+            && shape.max_recv_sge <= limits::SGE
+            && shape.max_inline <= limits::INLINE
+            && (shape.transport != Transport::Srd || shape.max_inline <= limits::INLINE_SRD);
+        if !cq_fits(shape.send_cq) || !cq_fits(shape.recv_cq) || !srq_fits || !fits {
+            return Err(libc::EINVAL);
+        }
+        let number = self.number()?;
+        let grant = |limit, asked| self.world.grant(limit, asked);
+        let shape = Shape {
+            max_send_wr: grant(Capacity::SendWr, shape.max_send_wr),
+            max_recv_wr: grant(Capacity::RecvWr, shape.max_recv_wr),
+            max_send_sge: grant(Capacity::SendSge, shape.max_send_sge),
+            max_recv_sge: grant(Capacity::RecvSge, shape.max_recv_sge),
+            max_inline: grant(Capacity::Inline, shape.max_inline),
+            ..shape
+        };
+        self.insert_qp(number, device, pd, shape, None);
+        Ok((number, shape))
+    }
+
+    pub(crate) fn insert_qp(
+        &mut self,
+        number: u32,
+        device: u32,
+        pd: u32,
+        shape: Shape,
+        xrcd: Option<u32>,
+    ) {
+        let qp = Qp {
+            device,
+            pd,
+            xrcd,
+            shape,
+            phase: Phase::Reset,
+            generation: 0,
+            attributes: Attributes::default(),
+            sends: VecDeque::new(),
+            recvs: VecDeque::new(),
+            send_slots: 0,
+            recv_slots: 0,
+            silent: 0,
+            wait: None,
+            flush_from: 0,
+            established: false,
+            tells_drained: false,
+            blocks_loopback: false,
+            options: limits::OPTIONS,
+        };
+        self.qps.insert(number, qp);
+    }
+
+    /// On most devices, completions stay in the completion queues. Work requests without one are
+    /// dropped.
+    pub(crate) fn destroy_qp(&mut self, qp: u32) -> Verb {
+        self.destroy_fault(Some(qp))?;
+        if self.is_attached(qp) {
+            return Err(libc::EBUSY);
+        }
+        if self.has_windows_of(qp) {
+            broken("a queue pair is destroyed before its memory windows");
+        }
+        self.active.remove(&qp);
+        let pair = self.qps.remove(&qp).ok_or(libc::EINVAL)?;
+        self.members.remove(&qp);
+        self.clean(qp, pair.shape.send_cq, pair.shape.recv_cq);
+        self.forget_async(pair.device, Affiliate::Qp(qp));
+        Ok(())
+    }
+
+    /// Moves a queue pair to `phase`, with the effects on its queues.
+    pub(crate) fn enter(&mut self, number: u32, phase: Phase) {
+        let Some(qp) = self.qps.get_mut(&number) else {
+            return;
+        };
+        let before = std::mem::replace(&mut qp.phase, phase);
+        // A target has the shared receive queue of the message that it serves.
+        let on_srq = qp.shape.srq.is_some() && qp.xrcd.is_none();
+        let transport = qp.shape.transport;
+        let (send_cq, recv_cq) = (qp.shape.send_cq, qp.shape.recv_cq);
+        match phase {
+            Phase::Reset => qp.reset(),
+            Phase::Err | Phase::Sqe => qp.wait = None,
+            _ => {}
+        }
+        if phase == Phase::Reset {
+            self.clean(number, send_cq, recv_cq);
+        }
+        if phase == Phase::Err && before != Phase::Err {
+            if transport == Transport::Srd {
+                self.shuffle_queues(number);
+            }
+            self.flush_fault(number, transport);
+        }
+        self.active.insert(number);
+        if phase == Phase::Err && before != Phase::Err && on_srq {
+            // It takes no more receives of the SRQ: here, messages arrive whole.
+            self.raise_qp(number, ibv_event_type::IBV_EVENT_QP_LAST_WQE_REACHED);
+        }
+    }
+
+    /// The work requests of an SRD queue pair that enters ERR, in the order in which they are
+    /// flushed.
+    pub(crate) fn shuffle_queues(&mut self, number: u32) {
+        let Some(qp) = self.qps.get_mut(&number) else { return };
+        let (mut sends, mut recvs) = (std::mem::take(&mut qp.sends), std::mem::take(&mut qp.recvs));
+        self.shuffle.mix(sends.make_contiguous());
+        self.shuffle.mix(recvs.make_contiguous());
+        if let Some(qp) = self.qps.get_mut(&number) {
+            (qp.sends, qp.recvs) = (sends, recvs);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The properties of a fabric's devices: their ports, their addresses, and the limits that they
+//! grant.
+
+use crate::words::limits;
+use crate::words::personality::Personality;
+use proverbs_sys::provider::Provider;
+use proverbs_sys::terms::bounded::Mtu;
+
+/// The properties of the devices of a [`Fabric`], for
+/// `Fabric::with`.
+///
+/// The default, used by [`Fabric::new`], is Ethernet ports (RoCE) with IPv4
+/// addresses.
+///
+/// ```
+/// use proverbs::{loopback::{Fabric, Grants, Personality, World}, prelude::*};
+/// use proverbs::device::LinkLayer;
+///
+/// // An InfiniBand port: a LID leads there, and datagrams have no GRH unless one is asked for.
+/// let world = World::infiniband().personality(Personality::Mlx5);
+/// let context = Fabric::with(world).open_device();
+/// let port = context.query_port(1)?;
+/// assert_eq!(port.link_layer, LinkLayer::InfiniBand);
+/// let pd = context.alloc_pd()?;
+/// let _to_myself = pd.create_ah(AddressVector::infiniband(1, port.lid))?;
+///
+/// // Addresses of IPv6, and a device that grants more than it was asked for.
+/// let context = Fabric::with(World::ipv6().grants(Grants::More)).open_device();
+/// assert_eq!(context.query_gid(1, 1)?.to_string(), "fd00::1");
+/// let cq: CompletionQueue = context.create_cq(10)?;
+/// assert!(cq.capacity() > 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`Fabric::new`]: https://docs.rs/proverbs/latest/proverbs/loopback/struct.Fabric.html#method.new
+/// [`Fabric`]: https://docs.rs/proverbs/latest/proverbs/loopback/struct.Fabric.html
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a world is for `Fabric::with`"]
+pub struct World {
+    pub(crate) link: Link,
+    pub(crate) personality: Personality,
+    pub(crate) grants: Grants,
+    pub(crate) width: u8,
+    pub(crate) speed: u32,
+    pub(crate) mtu: Mtu,
+    pub(crate) longest: u32,
+    pub(crate) region: u64,
+    /// The ports of InfiniBand have 2^lmc LIDs.
+    pub(crate) lmc: u8,
+    /// EFA's devices, and the seed of the order in which SRD delivers.
+    pub(crate) srd: Option<u64>,
+    /// The provider that the devices say they have.
+    pub(crate) provider: Provider,
+}
+
+/// The link layer and address family of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Ipv4,
+    Ipv6,
+    InfiniBand,
+    /// Addresses of IPv4.
+    Iwarp,
+}
+
+/// How a device grants the limits asked for, in a [`World`] ([R2.11]).
+///
+/// ```
+/// use proverbs::{loopback::{Fabric, Grants, Capacity, World}, prelude::*};
+///
+/// // No manual page allows it; what asks for 8 and gets 7 must not believe in 8.
+/// let context =
+///     Fabric::with(World::ipv4().grants(Grants::LessOf(Capacity::SendWr))).open_device();
+/// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
+/// let depth = Depth { send: 8, recv: 8 };
+/// assert!(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [R2.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r2-11
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Grants {
+    /// Exactly as asked for.
+    #[default]
+    Exactly,
+    /// Half as much again plus one, or the device's maximum, as the manual pages allow.
+    More,
+    /// One less of this limit, and the others as asked for. No device should do this.
+    LessOf(Capacity),
+}
+
+/// A capacity that an object is created with: for [`Grants::LessOf`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Capacity {
+    /// `max_send_wr` of a queue pair.
+    SendWr,
+    /// `max_recv_wr` of a queue pair.
+    RecvWr,
+    /// `max_send_sge` of a queue pair.
+    SendSge,
+    /// `max_recv_sge` of a queue pair.
+    RecvSge,
+    /// `max_inline_data` of a queue pair.
+    Inline,
+    /// `cqe` of a completion queue.
+    Cqe,
+    /// `max_wr` of a shared receive queue.
+    SrqWr,
+    /// `max_sge` of a shared receive queue.
+    SrqSge,
+}
+
+impl Capacity {
+    /// The device's maximum.
+    fn most(self) -> u32 {
+        match self {
+            Capacity::SendWr | Capacity::RecvWr => limits::QP_WR,
+            Capacity::SendSge | Capacity::RecvSge | Capacity::SrqSge => limits::SGE,
+            Capacity::Inline => limits::INLINE,
+            Capacity::Cqe => limits::CQE,
+            Capacity::SrqWr => limits::SRQ_WR,
+        }
+    }
+}
+
+impl Default for World {
+    /// [`World::ipv4`].
+    fn default() -> World {
+        World::ipv4()
+    }
+}
+
+impl From<Personality> for World {
+    /// [`World::ipv4`] with this personality.
+    fn from(personality: Personality) -> World {
+        World::ipv4().personality(personality)
+    }
+}
+
+impl World {
+    const fn of(link: Link) -> World {
+        let (personality, grants) = (Personality::Plain, Grants::Exactly);
+        let (mtu, longest) = (Mtu::Bytes4096, limits::MESSAGE as u32);
+        // 4 lanes, EDR.
+        World {
+            link,
+            personality,
+            grants,
+            width: 2,
+            speed: 32,
+            mtu,
+            longest,
+            region: u64::MAX,
+            lmc: 0,
+            srd: None,
+            provider: Provider::Loopback,
+        }
+    }
+
+    /// RoCE over IPv4: entry 0 of the GID table is link-local, entry 1 is 10.0.0.1 for the first
+    /// device, and entries 2 and 3 are these two as RoCE v1.
+    pub const fn ipv4() -> World {
+        World::of(Link::Ipv4)
+    }
+
+    /// RoCE over IPv6: entry 1 of the GID table is fd00::1 for the first device, and every GRH is
+    /// an IPv6 header.
+    pub const fn ipv6() -> World {
+        World::of(Link::Ipv6)
+    }
+
+    /// InfiniBand: a port has a LID (1 for the first device) and one GID, made of the subnet prefix
+    /// fe80:: and its GUID. A datagram has a GRH only if its address vector has a global route.
+    pub const fn infiniband() -> World {
+        World::of(Link::InfiniBand)
+    }
+
+    /// iWARP as siw provides it, with addresses of IPv4: RC queue pairs alone, connected by rdma_cm
+    /// on ids [of the fabric], which moves them to RTS itself; no address
+    /// vectors, no immediates, no atomics, and a READ into one element. GIDs are as on
+    /// [`ipv4`](World::ipv4), and of no use.
+    ///
+    /// [of the fabric]: https://docs.rs/proverbs/latest/proverbs/cm/struct.CmId.html#method.on
+    pub const fn iwarp() -> World {
+        World { provider: Provider::Siw, ..World::of(Link::Iwarp) }
+    }
+
+    /// Amazon's EFA: UD and [`Srd`] queue pairs alone, no shared receive
+    /// queues, and messages of at most 8928 bytes, RDMA excepted. SRD delivers and completes in an
+    /// order that is drawn from a seed ([`shuffled`](World::shuffled)), names a READ's completion
+    /// that of a SEND, and answers RDMA only where an address handle leads back, as EFA does. (Its
+    /// ports and addresses are [`ipv4`](World::ipv4)'s, which is not so on EFA.)
+    ///
+    /// `create_srd_qp` has an example.
+    ///
+    /// [`Srd`]: https://docs.rs/proverbs/latest/proverbs/transport/enum.Srd.html
+    pub const fn efa() -> World {
+        World { srd: Some(0), longest: 8928, ..World::of(Link::Ipv4) }
+    }
+
+    /// The seed of the order in which SRD delivers; elsewhere it means nothing. The same program
+    /// with the same seed sees the same order.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// for seed in 0..8 {
+    ///     println!("seed {seed}"); // for whoever reads of a failure
+    ///     let context = Fabric::with(World::efa().shuffled(seed)).open_device();
+    ///     // ...
+    /// #   drop(context);
+    /// }
+    /// ```
+    pub const fn shuffled(self, seed: u64) -> World {
+        match self.srd {
+            Some(_) => World { srd: Some(seed), ..self },
+            None => self,
+        }
+    }
+
+    /// Devices with this personality.
+    pub const fn personality(self, personality: Personality) -> World {
+        World { personality, ..self }
+    }
+
+    /// Devices that say that they have this provider. They behave as before. The crate trusts a
+    /// provider with the promises that it is known to keep, and takes a stricter form for others:
+    /// see [`Provider`].
+    ///
+    /// ```
+    /// use proverbs::{device::Provider, loopback::{Fabric, World}, prelude::*};
+    /// profile! { Ring { signaling: Selective } }
+    ///
+    /// let world = World::ipv4().provider(Provider::Unknown);
+    /// let context = Fabric::with(world).open_device();
+    /// assert_eq!(context.provider(), Provider::Unknown);
+    /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(16)?);
+    /// let depth = Depth { send: 4, recv: 4 };
+    /// let error = pd.create_qp::<Rc, Ring>(&cq, &cq, depth).unwrap_err();
+    /// assert!(error.to_string().contains("signaling: SignalAll"), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn provider(self, provider: Provider) -> World {
+        World { provider, ..self }
+    }
+
+    /// Devices that grant limits like this.
+    pub const fn grants(self, grants: Grants) -> World {
+        World { grants, ..self }
+    }
+
+    /// Ports that report this width and speed, in the codes of `active_width` and `active_speed` of
+    /// ibv_query_port(3), or above 255 of `active_speed_ex`. Unknown codes are allowed.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let port = Fabric::with(World::ipv4().port_rate(1, 1)).open_device().query_port(1)?;
+    /// assert_eq!((port.lanes, port.lane_speed), (Some(1), Some(25))); // one lane, SDR: 2.5 Gbit/s
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn port_rate(self, width: u8, speed: u32) -> World {
+        World { width, speed, ..self }
+    }
+
+    /// A port with this active MTU, whose longest message has so many bytes; 0 says nothing of it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::loopback::*;
+    /// let short = World::ipv4().messages(Mtu::Bytes512, 2048);
+    /// let port = Fabric::with(short).open_device().query_port(1)?;
+    /// assert_eq!((port.active_mtu, port.max_msg_sz), (Some(Mtu::Bytes512), 2048));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn messages(self, mtu: Mtu, longest: u32) -> World {
+        World { mtu, longest, ..self }
+    }
+
+    /// Devices whose longest region has so many bytes (`max_mr_size`).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # use proverbs::loopback::*;
+    /// let pd = Fabric::with(World::ipv4().regions(4096)).open_device().alloc_pd()?;
+    /// assert!(pd.register::<RemoteRead>(4096).is_ok());
+    /// let error = pd.register::<RemoteRead>(4097).unwrap_err();
+    /// assert!(error.to_string().ends_with("length 4097 exceeds 4096"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn regions(self, longest: u64) -> World {
+        World { region: longest, ..self }
+    }
+
+    /// Ports with 2^lmc LIDs, of 7 bits at most (`lmc` of ibv_query_port(3)), on InfiniBand: paths
+    /// to any of them lead to the port. The first device's are 2^lmc and those behind it. Elsewhere
+    /// it means nothing.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let context = Fabric::with(World::infiniband().lid_mask(2)).open_device();
+    /// let port = context.query_port(1)?;
+    /// assert_eq!((port.lid, port.lmc), (4, 2)); // 4, 5, 6 and 7
+    /// let to_myself =
+    ///     AddressVector { src_path_bits: 3, ..AddressVector::infiniband(1, port.lid + 1) };
+    /// assert!(context.alloc_pd()?.create_ah(to_myself).is_ok()); // from 7 to 5
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn lid_mask(self, lmc: u8) -> World {
+        World { lmc: if lmc > 7 { 7 } else { lmc }, ..self }
+    }
+
+    /// What is granted of a limit that is not 0.
+    pub(crate) fn grant(&self, limit: Capacity, asked: u32) -> u32 {
+        match self.grants {
+            _ if asked == 0 => 0,
+            Grants::More => (asked + asked / 2 + 1).min(limit.most()),
+            Grants::LessOf(less) if less == limit => asked - 1,
+            Grants::Exactly | Grants::LessOf(_) => asked,
+        }
+    }
+}
