@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "cm")]
-use std::sync::Weak;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::state::State;
 use crate::words::contract::broken;

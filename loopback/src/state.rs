@@ -21,7 +21,6 @@ use crate::words::{Verb, limits};
 
 /// QP numbers 0 and 1 are reserved, and 2^24 - 1 stands for all members of a group.
 const FIRST_NUMBER: u32 = 0x11;
-
 const LAST_NUMBER: u32 = limits::BITS_24;
 
 /// All objects of the fabric, by number. A number is used again as late as possible, as kernels do
@@ -72,6 +71,7 @@ pub(crate) struct State {
     #[cfg(feature = "cm")]
     pub(crate) cm: crate::objects::cm::Cm,
 }
+
 impl State {
     /// A number for a new object. It has 24 bits, since it serves as QP number and in memory keys.
     pub(crate) fn number(&mut self) -> Verb<u32> {

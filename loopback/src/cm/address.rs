@@ -10,8 +10,7 @@ use super::Kind;
 use crate::objects::cm::{Event, Id, Phase, Space};
 use crate::state::State;
 use crate::words::Verb;
-use crate::words::address::Address;
-use crate::words::address::FIRST_LID;
+use crate::words::address::{Address, FIRST_LID};
 use crate::words::world::Link;
 use proverbs_sys::cm::{IbSocket, ib_to_c, to_c};
 
@@ -20,7 +19,6 @@ const FIRST_PORT: u16 = 0xc000;
 
 /// The entry of a GID table that is the device's IP address as RoCE v2.
 const GID_INDEX: u8 = 1;
-
 const HOPS: u8 = 64;
 
 /// The default partition, which is all that ports have.

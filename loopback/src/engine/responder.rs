@@ -61,6 +61,7 @@ fn flush_rights(to: u8) -> u32 {
     right(placement::GLOBAL, ACCESS_FLUSH_GLOBAL)
         | right(placement::PERSISTENT, ACCESS_FLUSH_PERSISTENT)
 }
+
 impl State {
     /// Delivers a message to a connected queue pair. UC silently drops messages that it cannot
     /// accept (class D).

@@ -31,6 +31,7 @@ pub(crate) enum Fate {
     Late(u64),
     NotReady,
 }
+
 impl State {
     /// The one place that decides whether a message arrives.
     pub(crate) fn fate(&self, message: &Message) -> Fate {

@@ -23,7 +23,6 @@ const UNKNOWN: u16 = 0xffff;
 
 /// One send in so many is held back, and for at most so many runs.
 const HELD: u32 = 3;
-
 const RUNS: u32 = 3;
 impl State {
     /// A turn of an SRD queue pair in RTS: each of its sends is tried once.

@@ -6,31 +6,21 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use super::polling::{Queue, functions};
-use super::{Channel, Object, errno_of, hand_out, same_context, verb};
+use super::{Channel, errno_of, fill, hand_out, number_beside, verb};
 use crate::state::State;
 use proverbs_sys::control::Created;
 use proverbs_sys::polling::{CqAttr, ibv_cq_ex};
 use proverbs_sys::types::*;
 
-pub(crate) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<ibv_comp_channel> {
+pub(super) unsafe fn create_comp_channel(context: *mut ibv_context) -> Created<ibv_comp_channel> {
     // SAFETY: `context` is live (the verb's contract).
     let (number, fd) = unsafe { verb(context, State::create_channel) }?;
     let channel = ibv_comp_channel { context, fd, ..zeroed() };
     Ok(hand_out(Channel { channel, number }).cast())
 }
 
-pub(crate) unsafe fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    // SAFETY: `channel` is live (the verb's contract).
-    let result = unsafe { verb(channel, State::destroy_channel) };
-    if result.is_ok() {
-        // SAFETY: `create_comp_channel` made it as a `Channel`, and it is destroyed only once.
-        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
-    }
-    errno_of(result)
-}
-
 /// The event is taken and its queue's name read under the fabric's lock.
-pub(crate) unsafe extern "C" fn get_cq_event(
+pub(super) unsafe extern "C" fn get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
     name: *mut *mut c_void,
@@ -50,9 +40,9 @@ pub(crate) unsafe extern "C" fn get_cq_event(
 }
 
 /// Nothing is left to acknowledge, and the queue may be gone.
-pub(crate) unsafe extern "C" fn ack_cq_events(_: *mut ibv_cq, _: c_uint) {}
+pub(super) unsafe extern "C" fn ack_cq_events(_: *mut ibv_cq, _: c_uint) {}
 
-pub(crate) unsafe fn create_cq(
+pub(super) unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
     channel: *mut ibv_comp_channel,
@@ -69,19 +59,13 @@ pub(crate) unsafe fn create_cq(
 ///
 /// # Safety
 /// As for the verb `ibv_create_cq_ex`.
-pub(crate) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
+pub(super) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
     let CqAttr { cqe, channel, vector, wc_flags, .. } = attr;
-    let channel_number = if channel.is_null() {
-        None
-    } else {
-        // SAFETY: context and channel are live (the verb's contract).
-        let (same, number) =
-            unsafe { (same_context(context, channel), ibv_comp_channel::locate(channel).1) };
-        if !same {
-            return Err(libc::EINVAL);
-        }
-        Some(number)
-    };
+    // SAFETY: the channel is null or live, and the context is live (the verb's contract).
+    let channel_number = unsafe { number_beside(context, channel) };
+    if channel_number.is_none() && !channel.is_null() {
+        return Err(libc::EINVAL);
+    }
     // SAFETY: `context` is live (the verb's contract).
     let (handle, granted) = unsafe {
         verb(context, |state, device| state.create_cq(device, cqe, channel_number, vector))
@@ -101,24 +85,11 @@ pub(crate) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<
     Ok(queue.cast())
 }
 
-pub(crate) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
-    // SAFETY: `cq` is live (the verb's contract).
-    match unsafe { verb(cq, |state, number| state.resize_cq(number, cqe)) } {
-        Ok(granted) => {
-            // SAFETY: `cq` is live, and no other thread resizes it (the verb's contract).
-            unsafe { (*cq).cqe = granted as c_int };
-            0
-        }
-        Err(errno) => errno,
+pub(super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    // SAFETY: `cq` is live, and no other thread resizes it (the verb's contract). What was granted
+    // is written to a field of it, without a reference to the rest.
+    unsafe {
+        let out = &raw mut (*cq).cqe;
+        fill(cq, out, |state, number| state.resize_cq(number, cqe).map(|granted| granted as c_int))
     }
-}
-
-pub(crate) unsafe fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: `cq` is live (the verb's contract).
-    let result = unsafe { verb(cq, State::destroy_cq) };
-    if result.is_ok() {
-        // SAFETY: `create` made it as a `Queue`, and it is destroyed only once.
-        drop(unsafe { Box::from_raw(cq.cast::<Queue>()) });
-    }
-    errno_of(result)
 }

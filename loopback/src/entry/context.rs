@@ -6,16 +6,17 @@ use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::{Device, errno_of, hand_out, ops, verb};
+use super::{Device, hand_out, ops};
+use crate::objects::events::Affiliate;
 use crate::shared::Shared;
 use crate::state::State;
 use crate::verbs::tuning;
-use crate::words::clock;
-use crate::words::limits;
 use crate::words::world::Link;
+use crate::words::{Verb, clock, limits};
+use proverbs_sys::asking::{RAW_CLOCK, ibv_values_ex};
+use proverbs_sys::events::AsyncEvent;
 use proverbs_sys::extended::{PortAttr, ibv_device_attr_ex};
 use proverbs_sys::gid::ibv_gid_entry;
-use proverbs_sys::provider::Provider;
 use proverbs_sys::types::*;
 
 /// Opens a new device on the fabric.
@@ -56,37 +57,18 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-/// Refuses with `EBUSY` while the device has objects.
-pub(crate) unsafe fn close_device(context: *mut ibv_context) -> c_int {
-    // SAFETY: `context` is live (the verb's contract).
-    let result = unsafe { verb(context, |state, device| state.close_device(device)) };
-    if result.is_ok() {
-        // SAFETY: `open` made it as a `Device`, and it is closed only once.
-        drop(unsafe { Box::from_raw(context.cast::<Device>()) });
-    }
-    errno_of(result)
-}
-
-pub(crate) unsafe fn query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
-    let ask = |state: &mut State, device| {
-        state
-            .check_alive(device)
-            .map(|()| (state.place_of(device), state.world.region, optional_caps(state)))
-    };
-    // SAFETY: `context` is live (the verb's contract).
-    let (number, max_mr_size, optional) = match unsafe { verb(context, ask) } {
-        Ok(known) => known,
-        Err(errno) => return errno,
-    };
-    let value = ibv_device_attr {
+pub(super) fn device_attr(state: &mut State, device: u32) -> Verb<ibv_device_attr> {
+    state.check_alive(device)?;
+    let number = state.place_of(device);
+    Ok(ibv_device_attr {
         fw_ver: text("loopback"),
         node_guid: guid(number),
         sys_image_guid: guid(number),
-        max_mr_size,
+        max_mr_size: state.world.region,
         page_size_cap: 4096,
         max_qp: 65536,
         max_qp_wr: limits::QP_WR as c_int,
-        device_cap_flags: device_caps() | optional,
+        device_cap_flags: device_caps() | optional_caps(state),
         max_sge: limits::SGE as c_int,
         max_sge_rd: limits::SGE as c_int,
         max_cq: 65536,
@@ -105,58 +87,38 @@ pub(crate) unsafe fn query_device(context: *mut ibv_context, attr: *mut ibv_devi
         local_ca_ack_delay: 15,
         phys_port_cnt: 1,
         ..zeroed()
-    };
-    // SAFETY: `attr` is writable (the verb's contract).
-    unsafe { attr.write(value) };
-    0
+    })
 }
 
-pub(crate) unsafe fn provider(context: *mut ibv_context) -> Provider {
-    // SAFETY: `context` is live (the verb's contract).
-    unsafe { verb(context, |state, _| state.world.provider) }
-}
-
-pub(crate) unsafe fn query_device_ex(
-    context: *mut ibv_context,
-    attr: *mut ibv_device_attr_ex,
-) -> c_int {
-    let mut value = ibv_device_attr_ex { phys_port_cnt_ex: 1, ..zeroed() };
-    let ask = |state: &mut State, _| {
-        let habits = &state.habits;
-        let persists = state.world.link != Link::Iwarp;
-        let has = (!habits.is_rxe(), persists);
-        (state.max_dm_size(), habits.has_clock(), habits.odp(), has)
+pub(super) fn device_attr_ex(state: &mut State, device: u32) -> Verb<ibv_device_attr_ex> {
+    let orig_attr = device_attr(state, device)?;
+    let device_cap_flags_ex = orig_attr.device_cap_flags.into();
+    let max_dm_size = state.max_dm_size();
+    let mut value = ibv_device_attr_ex {
+        orig_attr,
+        device_cap_flags_ex,
+        max_dm_size,
+        phys_port_cnt_ex: 1,
+        ..zeroed()
     };
-    // SAFETY: `context` is live (the verb's contract).
-    let (max_dm_size, has_clock, odp, (tunes, persists)) = unsafe { verb(context, ask) };
-    value.max_dm_size = max_dm_size;
-    if tunes {
+    if state.world.link != Link::Iwarp {
+        // FLUSH to both, and ATOMIC_WRITE.
+        value.device_cap_flags_ex |= 0b111 << 38;
+    }
+    if !state.habits.is_rxe() {
         (value.cq_mod_caps.max_cq_count, value.cq_mod_caps.max_cq_period) = tuning::MODERATION;
         (value.packet_pacing_caps.qp_rate_limit_min, value.packet_pacing_caps.qp_rate_limit_max) =
             tuning::RATES;
         value.packet_pacing_caps.supported_qpts = 1 << ibv_qp_type::IBV_QPT_RC;
     }
-    if let Some(ops) = odp {
+    if let Some(ops) = state.habits.odp() {
         value.odp_caps.general_caps = 3; // regions on demand, and the implicit one
         value.odp_caps.per_transport_caps = ops.map(|ops| ops.bits());
     }
-    if has_clock {
+    if state.habits.has_clock() {
         (value.completion_timestamp_mask, value.hca_core_clock) = (clock::MASK, clock::KHZ);
     }
-    // SAFETY: `context` is live (the verb's contract), and the attributes are a local's.
-    match unsafe { query_device(context, &mut value.orig_attr) } {
-        0 => {
-            value.device_cap_flags_ex = value.orig_attr.device_cap_flags.into();
-            if persists {
-                // FLUSH to both, and ATOMIC_WRITE.
-                value.device_cap_flags_ex |= 0b111 << 38;
-            }
-            // SAFETY: `attr` is writable (the verb's contract).
-            unsafe { attr.write(value) };
-            0
-        }
-        errno => errno,
-    }
+    Ok(value)
 }
 
 /// Automatic path migration and XRC, where they can be.
@@ -180,20 +142,11 @@ fn guid(device: u32) -> u64 {
     (0x0200_00ff_fe00_0000 | u64::from(device.wrapping_add(1))).to_be()
 }
 
-pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
-    let ask = |state: &mut State, device: u32| {
-        state.check_alive(device)?;
-        let violations = state.qkey_violations.get(&device).copied().unwrap_or(0);
-        Ok((violations, state.lid(device), state.world))
-    };
-    // SAFETY: `context` is live (the verb's contract).
-    let (violations, lid, world) = match unsafe { verb(context, ask) } {
-        Ok(answer) => answer,
-        Err(errno) => return errno,
-    };
-    if port != 1 {
-        return libc::EINVAL;
-    }
+pub(super) fn port_attr(state: &mut State, device: u32, port: u8) -> Verb<PortAttr> {
+    state.check_alive(device)?;
+    check_port(port)?;
+    let world = &state.world;
+    let violations = state.qkey_violations.get(&device).copied().unwrap_or(0);
     let is_infiniband = world.link == Link::InfiniBand;
     let value = ibv_port_attr {
         state: ibv_port_state::IBV_PORT_ACTIVE,
@@ -203,7 +156,7 @@ pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut 
         max_msg_sz: world.longest,
         qkey_viol_cntr: violations.into(),
         pkey_tbl_len: 1,
-        lid,
+        lid: state.lid(device),
         lmc: if is_infiniband { world.lmc } else { 0 },
         // The first device's port has a subnet manager.
         sm_lid: if is_infiniband { 1 << world.lmc } else { 0 },
@@ -217,75 +170,68 @@ pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut 
         flags: (!is_infiniband).into(),
         ..zeroed()
     };
-    // SAFETY: `attr` is writable (the verb's contract).
-    unsafe { attr.write(PortAttr::new(value, world.speed)) };
-    0
+    Ok(PortAttr::new(value, world.speed))
+}
+
+fn check_port(port: u8) -> Verb {
+    if port == 1 { Ok(()) } else { Err(libc::EINVAL) }
 }
 
 /// As in libibverbs, an empty entry of the table is all zeroes, not an error.
-pub(crate) unsafe fn query_gid(
-    context: *mut ibv_context,
-    port: u8,
-    index: c_int,
-    gid: *mut ibv_gid,
-) -> c_int {
+pub(super) fn gid(state: &mut State, device: u32, port: u8, index: c_int) -> Verb<ibv_gid> {
+    check_port(port)?;
     let index = usize::try_from(index).unwrap_or(usize::MAX);
-    // SAFETY: `context` is live (the verb's contract).
-    let entry = unsafe { verb(context, |state, device| state.devices.get(&device)?.get(index)) };
-    match entry {
-        Some(entry) if port == 1 => {
-            // SAFETY: `gid` is writable (the verb's contract).
-            unsafe { gid.write(ibv_gid { raw: entry }) };
-            0
-        }
-        _ => libc::EINVAL,
-    }
+    let entry = state.devices.get(&device).and_then(|gids| gids.get(index));
+    entry.map(|raw| ibv_gid { raw }).ok_or(libc::EINVAL)
 }
 
-pub(crate) unsafe fn query_gid_ex(
-    context: *mut ibv_context,
-    port: u8,
-    index: u32,
-    entry: *mut ibv_gid_entry,
-) -> c_int {
-    // SAFETY: `context` is live (the verb's contract).
-    let found = unsafe { verb(context, |state, device| state.gid_entry(device, port, index)) };
-    match found {
-        Ok(found) => {
-            // SAFETY: `entry` is writable (the verb's contract).
-            unsafe { entry.write(found) };
-            0
-        }
-        Err(errno) => errno,
-    }
-}
-
-pub(crate) unsafe fn query_gid_table(
-    context: *mut ibv_context,
+pub(super) fn gid_table(
+    state: &mut State,
+    device: u32,
     ports: &[(u8, u32)],
-) -> Result<Vec<ibv_gid_entry>, c_int> {
+) -> Verb<Vec<ibv_gid_entry>> {
     let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
-    let all: Vec<_> = all.collect();
-    let ask = |state: &mut State, device| {
-        let entries = all.iter().map(|&(port, index)| state.gid_entry(device, port, index));
-        entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
-    };
-    // SAFETY: `context` is live (the verb's contract).
-    unsafe { verb(context, ask) }
+    let entries = all.map(|(port, index)| state.gid_entry(device, port, index));
+    entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
 }
 
-pub(crate) unsafe fn query_pkey(
-    context: *mut ibv_context,
-    port: u8,
-    index: c_int,
-    pkey: *mut u16,
-) -> c_int {
-    // SAFETY: `context` is live (the verb's contract).
-    unsafe { verb(context, |_, _| ()) };
-    if port != 1 || index != 0 {
-        return libc::EINVAL;
+pub(super) fn pkey(_: &mut State, _: u32, port: u8, index: c_int) -> Verb<u16> {
+    check_port(port)?;
+    if index == 0 { Ok(0xffff) } else { Err(libc::EINVAL) }
+}
+
+/// The time of the completion that comes next.
+pub(super) fn rt_values(state: &mut State, device: u32, values: &mut ibv_values_ex) -> Verb {
+    state.check_alive(device)?;
+    if !state.habits.has_clock() {
+        return Err(libc::EOPNOTSUPP);
     }
-    // SAFETY: `pkey` is writable (the verb's contract).
-    unsafe { pkey.write(0xffff) };
-    0
+    let ticks = state.habits.time(state.completions + 1, state.now()).ticks;
+    values.comp_mask &= RAW_CLOCK;
+    values.raw_clock = libc::timespec { tv_sec: 0, tv_nsec: ticks as i64 };
+    Ok(())
+}
+
+/// The next asynchronous event. Nothing is left to acknowledge: the name that its user gave the
+/// object is returned, not a pointer.
+pub(super) fn async_event(state: &mut State, device: u32) -> Verb<AsyncEvent> {
+    let (event_type, of) = state.take_async(device)?;
+    let affiliate = match of {
+        Affiliate::Device => 0,
+        Affiliate::Port => 1,
+        Affiliate::Qp(number) => number.into(),
+        Affiliate::Cq(number) => {
+            let object = state.cqs.get(&number).and_then(|cq| cq.object);
+            // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the fabric is
+            // locked.
+            object.map_or(0, |object| unsafe { (*object.0.as_ptr()).cq_context }.addr() as u64)
+        }
+        Affiliate::Srq(number) => {
+            let object = state.srqs.get(&number).and_then(|srq| srq.object);
+            // SAFETY: the queue is in the fabric's state, so it is not destroyed, and the fabric is
+            // locked.
+            object.map_or(0, |object| unsafe { (*object.0.as_ptr()).srq_context }.addr() as u64)
+        }
+    };
+    Ok(AsyncEvent { event_type, affiliate })
 }

@@ -3,14 +3,16 @@
 #![allow(unsafe_code)] // C objects.
 
 use std::ffi::{c_int, c_void};
+use std::ptr;
 
-use super::{destroy, errno_of, hand_out, same_context, verb};
+use super::memory::make_mr;
+use super::{errno_of, hand_out, number_beside, same_context, verb};
 use crate::state::State;
 use proverbs_sys::control::Created;
 use proverbs_sys::memory::*;
 use proverbs_sys::types::*;
 
-pub(crate) unsafe fn alloc_dm(
+pub(super) unsafe fn alloc_dm(
     context: *mut ibv_context,
     attr: ibv_alloc_dm_attr,
 ) -> Created<ibv_dm> {
@@ -22,11 +24,6 @@ pub(crate) unsafe fn alloc_dm(
     let handle = unsafe { verb(context, alloc) }?;
     // The handle is valid.
     Ok(hand_out(ibv_dm { context, memcpy_to_dm, memcpy_from_dm, comp_mask: 1, handle }))
-}
-
-pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
-    // SAFETY: `dm` is live, made by `alloc_dm`, and not used afterwards (the verb's contract).
-    unsafe { destroy(dm, State::free_dm) }
 }
 
 /// `ibv_memcpy_to_dm`, which calls it.
@@ -68,7 +65,7 @@ unsafe extern "C" fn memcpy_from_dm(
     errno_of(unsafe { verb(dm, copy) })
 }
 
-pub(crate) unsafe fn reg_dm_mr(
+pub(super) unsafe fn reg_dm_mr(
     pd: *mut ibv_pd,
     dm: *mut ibv_dm,
     offset: u64,
@@ -76,32 +73,24 @@ pub(crate) unsafe fn reg_dm_mr(
     access: u32,
 ) -> Created<ibv_mr> {
     // SAFETY: `pd` and `dm` are live (the verb's contract).
-    let (context, registered) = unsafe {
-        if !same_context(pd, dm) {
-            return Err(libc::EINVAL);
-        }
-        let dm = (*dm).handle;
-        ((*pd).context, verb(pd, |state, pd| state.reg_dm_mr(pd, dm, offset, length, access)))
-    };
-    let (handle, lkey, rkey) = registered?;
-    Ok(hand_out(ibv_mr { context, pd, length, handle, lkey, rkey, ..zeroed() }))
+    unsafe {
+        let dm = number_beside(pd, dm).ok_or(libc::EINVAL)?;
+        let register = |state: &mut State, pd| state.reg_dm_mr(pd, dm, offset, length, access);
+        make_mr(pd, (ptr::null_mut(), length), register)
+    }
 }
 
-pub(crate) unsafe fn reg_dmabuf_mr(
+pub(super) unsafe fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     part: DmabufPart,
     access: u32,
 ) -> Created<ibv_mr> {
+    let at = (ptr::without_provenance_mut(part.iova as usize), part.length);
     // SAFETY: `pd` is live (the verb's contract).
-    let (context, registered) =
-        unsafe { ((*pd).context, verb(pd, |state, pd| state.reg_dmabuf_mr(pd, part, access))) };
-    let (handle, lkey, rkey) = registered?;
-    let addr = std::ptr::without_provenance_mut(part.iova as usize);
-    let length = part.length;
-    Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey }))
+    unsafe { make_mr(pd, at, |state, pd| state.reg_dmabuf_mr(pd, part, access)) }
 }
 
-pub(crate) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
+pub(super) unsafe fn rereg_mr(mr: *mut ibv_mr, to: Rereg) -> Result<(), ReregFailed> {
     let has = |flag| to.flags & flag != 0;
     // SAFETY: `mr` is live, and so is the domain if the flags name it (the verb's contract).
     let changed = unsafe {

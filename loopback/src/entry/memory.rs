@@ -2,22 +2,39 @@
 
 #![allow(unsafe_code)] // C objects.
 
-use std::ffi::c_int;
+use std::ffi::c_void;
+use std::ptr;
 
-use super::{Domain, destroy, errno_of, hand_out, verb};
+use super::{Domain, hand_out, verb};
 use crate::state::State;
+use crate::words::Verb;
 use crate::words::address::Address;
 use crate::words::wr::Sge;
 use proverbs_sys::control::{Created, Holds};
 use proverbs_sys::types::*;
 
-pub(crate) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
+pub(super) unsafe fn alloc_pd(context: *mut ibv_context) -> Created<ibv_pd> {
     // SAFETY: `context` is live (the verb's contract).
     let handle = unsafe { verb(context, State::alloc_pd) }?;
     Ok(hand_out(Domain { pd: ibv_pd { context, handle, ..zeroed() }, joint: None }).cast())
 }
 
-pub(crate) unsafe fn reg_mr(
+/// Registers a region by `register`, which returns its number and its keys.
+///
+/// # Safety
+/// `pd` is live.
+pub(super) unsafe fn make_mr(
+    pd: *mut ibv_pd,
+    (addr, length): (*mut c_void, usize),
+    register: impl FnOnce(&mut State, u32) -> Verb<(u32, u32, u32)>,
+) -> Created<ibv_mr> {
+    // SAFETY: `pd` is live (this function's contract).
+    let (context, registered) = unsafe { ((*pd).context, verb(pd, register)) };
+    let (handle, lkey, rkey) = registered?;
+    Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey, ..zeroed() }))
+}
+
+pub(super) unsafe fn reg_mr(
     pd: *mut ibv_pd,
     addr: *mut u8,
     length: usize,
@@ -26,30 +43,27 @@ pub(crate) unsafe fn reg_mr(
 ) -> Created<ibv_mr> {
     let register = |state: &mut State, pd| state.reg_mr(pd, addr, length, access, holds);
     // SAFETY: `pd` is live, and the memory is valid until `dereg_mr` (the verb's contract).
-    let (context, registered) = unsafe { ((*pd).context, verb(pd, register)) };
-    let (handle, lkey, rkey) = registered?;
-    let addr = addr.cast();
-    Ok(hand_out(ibv_mr { context, pd, addr, length, handle, lkey, rkey, ..zeroed() }))
+    unsafe { make_mr(pd, (addr.cast(), length), register) }
 }
 
-pub(crate) unsafe fn dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: `mr` is live, made by `reg_mr`, and not used afterwards (the verb's contract).
-    unsafe { destroy(mr, State::dereg_mr) }
+pub(super) unsafe fn alloc_null_mr(pd: *mut ibv_pd) -> Created<ibv_mr> {
+    // SAFETY: `pd` is live (the verb's contract).
+    unsafe { make_mr(pd, (ptr::null_mut(), 0), State::alloc_null_mr) }
 }
 
-pub(crate) unsafe fn advise_mr(
-    pd: *mut ibv_pd,
+pub(super) fn advise_mr(
+    state: &mut State,
+    pd: u32,
     advice: u32,
     flags: u32,
-    list: &mut [ibv_sge],
-) -> c_int {
+    list: &[ibv_sge],
+) -> Verb {
     let of = |sge: &ibv_sge| Sge { addr: sge.addr, length: sge.length, lkey: sge.lkey };
     let list: Vec<Sge> = list.iter().map(of).collect();
-    // SAFETY: `pd` is live (the verb's contract).
-    errno_of(unsafe { verb(pd, |state, pd| state.advise_mr(pd, advice, flags, &list)) })
+    state.advise_mr(pd, advice, flags, &list)
 }
 
-pub(crate) unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Created<ibv_ah> {
+pub(super) unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Created<ibv_ah> {
     // SAFETY: `attr` is readable (the verb's contract).
     let address = address_of(&unsafe { attr.read() });
     // SAFETY: `pd` is live (the verb's contract).
@@ -58,12 +72,7 @@ pub(crate) unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Creat
     Ok(hand_out(ibv_ah { context, pd, handle, ..zeroed() }))
 }
 
-pub(crate) unsafe fn destroy_ah(ah: *mut ibv_ah) -> c_int {
-    // SAFETY: `ah` is live, made by `create_ah`, and not used afterwards (the verb's contract).
-    unsafe { destroy(ah, State::destroy_ah) }
-}
-
-pub(crate) fn address_of(attr: &ibv_ah_attr) -> Address {
+pub(super) fn address_of(attr: &ibv_ah_attr) -> Address {
     Address {
         // SAFETY: every field of the union is 16 bytes, and any bytes are a value.
         dgid: unsafe { attr.grh.dgid.raw },

@@ -13,8 +13,6 @@
 
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
-mod asking;
-mod asynchronous;
 mod attr;
 mod completion;
 mod context;
@@ -27,26 +25,16 @@ mod polling;
 mod posting;
 mod read_wr;
 mod table;
-mod tuning;
 mod window;
 mod write_wc;
 mod xrc;
 
-pub(crate) use asking::*;
-pub(crate) use asynchronous::*;
 #[cfg(feature = "cm")]
 pub(crate) use attr::attributes_to_c;
-pub(crate) use completion::*;
-pub(crate) use context::*;
-pub(crate) use device_memory::*;
-pub(crate) use lanes::*;
-pub(crate) use memory::*;
-pub(crate) use pair::*;
-pub(crate) use polling::{create_cq_ex, is_software};
+pub(crate) use context::open;
+pub(crate) use memory::address_to;
 pub use table::LOOPBACK;
 pub(crate) use table::number_on;
-pub(crate) use tuning::*;
-pub(crate) use xrc::{close_xrcd, create_srq_ex, open_xrcd, srq_num};
 
 use std::ffi::c_int;
 use std::ptr;
@@ -56,11 +44,14 @@ use std::sync::Arc;
 use crate::shared::Shared;
 use crate::state::State;
 use crate::words::Verb;
+use polling::Queue;
 use posting::Pair;
+use xrc::XrcDomain;
 
 use proverbs_sys::lanes::ibv_td;
 use proverbs_sys::memory::ibv_dm;
 use proverbs_sys::types::*;
+use proverbs_sys::xrc::ibv_xrcd;
 
 /// An open device. The context comes first, so a pointer to it is one to this.
 #[repr(C)]
@@ -97,8 +88,11 @@ struct Thread {
 ///
 /// # Safety
 /// `locate` returns the context and number that the object was created with; for a context, those
-/// of the `Device` around it.
+/// of the `Device` around it. Each object was handed out as the beginning of a `Whole`.
 unsafe trait Object {
+    /// The object, and what is allocated with it.
+    type Whole;
+
     /// Whether it may be for one thread only.
     const MAY_BE_IN_A_LANE: bool = false;
 
@@ -113,10 +107,12 @@ macro_rules! objects {
     ($($object:ty as $whole:ty: $($context:ident).+, $($number:ident).+ $(, $lane:expr)?;)*) => {$(
         // SAFETY: both fields are written at creation and never after.
         unsafe impl Object for $object {
+            type Whole = $whole;
+
             $(const MAY_BE_IN_A_LANE: bool = $lane;)?
 
             unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
-                let this = this.cast::<$whole>();
+                let this = this.cast::<Self::Whole>();
                 // SAFETY: the object is live (this function's contract), and was made as a
                 // `$whole`.
                 unsafe { ((*this).$($context).+, (*this).$($number).+) }
@@ -132,15 +128,17 @@ objects! {
     ibv_mw as ibv_mw: context, handle, true;
     ibv_dm as ibv_dm: context, handle;
     ibv_ah as ibv_ah: context, handle;
-    ibv_cq as ibv_cq: context, handle, true;
+    ibv_cq as Queue: ex.cq.context, ex.cq.handle, true;
     ibv_srq as ibv_srq: context, handle, true;
     ibv_qp as Pair: ex.of_24.qp_base.context, ex.of_24.qp_base.handle, true;
     ibv_comp_channel as Channel: channel.context, number;
-    xrc::XrcDomain as xrc::XrcDomain: xrcd.context, number;
+    ibv_xrcd as XrcDomain: xrcd.context, number;
 }
 
 // SAFETY: the number is the device's, written at creation and never after.
 unsafe impl Object for ibv_context {
+    type Whole = Device;
+
     unsafe fn locate(this: *mut Self) -> (*mut ibv_context, u32) {
         // SAFETY: a live context is the first field of a `Device`, and keeps its provenance.
         (this, unsafe { (*this.cast::<Device>()).number })
@@ -178,16 +176,31 @@ unsafe fn verb<T: Object, R>(object: *mut T, verb: impl FnOnce(&mut State, u32) 
 /// Runs a verb that destroys an object, and frees the object if it succeeded.
 ///
 /// # Safety
-/// `object` is a live object of this provider, made by `hand_out::<T>`. If the verb succeeds it is
-/// not used afterwards.
-unsafe fn destroy<T: Object>(object: *mut T, end: fn(&mut State, u32) -> Verb) -> c_int {
+/// `object` is a live object of this provider. If the verb succeeds it is not used afterwards.
+unsafe fn destroy<T: Object>(object: *mut T, end: impl FnOnce(&mut State, u32) -> Verb) -> c_int {
     // SAFETY: the object is live (this function's contract).
     let result = unsafe { verb(object, end) };
     if result.is_ok() {
-        // SAFETY: made by `hand_out::<T>`, and freed only once, since it is not used afterwards.
-        drop(unsafe { Box::from_raw(object) });
+        // SAFETY: made as a `Whole` (`Object`), and freed only once, since it is not used
+        // afterwards.
+        drop(unsafe { Box::from_raw(object.cast::<T::Whole>()) });
     }
     errno_of(result)
+}
+
+/// Runs a verb that tells something, and writes that to `out` if it succeeded.
+///
+/// # Safety
+/// `object` is a live object of this provider, and `out` is writable.
+unsafe fn fill<T: Object, A>(
+    object: *mut T,
+    out: *mut A,
+    ask: impl FnOnce(&mut State, u32) -> Verb<A>,
+) -> c_int {
+    // SAFETY: the object is live (this function's contract).
+    let answer = unsafe { verb(object, ask) };
+    // SAFETY: `out` is writable (this function's contract).
+    errno_of(answer.map(|answer| unsafe { out.write(answer) }))
 }
 
 /// Allocates an object, and returns the pointer by which C knows it.
@@ -206,4 +219,16 @@ fn errno_of(result: Verb) -> c_int {
 unsafe fn same_context<A: Object, B: Object>(a: *mut A, b: *mut B) -> bool {
     // SAFETY: both objects are live (this function's contract).
     unsafe { A::locate(a).0 == B::locate(b).0 }
+}
+
+/// The number of `object`, if it is not null and is of the context of the one beside it.
+///
+/// # Safety
+/// `beside` is a live object of this provider; `object` is one or null.
+unsafe fn number_beside<A: Object, T: Object>(beside: *mut A, object: *mut T) -> Option<u32> {
+    if object.is_null() {
+        return None;
+    }
+    // SAFETY: both objects are live (this function's contract, and not null).
+    unsafe { same_context(beside, object).then(|| T::locate(object).1) }
 }

@@ -20,7 +20,7 @@ use proverbs_sys::types::*;
 /// Every function that an inline verb of verbs.h calls: those that the device does not support
 /// return an error. The rest is for programs of a time before libibverbs called providers by other
 /// tables.
-pub(crate) fn table() -> ibv_context_ops {
+pub(super) fn table() -> ibv_context_ops {
     ibv_context_ops {
         alloc_mw: Some(alloc_mw),
         bind_mw: Some(bind_mw),

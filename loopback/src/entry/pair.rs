@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use super::posting::{self, Pair};
 use super::xrc::create_target;
-use super::{Domain, Object, attr, destroy, errno_of, hand_out, locate, same_context, verb};
+use super::{Domain, attr, destroy, errno_of, fill, hand_out, locate, number_beside, verb};
 use crate::objects::qp::Shape;
 use crate::objects::srq::MaxOf;
 use crate::state::State;
@@ -20,9 +20,10 @@ use proverbs_sys::create_qp_ex::{
     ATTR_CREATE_FLAGS, ATTR_PD, ATTR_SEND_OPS_FLAGS, BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex,
 };
 use proverbs_sys::srd::INLINE_WRITE;
+use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::types::*;
 
-pub(crate) unsafe fn create_srq(
+pub(super) unsafe fn create_srq(
     pd: *mut ibv_pd,
     init_at: *mut ibv_srq_init_attr,
 ) -> Created<ibv_srq> {
@@ -43,7 +44,7 @@ pub(crate) unsafe fn create_srq(
 ///
 /// # Safety
 /// `pd` is live.
-pub(crate) unsafe fn hand_out_srq(
+pub(super) unsafe fn hand_out_srq(
     pd: *mut ibv_pd,
     handle: u32,
     srq_context: *mut c_void,
@@ -64,7 +65,7 @@ pub(crate) unsafe fn hand_out_srq(
     srq
 }
 
-pub(crate) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int {
+pub(super) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int {
     const MAX_WR: u32 = ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0;
     const LIMIT: u32 = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
     let mask = mask as u32;
@@ -79,28 +80,16 @@ pub(crate) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask
     })
 }
 
-pub(crate) unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
-    // SAFETY: `srq` is live (the verb's contract).
-    match unsafe { verb(srq, |state, srq| state.query_srq(srq)) } {
-        Ok((max_wr, max_sge, srq_limit)) => {
-            // SAFETY: `attr` is writable (the verb's contract).
-            unsafe { attr.write(ibv_srq_attr { max_wr, max_sge, srq_limit, ..zeroed() }) };
-            0
-        }
-        Err(errno) => errno,
-    }
-}
-
-pub(crate) unsafe fn destroy_srq(srq: *mut ibv_srq) -> c_int {
-    // SAFETY: `srq` is live, made by `create_srq`, and not used afterwards (the verb's contract).
-    unsafe { destroy(srq, State::destroy_srq) }
+pub(super) fn srq_attr(state: &mut State, srq: u32) -> Verb<ibv_srq_attr> {
+    let (max_wr, max_sge, srq_limit) = state.query_srq(srq)?;
+    Ok(ibv_srq_attr { max_wr, max_sge, srq_limit, ..zeroed() })
 }
 
 /// Makes something on a domain, or in the lane that it is.
 ///
 /// # Safety
 /// `pd` is live.
-pub(crate) unsafe fn make_on<R>(
+pub(super) unsafe fn make_on<R>(
     pd: *mut ibv_pd,
     make: impl FnOnce(&mut State, u32) -> Verb<(u32, R)>,
 ) -> Verb<(u32, R)> {
@@ -114,7 +103,7 @@ pub(crate) unsafe fn make_on<R>(
     }
 }
 
-pub(crate) unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_qp> {
+pub(super) unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_qp> {
     // SAFETY: `init` is readable (the verb's contract).
     if unsafe { (*init).qp_type } == ibv_qp_type::IBV_QPT_DRIVER {
         return Err(libc::EOPNOTSUPP);
@@ -172,6 +161,16 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
         (*init).cap = attr::cap(&granted);
         (*pd).context
     };
+    Ok(hand_out_qp(context, pd, handle, &asked))
+}
+
+/// Makes the object of a queue pair.
+pub(super) fn hand_out_qp(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    number: u32,
+    asked: &ibv_qp_init_attr,
+) -> NonNull<ibv_qp> {
     let qp = ibv_qp {
         context,
         qp_context: asked.qp_context,
@@ -179,20 +178,20 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
         send_cq: asked.send_cq,
         recv_cq: asked.recv_cq,
         srq: asked.srq,
-        handle,
-        qp_num: handle,
+        handle: number,
+        qp_num: number,
         state: ibv_qp_state::IBV_QPS_RESET,
         qp_type: asked.qp_type,
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         ..zeroed()
     };
-    Ok(hand_out(Pair::ordinary(qp)).cast())
+    hand_out(Pair::ordinary(qp)).cast()
 }
 
 /// Of datagrams, and with the flag that blocks what comes back from a group; or with extended
 /// posting.
-pub(crate) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     if init.qp_type == ibv_qp_type::IBV_QPT_XRC_RECV {
         // SAFETY: the XRC domain is live, or null (the verb's contract).
         return unsafe { create_target(init) };
@@ -233,7 +232,7 @@ pub(crate) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv
 }
 
 /// `efadv_create_qp_ex`: extended posting alone, all signaled, one element.
-pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
+pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
     let pd = init.pd;
     // SAFETY: `pd` is live (the verb's contract).
     if unsafe { verb(pd, |state, _| state.world.srd.is_none()) } {
@@ -268,50 +267,28 @@ pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 }
 
 /// `efadv_query_ah`.
-pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
-    // SAFETY: the handle is live (the verb's contract).
+pub(super) fn ah_number(state: &mut State, ah: u32) -> Verb<u16> {
+    match state.world.srd {
+        Some(_) => Ok(state.srd_number_of(ah)),
+        None => Err(libc::EOPNOTSUPP),
+    }
+}
+
+pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    // SAFETY: `qp` is live, and `attr` has the fields that the mask names (the verb's contract).
+    // libibverbs keeps the state in a field of it, too.
     unsafe {
-        verb(ah, |state, ah| match state.world.srd {
-            Some(_) => Ok(state.srd_number_of(ah)),
-            None => Err(libc::EOPNOTSUPP),
-        })
-    }
-}
-
-/// The number of `object`, if it is not null and is of the PD's context.
-///
-/// # Safety
-/// `pd` is live; `object` is live or null.
-pub(super) unsafe fn number_beside<T: Object>(pd: *mut ibv_pd, object: *mut T) -> Option<u32> {
-    if object.is_null() {
-        return None;
-    }
-    // SAFETY: both objects are live (this function's contract, and not null).
-    unsafe { same_context(pd, object).then(|| T::locate(object).1) }
-}
-
-pub(crate) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
-    // SAFETY: `attr` has the fields that the mask names (the verb's contract).
-    let changes = unsafe { attr::read(attr, mask as u32) };
-    // SAFETY: `qp` is live (the verb's contract).
-    match unsafe {
-        verb(qp, |state, qp| {
+        let changes = attr::read(attr, mask as u32);
+        fill(qp, &raw mut (*qp).state, |state, qp| {
             state.check_thread_of_queues(qp);
-            state.modify_qp_by_hand(qp, &changes)
+            state.modify_qp_by_hand(qp, &changes).map(Phase::to_c)
         })
-    } {
-        Ok(now) => {
-            // SAFETY: `qp` is live (the verb's contract). libibverbs keeps the state there, too.
-            unsafe { (*qp).state = now.to_c() };
-            0
-        }
-        Err(errno) => errno,
     }
 }
 
 /// Writes all attributes, whatever the mask, as C may do. Attributes that the mask does not name
 /// may hold anything.
-pub(crate) unsafe fn query_qp(
+pub(super) unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     mask: c_int,
@@ -360,23 +337,18 @@ pub(crate) unsafe fn query_qp(
     0
 }
 
-pub(crate) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: `qp` is live (the verb's contract).
-    let result = unsafe {
+pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: `qp` is live, and not used afterwards (the verb's contract).
+    unsafe {
         posting::check_closed(qp);
-        verb(qp, |state, qp| {
+        destroy(qp, |state, qp| {
             state.check_thread_of_queues(qp);
             state.destroy_qp(qp)
         })
-    };
-    if result.is_ok() {
-        // SAFETY: `create_qp` made it as a `Pair`, and it is destroyed only once.
-        drop(unsafe { Box::from_raw(qp.cast::<Pair>()) });
     }
-    errno_of(result)
 }
 
-pub(crate) unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+pub(super) unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
     // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
     // contract).
     let group = unsafe { (*gid).raw };
@@ -384,7 +356,7 @@ pub(crate) unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16
     errno_of(unsafe { verb(qp, |state, qp| state.attach(qp, group, lid)) })
 }
 
-pub(crate) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
+pub(super) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
     // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
     // contract).
     let group = unsafe { (*gid).raw };

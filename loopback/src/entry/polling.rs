@@ -17,13 +17,13 @@ use proverbs_sys::types::*;
 
 /// A completion queue. Those of `ibv_create_cq` have no functions.
 #[repr(C)]
-pub(crate) struct Queue {
-    pub(crate) ex: ibv_cq_ex,
+pub(super) struct Queue {
+    pub(super) ex: ibv_cq_ex,
     /// The completion that is read, between start and end.
-    pub(crate) shown: Option<Shown>,
+    pub(super) shown: Option<Shown>,
 }
 
-pub(crate) struct Shown {
+pub(super) struct Shown {
     fields: Fields,
     qp_num: u32,
     time: clock::Time,
@@ -32,7 +32,7 @@ pub(crate) struct Shown {
 const CLOCKS: u64 = wc_flags::COMPLETION_TIMESTAMP | wc_flags::COMPLETION_TIMESTAMP_WALLCLOCK;
 const KNOWN: u64 = wc_flags::OURS | wc_flags::DLID_PATH_BITS | CLOCKS;
 
-pub(crate) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
+pub(super) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Created<ibv_cq_ex> {
     let has = |state: &mut State, _| {
         let clocks = attr.wc_flags & CLOCKS == 0 || state.habits.has_clock();
         let lanes = !attr.is_single_threaded || state.habits.has_single_threaded_queues();
@@ -52,13 +52,8 @@ pub(crate) unsafe fn create_cq_ex(context: *mut ibv_context, attr: CqAttr) -> Cr
     Ok(cq)
 }
 
-pub(crate) unsafe fn is_software(context: *mut ibv_context) -> bool {
-    // SAFETY: `context` is live (the verb's contract).
-    unsafe { verb(context, |state, _| state.habits.is_rxe()) }
-}
-
 /// The completion queue with the functions of these fields, and no others.
-pub(crate) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
+pub(super) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
     if asked == 0 {
         return ibv_cq_ex { cq, ..zeroed() };
     }

@@ -8,7 +8,9 @@
 #![allow(unsafe_code)] // C functions on C objects.
 
 use std::ffi::{c_int, c_void};
-use std::{mem, ptr, slice};
+use std::mem;
+use std::ptr;
+use std::slice;
 
 use super::{locate, read_wr, verb};
 use crate::objects::faults::Stop;
@@ -32,12 +34,12 @@ const WITHOUT_DATA: u64 =
 
 /// A queue pair. One of `ibv_create_qp` has no functions.
 #[repr(C)]
-pub(crate) struct Pair {
-    pub(crate) ex: ibv_qp_ex_65,
+pub(super) struct Pair {
+    pub(super) ex: ibv_qp_ex_65,
     /// What it was created for.
     ops: u64,
     /// Whether WRITEs of SRD may have inline data.
-    pub(crate) writes_inline: bool,
+    pub(super) writes_inline: bool,
     session: Option<Vec<Built>>,
 }
 
@@ -51,7 +53,7 @@ struct Built {
 }
 
 /// The operations of a transport.
-pub(crate) fn known(transport: Transport) -> u64 {
+pub(super) fn known(transport: Transport) -> u64 {
     use send_ops::*;
     const OF_UD: u64 = SEND | SEND_WITH_IMM;
     const OF_UC: u64 = OF_UD | RDMA_WRITE | RDMA_WRITE_WITH_IMM;
@@ -68,14 +70,14 @@ pub(crate) fn known(transport: Transport) -> u64 {
 }
 
 impl Pair {
-    pub(crate) fn ordinary(qp: ibv_qp) -> Pair {
+    pub(super) fn ordinary(qp: ibv_qp) -> Pair {
         let of_24 = ibv_qp_ex { qp_base: qp, ..zeroed() };
         let ex = ibv_qp_ex_65 { of_24, ..zeroed() };
         Pair { ex, ops: 0, writes_inline: true, session: None }
     }
 
     /// Makes it one of extended posting. Each function is there, and tells if it was not asked for.
-    pub(crate) fn extend(&mut self, ops: u64) {
+    pub(super) fn extend(&mut self, ops: u64) {
         self.ops = ops;
         let of_24 = ibv_qp_ex {
             qp_base: self.ex.of_24.qp_base,
@@ -109,7 +111,7 @@ impl Pair {
 ///
 /// # Safety
 /// `qp` is live.
-pub(crate) unsafe fn check_closed(qp: *mut ibv_qp) {
+pub(super) unsafe fn check_closed(qp: *mut ibv_qp) {
     // SAFETY: the queue pair is live, and was made as a `Pair`.
     if unsafe { (*qp.cast::<Pair>()).session.is_some() } {
         broken("a queue pair is used within a session of it");

@@ -4,15 +4,14 @@
 #![allow(unsafe_code)] // C structs behind raw pointers, and unions.
 
 use std::ffi::c_int;
-use std::{ptr, slice};
+use std::ptr;
+use std::slice;
 
 use super::{Object, same_context, window};
 use crate::objects::qp::Shape;
 use crate::words::contract::broken;
 use crate::words::transport::Transport;
-use crate::words::wr::Bind;
-use crate::words::wr::Doom;
-use crate::words::wr::{Extra, Op, Payload, Recv, Remote, Send, Sge, To};
+use crate::words::wr::{Bind, Doom, Extra, Op, Payload, Recv, Remote, Send, Sge, To};
 use crate::words::{Verb, limits, wr};
 use proverbs_sys::data::apart;
 use proverbs_sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, placement, selectivity};
@@ -32,7 +31,7 @@ macro_rules! get {
 ///
 /// # Safety
 /// `wr` is a receive work request as ibv_post_recv(3) asks for.
-pub(crate) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Verb<Recv> {
+pub(super) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Verb<Recv> {
     let num_sge = get!((*wr).num_sge);
     let sg_list = if num_sge == 0 { ptr::null() } else { get!((*wr).sg_list).cast_const() };
     // SAFETY: `sg_list` has `num_sge` elements (this function's contract).
@@ -44,7 +43,7 @@ pub(crate) unsafe fn recv(wr: *const ibv_recv_wr, max_sge: u32, zero: u32) -> Ve
 ///
 /// # Safety
 /// `wr` is a send work request for the transport of `shape`, as ibv_post_send(3) asks for.
-pub(crate) unsafe fn send(
+pub(super) unsafe fn send(
     wr: *const ibv_send_wr,
     shape: &Shape,
     qp: *mut ibv_qp,
@@ -171,7 +170,7 @@ pub(crate) unsafe fn send(
 }
 
 /// A bind of a window of type 1, as a send.
-pub(crate) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Send> {
+pub(super) fn bind(wr_id: u64, flags: u32, shape: &Shape, bind: Bind) -> Verb<Send> {
     if shape.transport != Transport::Rc {
         return Err(libc::EINVAL);
     }

@@ -1,72 +1,118 @@
 //! The table of verbs.
 
+#![allow(unsafe_code)] // C objects.
+
+use super::completion::*;
+use super::context::*;
+use super::device_memory::*;
+use super::lanes::*;
+use super::memory::*;
+use super::pair::*;
+use super::polling::create_cq_ex;
+use super::xrc::*;
 use super::*;
 use proverbs_sys::control::Control;
 use proverbs_sys::handle;
 
+/// A verb on one object: its result, or what is made of it.
+macro_rules! on {
+    ($object:ident $(, $arg:ident)* => |$state:ident, $number:pat_param| $body:expr) => {
+        |$object $(, $arg)*| {
+            let call = |$state: &mut State, $number: u32| $body;
+            // SAFETY: the object is live (the verb's contract).
+            unsafe { verb($object, call) }
+        }
+    };
+}
+
+/// A verb that destroys an object.
+macro_rules! ends {
+    ($end:path) => {
+        // SAFETY: the object is live, and not used afterwards (the verb's contract).
+        |object| unsafe { destroy(object, $end) }
+    };
+}
+
+/// A verb whose last argument is filled by a function of the others.
+macro_rules! fills {
+    ($ask:path: $object:ident $(, $arg:ident)*) => {
+        |$object $(, $arg)*, out| {
+            let ask = |state: &mut State, number| $ask(state, number $(, $arg)*);
+            // SAFETY: the object is live, and the last argument writable (the verb's contract).
+            unsafe { fill($object, out, ask) }
+        }
+    };
+}
+
 /// The loopback device.
 pub static LOOPBACK: Control = Control {
-    close_device,
-    query_device,
-    provider,
-    query_device_ex,
-    query_port,
-    query_gid,
-    query_gid_ex,
-    query_gid_table,
-    query_pkey,
-    device_index,
-    query_port_speed,
-    query_rt_values,
+    // Refuses with `EBUSY` while the device has objects.
+    close_device: ends!(State::close_device),
+    query_device: fills!(device_attr: context),
+    provider: on!(context => |state, _| state.world.provider),
+    query_device_ex: fills!(device_attr_ex: context),
+    query_port: fills!(port_attr: context, port),
+    query_gid: fills!(gid: context, port, index),
+    query_gid_ex: fills!(State::gid_entry: context, port, index),
+    query_gid_table: on!(context, ports => |state, device| gid_table(state, device, ports)),
+    query_pkey: fills!(pkey: context, port, index),
+    // Its number on its fabric.
+    device_index: on!(context => |_state, device| device as c_int),
+    // A device that does not tell more than its port does.
+    query_port_speed: |_, _| Err(libc::EOPNOTSUPP),
+    query_rt_values: on!(context, values => |state, device| errno_of(rt_values(state, device, values))),
     alloc_pd,
     dealloc_pd,
     alloc_td,
-    dealloc_td,
+    dealloc_td: ends!(State::dealloc_td),
     alloc_parent_domain,
     reg_mr,
     reg_dmabuf_mr,
     rereg_mr,
-    dereg_mr,
-    advise_mr,
+    dereg_mr: ends!(State::dereg_mr),
+    advise_mr: on!(pd, advice, flags, list => |state, pd| {
+        errno_of(advise_mr(state, pd, advice, flags, list))
+    }),
     alloc_null_mr,
     alloc_dm,
-    free_dm,
+    free_dm: ends!(State::free_dm),
     reg_dm_mr,
     create_ah,
-    destroy_ah,
+    destroy_ah: ends!(State::destroy_ah),
     create_comp_channel,
-    destroy_comp_channel,
+    destroy_comp_channel: ends!(State::destroy_channel),
     get_cq_event,
     ack_cq_events,
     create_cq,
     create_cq_ex,
-    is_software,
+    is_software: on!(context => |state, _| state.habits.is_rxe()),
     resize_cq,
-    destroy_cq,
-    modify_cq,
+    destroy_cq: ends!(State::destroy_cq),
+    modify_cq: on!(cq, attr => |state, cq| errno_of(state.modify_cq(cq, attr))),
     open_xrcd,
-    close_xrcd,
+    close_xrcd: ends!(State::close_xrcd),
     create_srq_ex,
-    srq_num,
+    srq_num: on!(srq => |state, srq| srq_num(state, srq)),
     create_srq,
     modify_srq,
-    query_srq,
-    destroy_srq,
+    query_srq: fills!(srq_attr: srq),
+    destroy_srq: ends!(State::destroy_srq),
     create_qp,
     create_qp_ex,
     create_srd_qp,
-    ah_number,
+    ah_number: on!(ah => |state, ah| ah_number(state, ah)),
     modify_qp,
     query_qp,
     destroy_qp,
-    data_in_order,
-    modify_qp_rate_limit,
-    set_ece,
-    query_ece,
+    // Messages are written at once; all but the plainest device keep it to themselves.
+    data_in_order: on!(qp, _opcode => |state, _| state.habits.is_plain()),
+    modify_qp_rate_limit: on!(qp, attr => |state, qp| errno_of(state.limit_rate(qp, attr))),
+    set_ece: on!(qp, ece => |state, qp| errno_of(state.set_ece(qp, ece))),
+    query_ece: on!(qp, ece => |state, qp| errno_of(state.query_ece(qp, ece))),
     attach_mcast,
     detach_mcast,
-    async_fd,
-    try_get_async_event,
+    async_fd: on!(context => |state, device| state.async_fd(device)),
+    try_get_async_event: on!(context => |state, device| async_event(state, device)),
 };
 
 /// The number of a device, if it is one of this fabric.

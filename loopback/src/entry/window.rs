@@ -17,7 +17,7 @@ use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::*;
 use proverbs_sys::window::kind;
 
-pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> *mut ibv_mw {
+pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> *mut ibv_mw {
     let is_type_2 = type_ == kind::IBV_MW_TYPE_2;
     let allocated = match is_type_2 || type_ == kind::IBV_MW_TYPE_1 {
         // SAFETY: `pd` is live (the verb's contract), and every domain is a `Domain`.
@@ -44,14 +44,14 @@ pub(crate) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> 
     }
 }
 
-pub(crate) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: `mw` is live, made by `alloc_mw`, and not used afterwards (the verb's contract).
     unsafe { destroy(mw, State::dealloc_mw) }
 }
 
 /// Posts the bind of a window of type 1. There is no bad_wr: what is refused was not posted, but on
 /// librxe (R15.12).
-pub(crate) unsafe extern "C" fn bind_mw(
+pub(super) unsafe extern "C" fn bind_mw(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,
     of: *mut raw::ibv_mw_bind,
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "C" fn bind_mw(
 ///
 /// # Safety
 /// `mw` is live, and so is the region of `info`, if it names one.
-pub(crate) unsafe fn bind(
+pub(super) unsafe fn bind(
     qp: *mut ibv_qp,
     mw: *mut ibv_mw,
     rkey: u32,

@@ -12,20 +12,20 @@ use proverbs_sys::types::*;
 
 /// The fields of a completion. `None`: the provider does not write the field.
 #[derive(Default)]
-pub(crate) struct Fields {
-    pub(crate) opcode: Option<u32>,
-    pub(crate) vendor_err: Option<u32>,
-    pub(crate) byte_len: Option<u32>,
-    pub(crate) extra: Option<u32>,
-    pub(crate) src_qp: Option<u32>,
-    pub(crate) wc_flags: Option<u32>,
-    pub(crate) pkey_index: Option<u16>,
-    pub(crate) slid: Option<u16>,
-    pub(crate) sl: Option<u8>,
-    pub(crate) dlid_path_bits: Option<u8>,
+pub(super) struct Fields {
+    pub(super) opcode: Option<u32>,
+    pub(super) vendor_err: Option<u32>,
+    pub(super) byte_len: Option<u32>,
+    pub(super) extra: Option<u32>,
+    pub(super) src_qp: Option<u32>,
+    pub(super) wc_flags: Option<u32>,
+    pub(super) pkey_index: Option<u16>,
+    pub(super) slid: Option<u16>,
+    pub(super) sl: Option<u8>,
+    pub(super) dlid_path_bits: Option<u8>,
 }
 
-pub(crate) fn fields(entry: &Cqe, fill: Fill) -> Fields {
+pub(super) fn fields(entry: &Cqe, fill: Fill) -> Fields {
     let success = entry.status == ibv_wc_status::IBV_WC_SUCCESS;
     match fill {
         Fill::Rxe { is_itself } if success => {
@@ -115,7 +115,7 @@ fn promised(entry: &Cqe) -> Fields {
 
 /// # Safety
 /// `wc` is writable; it need not be initialised.
-pub(crate) unsafe fn write(wc: *mut ibv_wc, entry: &Cqe, fill: Fill) {
+pub(super) unsafe fn write(wc: *mut ibv_wc, entry: &Cqe, fill: Fill) {
     let fields = fields(entry, fill);
     // SAFETY: `wc` is writable (this function's contract).
     unsafe { unwrite(wc) };

@@ -6,10 +6,10 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
+use std::ptr;
 
-use super::pair::{hand_out_srq, make_on, number_beside};
-use super::posting::Pair;
-use super::{destroy, hand_out, verb};
+use super::pair::{hand_out_qp, hand_out_srq, make_on};
+use super::{hand_out, number_beside, verb};
 use crate::objects::domains::OfXrc;
 use crate::objects::srq::MaxOf;
 use crate::state::State;
@@ -21,13 +21,13 @@ use proverbs_sys::xrc::*;
 
 /// An XRC domain, whose C struct has no room for a number.
 #[repr(C)]
-pub(crate) struct XrcDomain {
-    pub(crate) xrcd: ibv_xrcd,
-    pub(crate) number: u32,
+pub(super) struct XrcDomain {
+    pub(super) xrcd: ibv_xrcd,
+    pub(super) number: u32,
 }
 
 /// Files are compared by device and inode, as the kernel does.
-pub(crate) unsafe fn open_xrcd(
+pub(super) unsafe fn open_xrcd(
     context: *mut ibv_context,
     fd: c_int,
     oflags: c_int,
@@ -50,13 +50,7 @@ fn inode_of(file: BorrowedFd<'_>) -> Verb<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
-    // SAFETY: `xrcd` is live, made by `open_xrcd` as an `XrcDomain`, and not used afterwards (the
-    // verb's contract).
-    unsafe { destroy(xrcd.cast::<XrcDomain>(), State::close_xrcd) }
-}
-
-pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
+pub(super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<ibv_srq> {
     const ALL: u32 = SRQ_TYPE | SRQ_PD | SRQ_XRCD | SRQ_CQ;
     if init.comp_mask != ALL || init.srq_type != SRQT_XRC {
         return Err(libc::EINVAL);
@@ -64,7 +58,7 @@ pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
     let pd = init.pd;
     // SAFETY: what the attributes name is live (the verb's contract).
     let (xrcd, cq) = unsafe {
-        let xrcd = number_beside(pd, init.xrcd.cast::<XrcDomain>());
+        let xrcd = number_beside(pd, init.xrcd);
         (xrcd.ok_or(libc::EINVAL)?, number_beside(pd, init.cq).ok_or(libc::EINVAL)?)
     };
     let asked = MaxOf { wr: init.attr.max_wr, sge: init.attr.max_sge };
@@ -81,38 +75,22 @@ pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
 }
 
 /// The number of one of XRC: the same as that of the object.
-pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Verb<u32> {
-    // SAFETY: `srq` is live (the verb's contract).
-    unsafe {
-        verb(srq, |state, number| {
-            let is_of_xrc = state.srqs.get(&number).is_some_and(|srq| srq.of_xrc.is_some());
-            if is_of_xrc { Ok(number) } else { Err(libc::EOPNOTSUPP) }
-        })
-    }
+pub(super) fn srq_num(state: &mut State, number: u32) -> Verb<u32> {
+    let is_of_xrc = state.srqs.get(&number).is_some_and(|srq| srq.of_xrc.is_some());
+    if is_of_xrc { Ok(number) } else { Err(libc::EOPNOTSUPP) }
 }
 
 /// A target: a queue pair that has nothing but its XRC domain.
 ///
 /// # Safety
 /// `init.xrcd` is live.
-pub(crate) unsafe fn create_target(init: &ibv_qp_init_attr_ex) -> Created<ibv_qp> {
+pub(super) unsafe fn create_target(init: &ibv_qp_init_attr_ex) -> Created<ibv_qp> {
     let is_bare = init.send_cq.is_null() && init.recv_cq.is_null() && init.srq.is_null();
     if init.comp_mask != ATTR_XRCD || !is_bare || init.xrcd.is_null() {
         return Err(libc::EINVAL);
     }
-    let xrcd = init.xrcd.cast::<XrcDomain>();
-    // SAFETY: the domain is live (this function's contract), and was made as an `XrcDomain`.
-    let (handle, context) = unsafe { (verb(xrcd, State::create_target)?, (*xrcd).xrcd.context) };
-    let qp = ibv_qp {
-        context,
-        qp_context: init.qp_context,
-        handle,
-        qp_num: handle,
-        state: ibv_qp_state::IBV_QPS_RESET,
-        qp_type: init.qp_type,
-        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
-        cond: libc::PTHREAD_COND_INITIALIZER,
-        ..zeroed()
-    };
-    Ok(hand_out(Pair::ordinary(qp)).cast())
+    // SAFETY: the domain is live (this function's contract).
+    let (number, context) =
+        unsafe { (verb(init.xrcd, State::create_target)?, (*init.xrcd).context) };
+    Ok(hand_out_qp(context, ptr::null_mut(), number, &init.plain()))
 }

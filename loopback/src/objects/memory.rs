@@ -16,17 +16,11 @@ use proverbs_sys::mem::open::Open;
 use proverbs_sys::types::{ibv_access_flags, ibv_access_flags as right};
 
 pub(crate) const LOCAL_WRITE: u32 = right::IBV_ACCESS_LOCAL_WRITE.0;
-
 pub(crate) const REMOTE_WRITE: u32 = right::IBV_ACCESS_REMOTE_WRITE.0;
-
 pub(crate) const REMOTE_READ: u32 = right::IBV_ACCESS_REMOTE_READ.0;
-
 pub(crate) const REMOTE_ATOMIC: u32 = right::IBV_ACCESS_REMOTE_ATOMIC.0;
-
 pub(crate) const REMOTE: u32 = REMOTE_READ | REMOTE_WRITE | REMOTE_ATOMIC;
-
 pub(crate) const MW_BIND: u32 = right::IBV_ACCESS_MW_BIND.0;
-
 pub(crate) const ON_DEMAND: u32 = ibv_access_flags::IBV_ACCESS_ON_DEMAND.0;
 
 pub(crate) struct Mr {
@@ -101,7 +95,6 @@ pub(crate) enum Key {
 }
 
 pub(crate) const LOCAL_TAG: u32 = 0x11;
-
 pub(crate) const REMOTE_TAG: u32 = 0x22;
 
 /// The number of the object whose key this is, if it has that tag.

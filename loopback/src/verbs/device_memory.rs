@@ -23,7 +23,6 @@ use proverbs_sys::types::OPTIONAL_ACCESS;
 
 /// `IBV_ACCESS_RELAXED_ORDERING` and its like, and what ibv_reg_dmabuf_mr(3) names besides.
 const OF_DMABUF: u32 = LOCAL_WRITE | REMOTE | OPTIONAL_ACCESS;
-
 const PAGE: u64 = 4096;
 impl State {
     pub(crate) fn max_dm_size(&self) -> u64 {

@@ -24,6 +24,7 @@ pub(crate) fn asked_of(now: &Attributes, asked: ibv_mig_state::Type) -> Verb<Mig
         _ => Err(libc::EINVAL),
     }
 }
+
 impl State {
     /// A path may be given while no other is armed.
     pub(crate) fn check_alternate(&self, qp: &Qp, alternate: &Alternate) -> Verb {

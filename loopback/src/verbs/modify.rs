@@ -23,11 +23,6 @@ const QP_ACCESS: u32 = LOCAL_WRITE
     | ACCESS_FLUSH_GLOBAL
     | ACCESS_FLUSH_PERSISTENT;
 
-/// `value`, if it is at most `max`.
-fn up_to<T: PartialOrd>(value: T, max: T) -> Verb<T> {
-    if value <= max { Ok(value) } else { Err(libc::EINVAL) }
-}
-
 /// The required and the optional attributes of a transition, besides the state itself.
 fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
     use Phase::*;
@@ -85,30 +80,22 @@ fn rule(transport: Transport, from: Phase, to: Phase) -> Option<(u32, u32)> {
         _ => return None,
     })
 }
+
 impl State {
     /// The attributes with the changes applied, if every new value is legal.
     pub(crate) fn changed(&self, qp: &Qp, changes: &Changes) -> Verb<Attributes> {
         let has = |bit| changes.mask & bit != 0;
+        let check = |all: &[(u32, bool)]| match all.iter().all(|&(bit, fits)| fits || !has(bit)) {
+            true => Ok(()),
+            false => Err(libc::EINVAL),
+        };
         let new = &changes.values;
         let mut now = qp.attributes;
-        if has(ACCESS) {
-            if new.access & !QP_ACCESS != 0 {
-                return Err(libc::EINVAL);
-            }
-            now.access = new.access;
-        }
-        if has(PORT) {
-            if new.port != 1 {
-                return Err(libc::EINVAL);
-            }
-            now.port = new.port;
-        }
-        if has(PKEY) {
-            now.pkey_index = up_to(new.pkey_index, 0)?;
-        }
-        if has(QKEY) {
-            now.qkey = new.qkey;
-        }
+        check(&[
+            (ACCESS, new.access & !QP_ACCESS == 0),
+            (PORT, new.port == 1),
+            (PKEY, new.pkey_index == 0),
+        ])?;
         if has(AV) {
             self.check_address(qp.device, &changes.path)?;
             now.path = Some(changes.path);
@@ -120,39 +107,18 @@ impl State {
         if has(MIG) {
             now.migration = asked_of(&now, changes.migration)?;
         }
-        if has(MTU) {
-            if new.mtu == 0 {
-                return Err(libc::EINVAL);
-            }
-            now.mtu = up_to(new.mtu, self.world.mtu.to_c())?;
-        }
-        if has(DEST_QPN) {
-            now.dest_qpn = up_to(new.dest_qpn, limits::BITS_24)?;
-        }
-        if has(RQ_PSN) {
-            now.rq_psn = new.rq_psn & limits::BITS_24;
-        }
-        if has(SQ_PSN) {
-            now.sq_psn = new.sq_psn & limits::BITS_24;
-        }
-        if has(MAX_RD) {
-            now.max_rd_atomic = up_to(new.max_rd_atomic, limits::RD_ATOMIC)?;
-        }
-        if has(MAX_DEST_RD) {
-            now.max_dest_rd_atomic = up_to(new.max_dest_rd_atomic, limits::RD_ATOMIC)?;
-        }
-        if has(MIN_RNR) {
-            now.min_rnr_timer = up_to(new.min_rnr_timer, 31)?;
-        }
-        if has(TIMEOUT) {
-            now.timeout = up_to(new.timeout, 31)?;
-        }
-        if has(RETRY) {
-            now.retry_cnt = up_to(new.retry_cnt, 7)?;
-        }
-        if has(RNR_RETRY) {
-            now.rnr_retry = up_to(new.rnr_retry, 7)?;
-        }
+        check(&[
+            (MTU, (1..=self.world.mtu.to_c()).contains(&new.mtu)),
+            (DEST_QPN, new.dest_qpn <= limits::BITS_24),
+            (MAX_RD, new.max_rd_atomic <= limits::RD_ATOMIC),
+            (MAX_DEST_RD, new.max_dest_rd_atomic <= limits::RD_ATOMIC),
+            (MIN_RNR, new.min_rnr_timer <= 31),
+            (TIMEOUT, new.timeout <= 31),
+            (RETRY, new.retry_cnt <= 7),
+            (RNR_RETRY, new.rnr_retry <= 7),
+        ])?;
+        now.take(new, changes.mask);
+        (now.rq_psn, now.sq_psn) = (now.rq_psn & limits::BITS_24, now.sq_psn & limits::BITS_24);
         Ok(now)
     }
 

@@ -30,7 +30,7 @@ impl State {
         if self.habits.is_rxe() { Err(libc::EOPNOTSUPP) } else { Ok(()) }
     }
 
-    pub(crate) fn modify_cq(&mut self, cq: u32, attr: ibv_modify_cq_attr) -> Verb {
+    pub(crate) fn modify_cq(&mut self, cq: u32, attr: &ibv_modify_cq_attr) -> Verb {
         self.tunes(self.cqs.get(&cq).map(|cq| cq.device))?;
         let (count, period) = (attr.moderate.cq_count, attr.moderate.cq_period);
         if (count == 0) != (period == 0) {
@@ -42,7 +42,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn limit_rate(&mut self, qp: u32, attr: ibv_qp_rate_limit_attr) -> Verb {
+    pub(crate) fn limit_rate(&mut self, qp: u32, attr: &ibv_qp_rate_limit_attr) -> Verb {
         self.tunes(self.qps.get(&qp).map(|qp| qp.device))?;
         let qp = &self.qps[&qp];
         let is_legal = (attr.rate_limit == 0 || (RATES.0..=RATES.1).contains(&attr.rate_limit))
@@ -56,7 +56,7 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn set_ece(&mut self, qp: u32, ece: ibv_ece) -> Verb {
+    pub(crate) fn set_ece(&mut self, qp: u32, ece: &ibv_ece) -> Verb {
         self.tunes(self.qps.get(&qp).map(|qp| qp.device))?;
         if ece.vendor_id != VENDOR || ece.comp_mask != 0 {
             return Err(libc::EINVAL);
@@ -69,9 +69,10 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn query_ece(&mut self, qp: u32) -> Verb<ibv_ece> {
+    pub(crate) fn query_ece(&mut self, qp: u32, ece: &mut ibv_ece) -> Verb {
         self.tunes(self.qps.get(&qp).map(|qp| qp.device))?;
-        Ok(ibv_ece { vendor_id: VENDOR, options: self.qps[&qp].options, comp_mask: 0 })
+        *ece = ibv_ece { vendor_id: VENDOR, options: self.qps[&qp].options, comp_mask: 0 };
+        Ok(())
     }
 
     pub(crate) fn alloc_null_mr(&mut self, pd: u32) -> Verb<(u32, u32, u32)> {

@@ -23,6 +23,7 @@ impl Send {
             || self.to.is_some_and(|to| to.ah == number)
     }
 }
+
 impl State {
     /// Memory that a work request names must stay registered (R6.10).
     pub(crate) fn check_unused_memory(&self, mr: u32) {
