@@ -47,7 +47,7 @@ impl State {
         if id.device.is_none() || id.local.is_none() || id.remote.is_none() {
             return Err(libc::EINVAL);
         }
-        let depths = param.initiator_depth.max(param.responder_resources);
+        let depths = param.agreed.initiator_depth.max(param.agreed.responder_resources);
         if space == Space::Tcp && depths > limits::RD_ATOMIC {
             return Err(libc::EINVAL);
         }
@@ -55,12 +55,7 @@ impl State {
         let id = self.id(number)?;
         id.phase = Phase::Asking;
         id.qp_num = param.qp_num;
-        id.agreed = Agreed {
-            initiator_depth: param.initiator_depth,
-            responder_resources: param.responder_resources,
-            retry_count: param.retry_count,
-            rnr_retry_count: param.rnr_retry_count,
-        };
+        id.agreed = param.agreed;
         let asked = self.ask(Unheard { id: number, param, data });
         if asked.is_err() {
             self.id(number)?.phase = Phase::RouteResolved;
@@ -182,13 +177,7 @@ impl State {
         let channel = self.id(listener)?.channel;
         let Unheard { param, data, .. } = request;
         let request = self.number()?;
-        // Each side has its own view of the depths.
-        let agreed = Agreed {
-            initiator_depth: param.responder_resources,
-            responder_resources: param.initiator_depth,
-            retry_count: param.retry_count,
-            rnr_retry_count: param.rnr_retry_count,
-        };
+        let agreed = param.agreed.of_peer();
         let id = Id {
             came_by_request: true,
             listener: Some(listener),
@@ -205,16 +194,10 @@ impl State {
         self.id(number)?.peer = Some(request);
         let arm = match space {
             // Messages of iWARP have the depths alone.
-            Space::Tcp if self.world.link == Link::Iwarp => Arm::Conn(Param {
-                initiator_depth: agreed.initiator_depth,
-                responder_resources: agreed.responder_resources,
-                ..Param::default()
-            }),
-            Space::Tcp => Arm::Conn(Param {
-                initiator_depth: agreed.initiator_depth,
-                responder_resources: agreed.responder_resources,
-                ..param
-            }),
+            Space::Tcp if self.world.link == Link::Iwarp => {
+                Arm::Conn(Param { agreed: agreed.depths(), ..Param::default() })
+            }
+            Space::Tcp => Arm::Conn(Param { agreed, ..param }),
             Space::Udp => Arm::Ud { to: self.way_to(local.ip()), qp_num: 0 },
         };
         let event = Event::of(request, Kind::RDMA_CM_EVENT_CONNECT_REQUEST).arm(arm).data(data);
@@ -275,7 +258,7 @@ impl State {
     pub(super) fn accept_request(&mut self, number: u32, param: Param, data: &[u8]) -> Verb {
         let id = self.asked(number, &[Phase::Asked])?;
         let (space, peer, remote_ece) = (id.space, id.peer, id.local_ece);
-        let depths = param.initiator_depth.max(param.responder_resources);
+        let depths = param.agreed.initiator_depth.max(param.agreed.responder_resources);
         if space == Space::Tcp && depths > limits::RD_ATOMIC {
             return Err(libc::EINVAL);
         }
@@ -284,8 +267,8 @@ impl State {
         (id.qp_num, id.has_accepted) = (param.qp_num, true);
         if space == Space::Tcp {
             id.phase = Phase::Accepted;
-            id.agreed.initiator_depth = param.initiator_depth;
-            id.agreed.responder_resources = param.responder_resources;
+            id.agreed.initiator_depth = param.agreed.initiator_depth;
+            id.agreed.responder_resources = param.agreed.responder_resources;
         } else {
             id.phase = Phase::Connected;
         }
@@ -303,15 +286,9 @@ impl State {
         let (kind, arm) = match (space, here) {
             (Space::Tcp, _) => {
                 let theirs = &mut self.id(peer)?.agreed;
-                theirs.initiator_depth = param.responder_resources;
-                theirs.responder_resources = param.initiator_depth;
-                theirs.rnr_retry_count = param.rnr_retry_count;
-                let arm = Param {
-                    initiator_depth: param.responder_resources,
-                    responder_resources: param.initiator_depth,
-                    retry_count: 0,
-                    ..param
-                };
+                let agreed = param.agreed.of_peer();
+                *theirs = Agreed { retry_count: theirs.retry_count, ..agreed };
+                let arm = Param { agreed: Agreed { retry_count: 0, ..agreed }, ..param };
                 (Kind::RDMA_CM_EVENT_CONNECT_RESPONSE, Arm::Conn(arm))
             }
             (Space::Udp, Some(here)) => {
@@ -332,8 +309,8 @@ impl State {
     fn connect_on_iwarp(&mut self, [number, peer]: [u32; 2], param: Param, data: Vec<u8>) -> Verb {
         let theirs = self.id(peer)?;
         theirs.peer_qp_num = param.qp_num;
-        theirs.agreed.initiator_depth = param.responder_resources;
-        theirs.agreed.responder_resources = param.initiator_depth;
+        theirs.agreed.initiator_depth = param.agreed.responder_resources;
+        theirs.agreed.responder_resources = param.agreed.initiator_depth;
         let states =
             [ibv_qp_state::IBV_QPS_INIT, ibv_qp_state::IBV_QPS_RTR, ibv_qp_state::IBV_QPS_RTS];
         for id in [number, peer] {
@@ -352,16 +329,8 @@ impl State {
         }
         // Unlike an answer elsewhere, it tells what the side that asked serves as the initiator's
         // depth.
-        let arm = Param {
-            initiator_depth: param.initiator_depth,
-            responder_resources: param.responder_resources,
-            ..Param::default()
-        };
-        let own = Param {
-            initiator_depth: param.responder_resources,
-            responder_resources: param.initiator_depth,
-            ..Param::default()
-        };
+        let arm = Param { agreed: param.agreed.depths(), ..Param::default() };
+        let own = Param { agreed: param.agreed.of_peer().depths(), ..Param::default() };
         self.tell(Event::of(number, Kind::RDMA_CM_EVENT_ESTABLISHED).arm(Arm::Conn(own)));
         self.tell(Event::of(peer, Kind::RDMA_CM_EVENT_ESTABLISHED).arm(Arm::Conn(arm)).data(data));
         Ok(())

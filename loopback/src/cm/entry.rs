@@ -1,6 +1,6 @@
 //! The C boundary of rdma_cm, and its table of calls.
 //!
-//! Channels and ids (events are in `event`, some calls in `newer`) are C's structs with what the
+//! Channels and ids (events are in `event`) are C's structs with what the
 //! fabric needs behind them. Each is one allocation, freed by the call that destroys it, and no
 //! reference to a whole one is ever made.
 //!
@@ -18,11 +18,11 @@ use std::sync::Arc;
 use libc::{sockaddr, sockaddr_storage};
 
 use super::address::{of_infiniband, to_storage};
+use super::connect::{BY_THE_CONSUMER, OF_THE_OPTIONS};
 use super::event::{ack_cm_event, get_cm_event};
-use super::newer::{get_remote_ece, join_multicast_ex, reject_ece, set_local_ece, write_cm_event};
 use crate::entry::attributes_to_c;
 use crate::fabric::Fabric;
-use crate::objects::cm::{Object, Param, Seen, Space};
+use crate::objects::cm::{Agreed, Object, Param, Seen, Space};
 use crate::shared::Shared;
 use crate::state::State;
 use crate::words::Verb;
@@ -49,6 +49,17 @@ struct Id {
     device: Option<Arc<handle::Context>>,
 }
 
+/// A call on an id that changes the state alone.
+macro_rules! on {
+    ($id:ident $(, $arg:ident)* => |$state:ident, $number:ident| $body:expr) => {
+        |$id $(, $arg)*| {
+            let change = |$state: &mut State, $number: u32| $body;
+            // SAFETY: the id is live (the call's contract).
+            errno_of(unsafe { call($id, change) })
+        }
+    };
+}
+
 /// rdma_cm on a fabric.
 static LOOPBACK: Calls = Calls {
     is_system: false,
@@ -62,26 +73,30 @@ static LOOPBACK: Calls = Calls {
     set_option,
     bind_addr,
     resolve_addr,
-    // SAFETY: the id is live (the call's contract).
-    resolve_route: |id, _| errno_of(unsafe { call(id, State::resolve_route) }),
+    resolve_route: on!(id, _timeout => |state, id| state.resolve_route(id)),
     listen,
     connect,
     accept,
-    reject,
-    reject_ece,
-    set_local_ece,
-    get_remote_ece,
-    // SAFETY: the id is live (the call's contract).
-    establish: |id| errno_of(unsafe { call(id, State::establish_id) }),
-    // SAFETY: the id is live (the call's contract).
-    disconnect: |id| errno_of(unsafe { call(id, State::disconnect_id) }),
-    // SAFETY: the id is live (the call's contract).
-    notify_comm_est: |id| errno_of(unsafe { call(id, State::comm_est) }),
+    reject: |id, data, len| {
+        // SAFETY: the id is live, and the private data readable (the call's contract).
+        unsafe { reject(id, data, len, BY_THE_CONSUMER) }
+    },
+    reject_ece: |id, data, len| {
+        // SAFETY: the id is live, and the private data readable (the call's contract).
+        unsafe { reject(id, data, len, OF_THE_OPTIONS) }
+    },
+    set_local_ece: on!(id, ece => |state, id| state.set_local_ece(id, *ece)),
+    get_remote_ece: on!(id, ece => |state, id| state.remote_ece(id).map(|theirs| *ece = theirs)),
+    establish: on!(id => |state, id| state.establish_id(id)),
+    disconnect: on!(id => |state, id| state.disconnect_id(id)),
+    notify_comm_est: on!(id => |state, id| state.comm_est(id)),
     init_qp_attr,
     join_multicast,
-    join_multicast_ex,
+    // SAFETY: id and address are those of this call (the call's contract). The kind of the
+    // membership is for switches, of which a fabric has none.
+    join_multicast_ex: |id, at, _, context| unsafe { join_multicast(id, at, context) },
     leave_multicast,
-    write_cm_event,
+    write_cm_event: on!(id, status, arg => |state, id| state.write_cm_event(id, status, arg)),
     context,
 };
 
@@ -112,7 +127,7 @@ fn new_channel(shared: &Arc<Shared>) -> Created<rdma_event_channel> {
     Ok(NonNull::from(whole).cast())
 }
 
-pub(super) fn errno_of(result: Verb) -> c_int {
+fn errno_of(result: Verb) -> c_int {
     result.err().unwrap_or(0)
 }
 
@@ -120,7 +135,7 @@ pub(super) fn errno_of(result: Verb) -> c_int {
 ///
 /// # Safety
 /// `id` is a live id of this provider.
-pub(super) unsafe fn call<R>(id: *mut rdma_cm_id, call: impl FnOnce(&mut State, u32) -> R) -> R {
+unsafe fn call<R>(id: *mut rdma_cm_id, call: impl FnOnce(&mut State, u32) -> R) -> R {
     let id = id.cast::<Id>();
     // SAFETY: the id is live (this function's contract), and both fields are written at creation
     // and never after.
@@ -232,7 +247,7 @@ unsafe fn set_option(
 ///
 /// # Safety
 /// `at` is readable for `len` bytes, or null.
-pub(super) unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
+unsafe fn bytes(at: *const c_void, len: usize) -> Vec<u8> {
     if at.is_null() || len == 0 {
         return Vec::new();
     }
@@ -304,14 +319,8 @@ unsafe fn change(id: *mut rdma_cm_id, change: impl FnOnce(&mut State, u32) -> Ve
             state.see(number)
         })
     };
-    match changed {
-        Ok(seen) => {
-            // SAFETY: the id is live and its channel locked (this function's contract).
-            unsafe { show(id, seen) };
-            0
-        }
-        Err(errno) => errno,
-    }
+    // SAFETY: the id is live and its channel locked (this function's contract).
+    errno_of(changed.map(|seen| unsafe { show(id, seen) }))
 }
 
 unsafe fn bind_addr(id: *mut rdma_cm_id, at: *mut sockaddr) -> c_int {
@@ -344,15 +353,13 @@ unsafe fn read(param: *const rdma_conn_param) -> (Param, Vec<u8>) {
         let c = param.read();
         (c, bytes(c.private_data, c.private_data_len.into()))
     };
-    let param = Param {
+    let agreed = Agreed {
         responder_resources: c.responder_resources,
         initiator_depth: c.initiator_depth,
         retry_count: c.retry_count.min(7),
         rnr_retry_count: c.rnr_retry_count.min(7),
-        srq: c.srq != 0,
-        qp_num: c.qp_num & BITS_24,
     };
-    (param, data)
+    (Param { agreed, srq: c.srq != 0, qp_num: c.qp_num & BITS_24 }, data)
 }
 
 unsafe fn connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
@@ -369,35 +376,26 @@ unsafe fn accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
     errno_of(unsafe { call(id, |state, id| state.accept_request(id, param, &data)) })
 }
 
-unsafe fn reject(id: *mut rdma_cm_id, data: *const c_void, len: u8) -> c_int {
+unsafe fn reject(id: *mut rdma_cm_id, data: *const c_void, len: u8, reason: c_int) -> c_int {
     // SAFETY: the private data is readable (the call's contract).
     let data = unsafe { bytes(data, len.into()) };
     // SAFETY: the id is live (the call's contract).
-    errno_of(unsafe { call(id, |state, id| state.reject_id(id, &data)) })
+    errno_of(unsafe { call(id, |state, id| state.reject_id_for(id, reason, &data)) })
 }
 
 unsafe fn init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c_int) -> c_int {
     // SAFETY: `attr` is readable and names the state (the call's contract).
     let to = unsafe { (*attr).qp_state };
     // SAFETY: the id is live (the call's contract).
-    match unsafe { call(id, |state, id| state.attributes_of(id, to)) } {
-        Ok((now, which)) => {
-            // SAFETY: both are writable (the call's contract).
-            unsafe {
-                attr.write(ibv_qp_attr { qp_state: to, ..attributes_to_c(&now) });
-                mask.write(which as c_int);
-            }
-            0
-        }
-        Err(errno) => errno,
-    }
+    let found = unsafe { call(id, |state, id| state.attributes_of(id, to)) };
+    // SAFETY: both are writable (the call's contract).
+    errno_of(found.map(|(now, which)| unsafe {
+        attr.write(ibv_qp_attr { qp_state: to, ..attributes_to_c(&now) });
+        mask.write(which as c_int);
+    }))
 }
 
-pub(super) unsafe fn join_multicast(
-    id: *mut rdma_cm_id,
-    at: *mut sockaddr,
-    context: *mut c_void,
-) -> c_int {
+unsafe fn join_multicast(id: *mut rdma_cm_id, at: *mut sockaddr, context: *mut c_void) -> c_int {
     // SAFETY: the address is readable (the call's contract).
     let at = unsafe { address(at) };
     // Only handed back, with the event.

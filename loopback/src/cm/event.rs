@@ -61,10 +61,10 @@ pub(super) unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<r
             c.param.conn = rdma_conn_param {
                 private_data,
                 private_data_len,
-                responder_resources: param.responder_resources,
-                initiator_depth: param.initiator_depth,
-                retry_count: param.retry_count,
-                rnr_retry_count: param.rnr_retry_count,
+                responder_resources: param.agreed.responder_resources,
+                initiator_depth: param.agreed.initiator_depth,
+                retry_count: param.agreed.retry_count,
+                rnr_retry_count: param.agreed.rnr_retry_count,
                 srq: param.srq.into(),
                 qp_num: param.qp_num,
                 ..zeroed()

@@ -15,7 +15,7 @@
 //! | `multicast` | groups |
 //! | `attributes` | the attributes with which queue pairs are moved, and the options of ids |
 //! | `fabric` | what a test says to its fabric |
-//! | `entry`, `event`, `newer` | the C boundary, and the table of calls |
+//! | `entry`, `event` | the C boundary, and the table of calls |
 
 mod address;
 mod attributes;
@@ -25,7 +25,6 @@ mod entry;
 mod event;
 mod fabric;
 mod multicast;
-mod newer;
 
 use std::collections::VecDeque;
 use std::ffi::c_int;

@@ -2,6 +2,7 @@
 
 use crate::engine::responder::Arrival;
 use crate::engine::sends::{Fate, Outcome};
+use crate::objects::cq::Cqe;
 use crate::objects::qp::Qp;
 use crate::state::State;
 use crate::words::address::{Address, Gid};
@@ -44,15 +45,7 @@ impl State {
         let sgid =
             if address.is_global { self.source(qp.device, &address) } else { Ok(Gid::default()) };
         if let Ok(sgid) = sgid {
-            let message = Message {
-                op: wr.op,
-                extra: wr.extra,
-                solicited: wr.solicited,
-                srqn: None,
-                data,
-                asks: 0,
-                doom: wr.doom,
-            };
+            let message = Message::of(wr, data);
             match self.fate(&message) {
                 Fate::Late(due) => {
                     self.delay(due, number, qpn, &message, Some((qkey, address, sgid)));
@@ -106,18 +99,18 @@ impl State {
         }
         let mut data = self.header(address, sgid, message).to_vec();
         data.extend_from_slice(&message.data);
-        let arrival = Arrival {
-            data: &data,
+        let says = Cqe {
             byte_len: data.len() as u32,
             opcode: opcode::IBV_WC_RECV,
             extra: message.extra,
-            solicited: message.solicited,
             src_qp: from,
             grh: address.is_global,
             sl: address.sl,
             slid: address.slid,
             path_bits: self.path_bits(address),
+            ..Cqe::default()
         };
+        let arrival = Arrival { data: &data, solicited: message.solicited, says };
         // The sender does not learn of a datagram that is not received.
         let _ = self.receive(to, &arrival);
     }

@@ -43,15 +43,7 @@ impl State {
                 _ => return Outcome::Failed(status::IBV_WC_LOC_PROT_ERR),
             }
         };
-        let message = Message {
-            op: wr.op,
-            extra: wr.extra,
-            solicited: wr.solicited,
-            srqn: wr.srqn,
-            data,
-            asks: length as usize,
-            doom: wr.doom,
-        };
+        let message = Message::of(wr, data);
         let reply = self.carry(number, &message);
         let length = length as u32;
         if transport == Transport::Uc {

@@ -40,19 +40,12 @@ pub(crate) enum Refusal {
     Key,
 }
 
-/// What a receive's completion reports besides the queue pair and the length.
+/// A message for a receive.
 pub(crate) struct Arrival<'a> {
     pub(crate) data: &'a [u8],
-    /// The length that the completion reports.
-    pub(crate) byte_len: u32,
-    pub(crate) opcode: opcode::Type,
-    pub(crate) extra: Extra,
     pub(crate) solicited: bool,
-    pub(crate) src_qp: u32,
-    pub(crate) grh: bool,
-    pub(crate) sl: u8,
-    pub(crate) slid: u16,
-    pub(crate) path_bits: u8,
+    /// What the receive's completion says of it.
+    pub(crate) says: Cqe,
 }
 
 /// The rights that a FLUSH to there needs.
@@ -177,18 +170,9 @@ impl State {
     }
 
     fn deliver(&mut self, to: u32, message: &Message, opcode: opcode::Type, data: &[u8]) -> Reply {
-        let arrival = Arrival {
-            data,
-            byte_len: message.data.len() as u32,
-            opcode,
-            extra: message.extra,
-            solicited: message.solicited,
-            src_qp: 0,
-            grh: false,
-            sl: 0,
-            slid: 0,
-            path_bits: 0,
-        };
+        let byte_len = message.data.len() as u32;
+        let says = Cqe { byte_len, opcode, extra: message.extra, ..Cqe::default() };
+        let arrival = Arrival { data, solicited: message.solicited, says };
         match self.receive(to, &arrival) {
             Ok(()) => Reply::Done(Vec::new()),
             Err(Refusal::NoReceive) => Reply::NotReady,
@@ -250,7 +234,7 @@ impl State {
         } else {
             match self.scatter(pd, &next.list, arrival.data) {
                 None => Err((Refusal::Protected, status::IBV_WC_LOC_PROT_ERR)),
-                Some(()) if !self.ends_its_key(to, arrival.extra) => {
+                Some(()) if !self.ends_its_key(to, arrival.says.extra) => {
                     Err((Refusal::Key, status::IBV_WC_REM_INV_REQ_ERR))
                 }
                 Some(()) => Ok(()),
@@ -261,16 +245,12 @@ impl State {
         };
         let entry = match &outcome {
             Ok(()) => Cqe {
-                opcode: arrival.opcode,
-                byte_len: arrival.byte_len,
-                extra: arrival.extra,
-                src_qp: arrival.src_qp,
+                wr_id: taken.wr_id,
+                qp_num: taken.qp_num,
+                generation: taken.generation,
+                receive_slot: taken.receive_slot,
                 datagram: matches!(transport, Transport::Ud | Transport::Srd),
-                grh: arrival.grh,
-                sl: arrival.sl,
-                slid: arrival.slid,
-                path_bits: arrival.path_bits,
-                ..taken
+                ..arrival.says
             },
             Err((_, status)) => Cqe { status: *status, ..taken },
         };

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use crate::engine::responder::{Arrival, Refusal};
 use crate::engine::sends::Outcome;
+use crate::objects::cq::Cqe;
 use crate::objects::memory::{REMOTE_READ, REMOTE_WRITE};
 use crate::objects::qp::Cause;
 use crate::state::State;
@@ -191,17 +192,10 @@ impl State {
             },
             _ => None,
         };
-        let arrival = |data, opcode| Arrival {
-            data,
-            byte_len: length as u32,
-            opcode,
-            extra: wr.extra,
-            solicited: false,
-            src_qp: from,
-            grh: false,
-            sl: 0,
-            slid,
-            path_bits: 0,
+        let arrival = |data, opcode| {
+            let (byte_len, extra) = (length as u32, wr.extra);
+            let says = Cqe { byte_len, opcode, extra, src_qp: from, slid, ..Cqe::default() };
+            Arrival { data, solicited: false, says }
         };
         let done = Outcome::Done { length: length as u32 };
         let received = match wr.op {

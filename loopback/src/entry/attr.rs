@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // Fields that the mask does not name may be uninitialised.
 
 use super::memory::{address_of, address_to};
-use crate::objects::qp::{Qp, Shape};
+use crate::objects::qp::Qp;
 use crate::words::attributes::*;
 use crate::words::attributes::{Alternate, Attributes, Changes, Migration};
 use proverbs_sys::terms::state::QpState as Phase;
@@ -55,23 +55,12 @@ pub(super) unsafe fn read(attr: *const ibv_qp_attr, mask: u32) -> Changes {
     changes
 }
 
-pub(super) fn cap(shape: &Shape) -> ibv_qp_cap {
-    ibv_qp_cap {
-        max_send_wr: shape.max_send_wr,
-        max_recv_wr: shape.max_recv_wr,
-        max_send_sge: shape.max_send_sge,
-        max_recv_sge: shape.max_recv_sge,
-        max_inline_data: shape.max_inline,
-        ..zeroed()
-    }
-}
-
 /// The result of `query_qp`.
 pub(super) fn write(qp: &Qp) -> ibv_qp_attr {
     ibv_qp_attr {
         qp_state: qp.phase.to_c(),
         cur_qp_state: qp.phase.to_c(),
-        cap: cap(&qp.shape),
+        cap: qp.shape.cap,
         sq_draining: (qp.phase == Phase::Sqd && qp.wait.is_some()).into(),
         ..attributes_to_c(&qp.attributes)
     }

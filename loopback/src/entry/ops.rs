@@ -12,7 +12,8 @@ use crate::objects::faults::Stop;
 use crate::shared::Call;
 use crate::state::State;
 use crate::words::contract::broken;
-use crate::words::world::Link;
+use crate::words::world;
+use proverbs_sys::data::{Link, head};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::*;
@@ -38,11 +39,10 @@ pub(super) fn table() -> ibv_context_ops {
 /// refused one, or null if the outcome is unknown.
 ///
 /// # Safety
-/// `wr` starts a list that `next` walks to its end, and `bad_wr` is null or writable.
-unsafe fn post_list<W>(
+/// `wr` starts a list that ends with a null `next`, and `bad_wr` is null or writable.
+unsafe fn post_list<W: Link>(
     mut wr: *mut W,
     bad_wr: *mut *mut W,
-    next: unsafe fn(*mut W) -> *mut W,
     mut accept: impl FnMut(*mut W, bool) -> Result<(), Stop>,
 ) -> c_int {
     if wr.is_null() || bad_wr.is_null() {
@@ -68,7 +68,7 @@ unsafe fn post_list<W>(
             }
         }
         // SAFETY: `wr` is not null, hence a request of the list.
-        wr = unsafe { next(wr) };
+        wr = unsafe { (*head(wr)).next };
     }
     if let Some(errno) = unknown {
         // SAFETY: `bad_wr` is not null (checked above), hence writable.
@@ -76,16 +76,6 @@ unsafe fn post_list<W>(
         return errno;
     }
     0
-}
-
-unsafe fn next_recv(wr: *mut ibv_recv_wr) -> *mut ibv_recv_wr {
-    // SAFETY: `post_list` passes a request of its list.
-    unsafe { (*wr).next }
-}
-
-unsafe fn next_send(wr: *mut ibv_send_wr) -> *mut ibv_send_wr {
-    // SAFETY: `post_list` passes a request of its list.
-    unsafe { (*wr).next }
 }
 
 unsafe extern "C" fn post_send(
@@ -103,36 +93,27 @@ unsafe extern "C" fn post_send(
         state.check_thread(number);
         let accept = |wr: *mut ibv_send_wr, may_fail: bool| {
             let zero = state.habits.length_of_zero();
-            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
-            if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
-                return Err(libc::EINVAL.into());
-            }
-            if queue.send_slots >= queue.shape.max_send_wr {
-                return Err(libc::ENOMEM.into());
-            }
+            let shape = state.check_sends(number, 1)?;
             // SAFETY: `post_list` passes a request of the list, which is for this QP.
-            let send = unsafe { read_wr::send(wr, &queue.shape, qp, zero) }?;
+            let send = unsafe { read_wr::send(wr, &shape, qp, zero) }?;
             if send.op.is_of_persistence() {
                 broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
                 return Err(libc::EINVAL.into());
             }
             // SAFETY: `post_list` passes a request of the list.
             let is_fenced = unsafe { (*wr).send_flags } & ibv_send_flags::IBV_SEND_FENCE.0 != 0;
-            if state.world.link == Link::Iwarp && !send.is_of_iwarp(is_fenced) {
+            if state.world.link == world::Link::Iwarp && !send.is_of_iwarp(is_fenced) {
                 return Err(libc::EINVAL.into());
             }
             if may_fail {
                 state.post_fault(Some(number), Direction::Send)?;
             }
-            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
-            queue.sends.push_back(send);
-            queue.send_slots += 1;
-            state.active.insert(number);
+            state.push_sends(number, [send]);
             Ok(())
         };
         // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
         // contract).
-        unsafe { post_list(wr, bad_wr, next_send, accept) }
+        unsafe { post_list(wr, bad_wr, accept) }
     })
 }
 
@@ -152,11 +133,11 @@ unsafe extern "C" fn post_recv(
             if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
                 return Err(libc::EINVAL.into());
             }
-            if queue.recv_slots >= queue.shape.max_recv_wr {
+            if queue.recv_slots >= queue.shape.cap.max_recv_wr {
                 return Err(libc::ENOMEM.into());
             }
             // SAFETY: `post_list` passes a request of the list.
-            let recv = unsafe { read_wr::recv(wr, queue.shape.max_recv_sge, zero) }?;
+            let recv = unsafe { read_wr::recv(wr, queue.shape.cap.max_recv_sge, zero) }?;
             if may_fail {
                 state.post_fault(Some(number), Direction::Receive)?;
             }
@@ -168,7 +149,7 @@ unsafe extern "C" fn post_recv(
         };
         // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
         // contract).
-        unsafe { post_list(wr, bad_wr, next_recv, accept) }
+        unsafe { post_list(wr, bad_wr, accept) }
     })
 }
 
@@ -198,7 +179,7 @@ unsafe extern "C" fn post_srq_recv(
         };
         // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
         // contract).
-        unsafe { post_list(wr, bad_wr, next_recv, accept) }
+        unsafe { post_list(wr, bad_wr, accept) }
     })
 }
 

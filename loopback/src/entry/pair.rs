@@ -9,7 +9,6 @@ use super::posting::{self, Pair};
 use super::xrc::create_target;
 use super::{Domain, attr, destroy, errno_of, fill, hand_out, locate, number_beside, verb};
 use crate::objects::qp::Shape;
-use crate::objects::srq::MaxOf;
 use crate::state::State;
 use crate::words::Verb;
 use crate::words::contract::broken;
@@ -29,13 +28,11 @@ pub(super) unsafe fn create_srq(
 ) -> Created<ibv_srq> {
     // SAFETY: `init_at` is readable (the verb's contract).
     let init = unsafe { init_at.read() };
-    let asked = MaxOf { wr: init.attr.max_wr, sge: init.attr.max_sge };
-    // SAFETY: `pd` is live (the verb's contract).
-    let created = unsafe { make_on(pd, |state, pd| state.create_srq(pd, asked, None)) };
-    let (handle, MaxOf { wr: max_wr, sge: max_sge }) = created?;
     // SAFETY: `init_at` is writable, and `pd` is live (the verb's contract).
     unsafe {
-        (*init_at).attr = ibv_srq_attr { max_wr, max_sge, ..init.attr };
+        let create = |state: &mut State, pd| state.create_srq(pd, init.attr, None);
+        let (handle, granted) = make_on(pd, create)?;
+        (*init_at).attr = granted;
         Ok(hand_out_srq(pd, handle, init.srq_context))
     }
 }
@@ -78,11 +75,6 @@ pub(super) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask
         let limit = (mask & LIMIT != 0).then(|| (*attr).srq_limit);
         verb(srq, |state, srq| state.modify_srq(srq, max_wr, limit))
     })
-}
-
-pub(super) fn srq_attr(state: &mut State, srq: u32) -> Verb<ibv_srq_attr> {
-    let (max_wr, max_sge, srq_limit) = state.query_srq(srq)?;
-    Ok(ibv_srq_attr { max_wr, max_sge, srq_limit, ..zeroed() })
 }
 
 /// Makes something on a domain, or in the lane that it is.
@@ -142,23 +134,12 @@ unsafe fn make_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Created<ibv_q
     if srq.is_some() {
         (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
     }
-    let shape = Shape {
-        transport,
-        send_cq,
-        recv_cq,
-        srq,
-        max_send_wr: cap.max_send_wr,
-        max_recv_wr: cap.max_recv_wr,
-        max_send_sge: cap.max_send_sge,
-        max_recv_sge: cap.max_recv_sge,
-        max_inline: cap.max_inline_data,
-        sig_all: asked.sq_sig_all != 0,
-    };
+    let shape = Shape { transport, send_cq, recv_cq, srq, cap, sig_all: asked.sq_sig_all != 0 };
     // SAFETY: `pd` is live (the verb's contract).
     let (handle, granted) = unsafe { make_on(pd, |state, pd| state.create_qp(pd, shape)) }?;
     // SAFETY: `init` is writable, and `pd` is live (the verb's contract).
     let context = unsafe {
-        (*init).cap = attr::cap(&granted);
+        (*init).cap = granted.cap;
         (*pd).context
     };
     Ok(hand_out_qp(context, pd, handle, &asked))
@@ -324,7 +305,7 @@ pub(super) unsafe fn query_qp(
         send_cq: object.send_cq,
         recv_cq: object.recv_cq,
         srq: object.srq,
-        cap: attr::cap(&shape),
+        cap: shape.cap,
         qp_type: object.qp_type,
         sq_sig_all: shape.sig_all.into(),
         ..zeroed()

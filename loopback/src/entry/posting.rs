@@ -12,18 +12,14 @@ use std::mem;
 use std::ptr;
 use std::slice;
 
-use super::{locate, read_wr, verb};
-use crate::objects::faults::Stop;
+use super::{errno_of, locate, read_wr, verb};
 use crate::shared::Call;
-use crate::state::State;
+use crate::words::Verb;
 use crate::words::contract::broken;
 use crate::words::transport::Transport;
-use crate::words::wr::Send;
 use proverbs_sys::data::{apart, arm};
 use proverbs_sys::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use proverbs_sys::session::{ibv_data_buf, ibv_qp_ex, send_ops};
-use proverbs_sys::terms::state::QpState as Phase;
-use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::ibv_wr_opcode::*;
 use proverbs_sys::types::*;
 use proverbs_sys::window::emit_bind;
@@ -396,50 +392,19 @@ unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
     let _begun = shared.begin(Call::Send, number);
     let posted = shared.post(|state| {
         state.check_thread(number);
-        let mut sends = Vec::new();
-        let read = match read_all(state, qp, number, &built, &mut sends) {
-            Err(Stop::Unknown { errno, taken: true }) if state.habits.is_rxe() => Err(errno),
-            Ok(()) => Ok(()),
-            Err(Stop::Refused(errno) | Stop::Unknown { errno, .. }) => return Err(errno),
+        let zero = state.habits.length_of_zero();
+        let shape = match state.check_sends(number, built.len()) {
+            Err(libc::ENOMEM) if state.habits.is_rxe() => return Err(libc::ENOSPC),
+            checked => checked?,
         };
-        let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
-        queue.send_slots += sends.len() as u32;
-        queue.sends.extend(sends);
-        state.active.insert(number);
-        read
+        let read = |built: &Built| {
+            // SAFETY: the work request is this file's, of an operation of this queue pair.
+            unsafe { read_wr::send(ptr::from_ref(&built.wr), &shape, qp, zero) }
+        };
+        let sends = built.iter().map(read).collect::<Verb<Vec<_>>>()?;
+        let said = state.whole_fault(number, built.len())?;
+        state.push_sends(number, sends);
+        said
     });
-    posted.err().unwrap_or(0)
-}
-
-/// Reads the work requests of a session, as far as they may be posted.
-fn read_all(
-    state: &mut State,
-    qp: *mut ibv_qp,
-    number: u32,
-    built: &[Built],
-    sends: &mut Vec<Send>,
-) -> Result<(), Stop> {
-    let zero = state.habits.length_of_zero();
-    let full = if state.habits.is_rxe() { libc::ENOSPC } else { libc::ENOMEM };
-    let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
-    if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
-        return Err(libc::EINVAL.into());
-    }
-    if queue.send_slots + built.len() as u32 > queue.shape.max_send_wr {
-        return Err(full.into());
-    }
-    let shape = queue.shape;
-    for built in built {
-        // SAFETY: the work request is this file's, of an operation of this queue pair.
-        sends.push(unsafe { read_wr::send(ptr::from_ref(&built.wr), &shape, qp, zero) }?);
-    }
-    let mut unknown = Ok(());
-    for _ in built {
-        match state.post_fault(Some(number), Direction::Send) {
-            Ok(()) => {}
-            Err(Stop::Refused(errno)) => return Err(Stop::Refused(errno)),
-            stop => unknown = stop,
-        }
-    }
-    unknown
+    errno_of(posted)
 }

@@ -139,9 +139,9 @@ pub(super) unsafe fn send(
     // Inline data is copied by the processor, for which 0 is 0.
     let zero = if is_inline { 0 } else { zero };
     // SAFETY: `sg_list` has `num_sge` elements (this function's contract).
-    let list = unsafe { list(sg_list, num_sge, shape.max_send_sge, zero) }?;
+    let list = unsafe { list(sg_list, num_sge, shape.cap.max_send_sge, zero) }?;
     let payload = if is_inline {
-        if wr::length(&list) > u64::from(shape.max_inline) {
+        if wr::length(&list) > u64::from(shape.cap.max_inline_data) {
             return Err(libc::EINVAL);
         }
         // SAFETY: the elements of an inline send name memory that is readable during the post.

@@ -95,7 +95,7 @@ pub static LOOPBACK: Control = Control {
     srq_num: on!(srq => |state, srq| srq_num(state, srq)),
     create_srq,
     modify_srq,
-    query_srq: fills!(srq_attr: srq),
+    query_srq: fills!(State::query_srq: srq),
     destroy_srq: ends!(State::destroy_srq),
     create_qp,
     create_qp_ex,

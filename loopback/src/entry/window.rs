@@ -5,29 +5,21 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use super::{Domain, Object, destroy, hand_out, locate, read_wr, same_context, verb};
-use crate::objects::faults::Stop;
+use super::pair::make_on;
+use super::{Object, destroy, errno_of, hand_out, locate, read_wr, same_context};
 use crate::shared::Call;
 use crate::state::State;
 use crate::words::contract::broken;
 use crate::words::wr::Bind;
 use proverbs_sys::memory::ZERO_BASED;
-use proverbs_sys::terms::state::QpState as Phase;
-use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::*;
 use proverbs_sys::window::kind;
 
 pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> *mut ibv_mw {
     let is_type_2 = type_ == kind::IBV_MW_TYPE_2;
     let allocated = match is_type_2 || type_ == kind::IBV_MW_TYPE_1 {
-        // SAFETY: `pd` is live (the verb's contract), and every domain is a `Domain`.
-        true => unsafe {
-            let joint = (*pd.cast::<Domain>()).joint;
-            verb(pd, |state, pd| match joint {
-                Some(joint) => state.make_in_lane(joint, |state| state.alloc_mw(pd, is_type_2)),
-                None => state.alloc_mw(pd, is_type_2),
-            })
-        },
+        // SAFETY: `pd` is live (the verb's contract).
+        true => unsafe { make_on(pd, |state, pd| state.alloc_mw(pd, is_type_2)) },
         false => Err(libc::EINVAL),
     };
     match allocated {
@@ -83,35 +75,19 @@ pub(super) unsafe extern "C" fn bind_mw(
         if is_strange {
             return Err(libc::EPERM);
         }
-        let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
-        if matches!(queue.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
-            return Err(libc::EINVAL);
-        }
-        if queue.send_slots >= queue.shape.max_send_wr {
-            return Err(libc::ENOMEM);
-        }
+        let shape = state.check_sends(number, 1)?;
         let is_zero_based = bind_info.mw_access_flags & ZERO_BASED != 0;
         let operands = operands.filter(|_| !is_zero_based).ok_or(libc::EINVAL)?;
-        let send = read_wr::bind(wr_id, send_flags, &queue.shape, operands)?;
-        let mut posted = Ok(());
-        match state.post_fault(Some(number), Direction::Send) {
-            Ok(()) => {}
-            Err(Stop::Unknown { errno, taken: true }) if state.habits.is_rxe() => {
-                posted = Err(errno);
-            }
-            Err(Stop::Refused(errno) | Stop::Unknown { errno, .. }) => return Err(errno),
-        }
-        let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
-        queue.sends.push_back(send);
-        queue.send_slots += 1;
-        state.active.insert(number);
-        posted
+        let send = read_wr::bind(wr_id, send_flags, &shape, operands)?;
+        let said = state.whole_fault(number, 1)?;
+        state.push_sends(number, [send]);
+        said
     });
     if posted.is_ok() {
         // SAFETY: the window is live until the verb has returned (the verb's contract).
         unsafe { (*mw).rkey = rkey };
     }
-    posted.err().unwrap_or(0)
+    errno_of(posted)
 }
 
 /// The operands of a bind; `None` if they name objects of another context.

@@ -11,7 +11,6 @@ use std::ptr;
 use super::pair::{hand_out_qp, hand_out_srq, make_on};
 use super::{hand_out, number_beside, verb};
 use crate::objects::domains::OfXrc;
-use crate::objects::srq::MaxOf;
 use crate::state::State;
 use crate::words::Verb;
 use proverbs_sys::control::Created;
@@ -61,7 +60,7 @@ pub(super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
         let xrcd = number_beside(pd, init.xrcd);
         (xrcd.ok_or(libc::EINVAL)?, number_beside(pd, init.cq).ok_or(libc::EINVAL)?)
     };
-    let asked = MaxOf { wr: init.attr.max_wr, sge: init.attr.max_sge };
+    let asked = init.attr;
     let make = |state: &mut State, pd| {
         let of = OfXrc { xrcd, cq };
         state.check_xrc_srq(pd, of)?;
@@ -69,7 +68,7 @@ pub(super) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
     };
     // SAFETY: `pd` is live (the verb's contract).
     let (handle, granted) = unsafe { make_on(pd, make) }?;
-    init.attr = ibv_srq_attr { max_wr: granted.wr, max_sge: granted.sge, ..init.attr };
+    init.attr = granted;
     // SAFETY: `pd` is live (the verb's contract).
     Ok(unsafe { hand_out_srq(pd, handle, init.srq_context) })
 }

@@ -132,6 +132,23 @@ pub(crate) struct Agreed {
     pub(crate) rnr_retry_count: u8,
 }
 
+impl Agreed {
+    /// As the other side has it: each has its own view of the depths.
+    pub(crate) fn of_peer(self) -> Agreed {
+        let Agreed { initiator_depth, responder_resources, .. } = self;
+        Agreed {
+            initiator_depth: responder_resources,
+            responder_resources: initiator_depth,
+            ..self
+        }
+    }
+
+    /// The depths alone.
+    pub(crate) fn depths(self) -> Agreed {
+        Agreed { retry_count: 0, rnr_retry_count: 0, ..self }
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Options {
     pub(crate) reuse_addr: bool,
@@ -142,10 +159,7 @@ pub(crate) struct Options {
 /// The parameters of a request or an answer, without private data.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Param {
-    pub(crate) responder_resources: u8,
-    pub(crate) initiator_depth: u8,
-    pub(crate) retry_count: u8,
-    pub(crate) rnr_retry_count: u8,
+    pub(crate) agreed: Agreed,
     pub(crate) srq: bool,
     pub(crate) qp_num: u32,
 }

@@ -36,7 +36,7 @@ pub(crate) enum Slot {
     Shared(u32),
 }
 
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Cqe {
     pub(crate) wr_id: u64,
     pub(crate) status: ibv_wc_status::Type,

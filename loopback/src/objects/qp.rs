@@ -9,7 +9,7 @@ use crate::words::transport::Transport;
 use crate::words::wr::{Recv, Send};
 use proverbs_sys::terms::bounded::{MinRnrTimer, Timeout};
 use proverbs_sys::terms::state::QpState as Phase;
-use proverbs_sys::types::{ibv_qp_state, ibv_wc_status as status};
+use proverbs_sys::types::{ibv_qp_cap, ibv_qp_state, ibv_wc_status as status, zeroed};
 
 /// The state that a transition names.
 pub(crate) fn phase(state: ibv_qp_state::Type) -> Verb<Phase> {
@@ -23,11 +23,7 @@ pub(crate) struct Shape {
     pub(crate) send_cq: u32,
     pub(crate) recv_cq: u32,
     pub(crate) srq: Option<u32>,
-    pub(crate) max_send_wr: u32,
-    pub(crate) max_recv_wr: u32,
-    pub(crate) max_send_sge: u32,
-    pub(crate) max_recv_sge: u32,
-    pub(crate) max_inline: u32,
+    pub(crate) cap: ibv_qp_cap,
     pub(crate) sig_all: bool,
 }
 
@@ -39,11 +35,7 @@ impl Shape {
             send_cq: 0,
             recv_cq: 0,
             srq: None,
-            max_send_wr: 0,
-            max_recv_wr: 0,
-            max_send_sge: 0,
-            max_recv_sge: 0,
-            max_inline: 0,
+            cap: zeroed(),
             sig_all: false,
         }
     }

@@ -22,13 +22,6 @@ pub(crate) struct Srq {
     pub(crate) object: Option<Object>,
 }
 
-/// The most receives and elements of one, as asked for or as granted.
-#[derive(Clone, Copy)]
-pub(crate) struct MaxOf {
-    pub(crate) wr: u32,
-    pub(crate) sge: u32,
-}
-
 /// The C object of a shared receive queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Object(pub(crate) NonNull<ibv_srq>);

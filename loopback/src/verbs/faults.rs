@@ -32,6 +32,24 @@ impl State {
         }
     }
 
+    /// So many sends are about to be accepted as a whole: `Err` if none is. What librxe says may be
+    /// an errno although it has accepted them (R15.12).
+    pub(crate) fn whole_fault(&mut self, qp: u32, count: usize) -> Verb<Verb> {
+        let mut unknown = None;
+        for _ in 0..count {
+            match self.post_fault(Some(qp), Direction::Send) {
+                Ok(()) => {}
+                Err(Stop::Refused(errno)) => return Err(errno),
+                Err(Stop::Unknown { errno, taken }) => unknown = Some((errno, taken)),
+            }
+        }
+        match unknown {
+            None => Ok(Ok(())),
+            Some((errno, true)) if self.habits.is_rxe() => Ok(Err(errno)),
+            Some((errno, _)) => Err(errno),
+        }
+    }
+
     /// A queue pair has entered ERR.
     pub(crate) fn flush_fault(&mut self, number: u32, transport: Transport) {
         let occasion = Occasion::Flush { qp: number, transport };

@@ -9,8 +9,10 @@ use crate::words::attributes::Attributes;
 use crate::words::contract::broken;
 use crate::words::transport::Transport;
 use crate::words::world::{Capacity, Link};
+use crate::words::wr::Send;
 use crate::words::{Verb, limits};
 use proverbs_sys::terms::state::QpState as Phase;
+use proverbs_sys::types::ibv_qp_cap;
 use proverbs_sys::types::raw::ibv_event_type;
 
 impl State {
@@ -21,7 +23,7 @@ impl State {
             return Err(libc::EOPNOTSUPP);
         }
         // As siw's library (R24.11).
-        if self.world.link == Link::Iwarp && shape.srq.is_none() && shape.max_recv_wr == 0 {
+        if self.world.link == Link::Iwarp && shape.srq.is_none() && shape.cap.max_recv_wr == 0 {
             return Err(libc::EINVAL);
         }
         let is_efa = self.world.srd.is_some();
@@ -37,7 +39,7 @@ impl State {
             Transport::XrcSend if !self.has_xrc() => return Err(libc::EOPNOTSUPP),
             // Neither has a domain that this verb names, nor receives.
             Transport::XrcRecv => return Err(libc::EINVAL),
-            Transport::XrcSend if shape.max_recv_wr != 0 || shape.srq.is_some() => {
+            Transport::XrcSend if shape.cap.max_recv_wr != 0 || shape.srq.is_some() => {
                 return Err(libc::EINVAL);
             }
             _ => {}
@@ -49,25 +51,26 @@ impl State {
             shape.transport != Transport::Uc
                 && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd && srq.of_xrc.is_none())
         });
-        let fits = shape.max_send_wr <= limits::QP_WR
-            && shape.max_recv_wr <= limits::QP_WR
-            && shape.max_send_sge <= limits::SGE
-            && shape.max_recv_sge <= limits::SGE
-            && shape.max_inline <= limits::INLINE
-            && (shape.transport != Transport::Srd || shape.max_inline <= limits::INLINE_SRD);
+        let fits = shape.cap.max_send_wr <= limits::QP_WR
+            && shape.cap.max_recv_wr <= limits::QP_WR
+            && shape.cap.max_send_sge <= limits::SGE
+            && shape.cap.max_recv_sge <= limits::SGE
+            && shape.cap.max_inline_data <= limits::INLINE
+            && (shape.transport != Transport::Srd
+                || shape.cap.max_inline_data <= limits::INLINE_SRD);
         if !cq_fits(shape.send_cq) || !cq_fits(shape.recv_cq) || !srq_fits || !fits {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
         let grant = |limit, asked| self.world.grant(limit, asked);
-        let shape = Shape {
-            max_send_wr: grant(Capacity::SendWr, shape.max_send_wr),
-            max_recv_wr: grant(Capacity::RecvWr, shape.max_recv_wr),
-            max_send_sge: grant(Capacity::SendSge, shape.max_send_sge),
-            max_recv_sge: grant(Capacity::RecvSge, shape.max_recv_sge),
-            max_inline: grant(Capacity::Inline, shape.max_inline),
-            ..shape
+        let cap = ibv_qp_cap {
+            max_send_wr: grant(Capacity::SendWr, shape.cap.max_send_wr),
+            max_recv_wr: grant(Capacity::RecvWr, shape.cap.max_recv_wr),
+            max_send_sge: grant(Capacity::SendSge, shape.cap.max_send_sge),
+            max_recv_sge: grant(Capacity::RecvSge, shape.cap.max_recv_sge),
+            max_inline_data: grant(Capacity::Inline, shape.cap.max_inline_data),
         };
+        let shape = Shape { cap, ..shape };
         self.insert_qp(number, device, pd, shape, None);
         Ok((number, shape))
     }
@@ -101,6 +104,28 @@ impl State {
             options: limits::OPTIONS,
         };
         self.qps.insert(number, qp);
+    }
+
+    /// The queue pair's shape, if so many sends may be posted to it.
+    pub(crate) fn check_sends(&self, number: u32, count: usize) -> Verb<Shape> {
+        let qp = self.qps.get(&number).ok_or(libc::EINVAL)?;
+        if matches!(qp.phase, Phase::Reset | Phase::Init | Phase::Rtr) {
+            return Err(libc::EINVAL);
+        }
+        if qp.send_slots as usize + count > qp.shape.cap.max_send_wr as usize {
+            return Err(libc::ENOMEM);
+        }
+        Ok(qp.shape)
+    }
+
+    pub(crate) fn push_sends(&mut self, number: u32, sends: impl IntoIterator<Item = Send>) {
+        if let Some(qp) = self.qps.get_mut(&number) {
+            for send in sends {
+                qp.sends.push_back(send);
+                qp.send_slots += 1;
+            }
+            self.active.insert(number);
+        }
     }
 
     /// On most devices, completions stay in the completion queues. Work requests without one are

@@ -5,13 +5,13 @@ use std::ptr::NonNull;
 
 use crate::objects::domains::OfXrc;
 use crate::objects::events::Affiliate;
-use crate::objects::srq::{MaxOf, Object, Srq};
+use crate::objects::srq::{Object, Srq};
 use crate::state::State;
 use crate::words::world::Capacity;
 use crate::words::wr::Recv;
 use crate::words::{Verb, limits};
-use proverbs_sys::types::ibv_srq;
 use proverbs_sys::types::raw::ibv_event_type;
+use proverbs_sys::types::{ibv_srq, ibv_srq_attr, zeroed};
 
 impl State {
     /// Takes the next receive of an SRQ.
@@ -37,17 +37,17 @@ impl State {
     pub(crate) fn create_srq(
         &mut self,
         pd: u32,
-        MaxOf { wr: max_wr, sge: max_sge }: MaxOf,
+        asked: ibv_srq_attr,
         of_xrc: Option<OfXrc>,
-    ) -> Verb<(u32, MaxOf)> {
+    ) -> Verb<(u32, ibv_srq_attr)> {
         self.check_alive_pd(pd)?;
-        let fits = (1..=limits::SRQ_WR).contains(&max_wr) && max_sge <= limits::SGE;
+        let fits = (1..=limits::SRQ_WR).contains(&asked.max_wr) && asked.max_sge <= limits::SGE;
         if !fits || !self.pds.contains_key(&pd) {
             return Err(libc::EINVAL);
         }
         let number = self.number()?;
-        let max_wr = self.world.grant(Capacity::SrqWr, max_wr);
-        let max_sge = self.world.grant(Capacity::SrqSge, max_sge);
+        let max_wr = self.world.grant(Capacity::SrqWr, asked.max_wr);
+        let max_sge = self.world.grant(Capacity::SrqSge, asked.max_sge);
         self.srqs.insert(
             number,
             Srq {
@@ -61,7 +61,7 @@ impl State {
                 object: None,
             },
         );
-        Ok((number, MaxOf { wr: max_wr, sge: max_sge }))
+        Ok((number, ibv_srq_attr { max_wr, max_sge, ..asked }))
     }
 
     /// Resizes or arms the queue, or both. Does neither if one of the values is illegal.
@@ -80,11 +80,11 @@ impl State {
         Ok(())
     }
 
-    /// `max_wr`, `max_sge` and the limit.
-    pub(crate) fn query_srq(&self, srq: u32) -> Verb<(u32, u32, u32)> {
+    pub(crate) fn query_srq(&self, srq: u32) -> Verb<ibv_srq_attr> {
         let srq = self.srqs.get(&srq).ok_or(libc::EINVAL)?;
         self.check_alive_pd(srq.pd)?;
-        Ok((srq.max_wr, srq.max_sge, srq.limit))
+        let &Srq { max_wr, max_sge, limit: srq_limit, .. } = srq;
+        Ok(ibv_srq_attr { max_wr, max_sge, srq_limit, ..zeroed() })
     }
 
     pub(crate) fn destroy_srq(&mut self, srq: u32) -> Verb {

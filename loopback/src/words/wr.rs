@@ -241,3 +241,11 @@ pub(crate) struct Message {
     pub(crate) asks: usize,
     pub(crate) doom: Doom,
 }
+
+impl Message {
+    pub(crate) fn of(wr: &Send, data: Vec<u8>) -> Message {
+        let Send { op, extra, solicited, srqn, doom, .. } = *wr;
+        let asks = wr.payload.length() as usize;
+        Message { op, extra, solicited, srqn, data, asks, doom }
+    }
+}
