@@ -37,12 +37,6 @@ impl Withheld {
         }
     }
 
-    /// Whether there is any.
-    #[inline(always)]
-    pub(crate) fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// At most the depth: the sentinel of a drain that was interrupted is one of the entries, and
     /// beyond it.
     #[inline]

@@ -4,7 +4,6 @@
 mod tests;
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
@@ -121,24 +120,15 @@ impl AddressVector {
     /// Refuses path bits that the port has not: providers cut them off in silence, and packets
     /// would come from another LID (R24.9). It asks the port, whose LIDs may change, and only if
     /// there are any.
-    #[inline]
     pub(crate) fn check_path_bits(
         &self,
-        context: &Arc<handle::Context>,
+        context: &Context,
         verb: &'static str,
         port: u8,
     ) -> Result<(), Error> {
-        if self.src_path_bits == 0 { Ok(()) } else { self.ask_path_bits(context, verb, port) }
-    }
-
-    #[cold]
-    fn ask_path_bits(
-        &self,
-        context: &Arc<handle::Context>,
-        verb: &'static str,
-        port: u8,
-    ) -> Result<(), Error> {
-        let context = Context { handle: context.clone() };
+        if self.src_path_bits == 0 {
+            return Ok(());
+        }
         let PortAttr { link_layer, lmc, .. } = context.query_port(port)?;
         let most = (1 << lmc.min(7)) - 1;
         if link_layer == LinkLayer::Ethernet || self.src_path_bits <= most {
@@ -224,13 +214,14 @@ pub struct AddressHandle {
 impl AddressHandle {
     #[allow(unsafe_code)] // one verb
     pub(crate) fn new(pd: &ProtectionDomain, vector: AddressVector) -> Result<Self, Error> {
-        let handle = pd.handle();
+        const VERB: &str = "ibv_create_ah";
+        let (handle, context) = (pd.handle(), pd.context());
         let control = handle.control();
         let asked = || vector.to_string();
         let lacks = "no address vectors";
         let instead = "connect RC queue pairs by rdma_cm (R24.3)";
-        not_on_iwarp(&handle.parents().context, "ibv_create_ah", asked, lacks, instead)?;
-        vector.check_path_bits(&handle.parents().context, "ibv_create_ah", vector.port)?;
+        not_on_iwarp(&context.handle, VERB, asked, lacks, instead)?;
+        vector.check_path_bits(&context, VERB, vector.port)?;
         let mut attr = vector.to_c();
         // SAFETY: the protection domain is live, and `attr` is a local.
         match unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) } {
@@ -239,7 +230,7 @@ impl AddressHandle {
                 let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
                 Ok(AddressHandle { handle, pd: pd.id() })
             }
-            Err(errno) => Err(of_creation("ibv_create_ah", errno, vector.to_string())),
+            Err(errno) => Err(of_creation(VERB, errno, asked())),
         }
     }
 

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
+use crate::qp::filled::{Attr, Fill, attributes};
 use crate::qp::path::{AlternatePath, Migration};
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::terms::bounded::{
@@ -80,328 +81,322 @@ impl From<PrivilegedQkey> for QpQkey {
     }
 }
 
-/// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[doc(alias("IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnectedInit {
-    /// Index in the port's P_Key table.
-    pub pkey_index: u16,
-    /// The port, counted from 1.
-    pub port: u8,
-    /// The rights of peers.
-    pub access: QpAccess,
-}
+attributes! {
+    /// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    #[doc(alias("IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT"))]
+    pub struct ConnectedInit {
+        /// Index in the port's P_Key table.
+        pub pkey_index: u16,
+        /// The port, counted from 1.
+        pub port: u8,
+        /// The rights of peers.
+        pub access: QpAccess,
+    }
 
-/// INIT -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ConnectedReinit {
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// The port, counted from 1.
-    pub port: Option<u8>,
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-}
+    /// INIT -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    pub struct ConnectedReinit: Default {
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// The port, counted from 1.
+        pub port: Option<u8>,
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+    }
 
-/// INIT -> RTR of RC (ibv_modify_qp(3)).
-#[doc(alias("IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_DEST_QPN", "IBV_QP_RQ_PSN"))]
-#[doc(alias("IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_MIN_RNR_TIMER", "ibv_qp_attr_mask"))]
-#[doc(alias("ibv_qp_attr", "ah_attr"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RcRtr {
-    /// The address vector of the peer.
-    pub address: AddressVector,
-    /// The path MTU.
-    pub path_mtu: Mtu,
-    /// The peer's queue pair.
-    pub dest_qpn: Qpn,
-    /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
-    pub rq_psn: Psn,
-    /// Reads and atomics that the peer may have outstanding here
-    /// ([R4.7](crate::guide::rules#r4-7)).
-    pub max_dest_rd_atomic: ResponderDepth,
-    /// How long the peer waits when there is no receive.
-    pub min_rnr_timer: MinRnrTimer,
-    /// Optional attributes.
-    pub optional: RtrOptional,
-}
+    /// INIT -> RTR of RC (ibv_modify_qp(3)).
+    #[doc(alias("IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_DEST_QPN", "IBV_QP_RQ_PSN"))]
+    #[doc(alias("IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_MIN_RNR_TIMER", "ibv_qp_attr_mask"))]
+    #[doc(alias("ibv_qp_attr", "ah_attr"))]
+    pub struct RcRtr {
+        /// The address vector of the peer.
+        pub address: AddressVector,
+        /// The path MTU.
+        pub path_mtu: Mtu,
+        /// The peer's queue pair.
+        pub dest_qpn: Qpn,
+        /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
+        pub rq_psn: Psn,
+        /// Reads and atomics that the peer may have outstanding here
+        /// ([R4.7](crate::guide::rules#r4-7)).
+        pub max_dest_rd_atomic: ResponderDepth,
+        /// How long the peer waits when there is no receive.
+        pub min_rnr_timer: MinRnrTimer,
+        /// Optional attributes.
+        pub optional: RtrOptional,
+    }
 
-/// INIT -> RTR of UC (ibv_modify_qp(3)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::{qp::{ConnectedReinit, Drain, RtrOptional, UcReturn, UcRtsOptional, UcSqd}, state::QpState};
-/// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
-/// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
-/// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
-/// # let peer = Qpn::try_from(qp.qp_num())?;
-/// let access = QpAccess::REMOTE_WRITE;
-/// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
-/// // A change of mind.
-/// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?;
-/// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
-/// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
-/// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
-/// let qp = qp.modify(UcRts::new(psn))?;
-/// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // and back, in RTS
-/// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UcSqd::default())?;
-/// let qp = qp.into_sqd()?.modify(UcReturn::default())?;
-/// assert_eq!(qp.query()?.state, Some(QpState::Rts));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UcRtr {
-    /// The address vector of the peer.
-    pub address: AddressVector,
-    /// The path MTU.
-    pub path_mtu: Mtu,
-    /// The peer's queue pair.
-    pub dest_qpn: Qpn,
-    /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
-    pub rq_psn: Psn,
-    /// Optional attributes.
-    pub optional: RtrOptional,
-}
+    /// INIT -> RTR of UC (ibv_modify_qp(3)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{qp::{ConnectedReinit, Drain, RtrOptional, UcReturn, UcRtsOptional, UcSqd}, state::QpState};
+    /// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
+    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// # let peer = Qpn::try_from(qp.qp_num())?;
+    /// let access = QpAccess::REMOTE_WRITE;
+    /// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
+    /// // A change of mind.
+    /// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?;
+    /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
+    /// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
+    /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
+    /// let qp = qp.modify(UcRts::new(psn))?;
+    /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // and back, in RTS
+    /// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UcSqd::default())?;
+    /// let qp = qp.into_sqd()?.modify(UcReturn::default())?;
+    /// assert_eq!(qp.query()?.state, Some(QpState::Rts));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct UcRtr {
+        /// The address vector of the peer.
+        pub address: AddressVector,
+        /// The path MTU.
+        pub path_mtu: Mtu,
+        /// The peer's queue pair.
+        pub dest_qpn: Qpn,
+        /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
+        pub rq_psn: Psn,
+        /// Optional attributes.
+        pub optional: RtrOptional,
+    }
 
-/// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RtrOptional {
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// A second way to the peer (InfiniBand).
-    pub alternate: Option<AlternatePath>,
-}
+    /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    pub struct RtrOptional: Default {
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// A second way to the peer (InfiniBand).
+        pub alternate: Option<AlternatePath>,
+    }
 
-/// RTR -> RTS of RC (ibv_modify_qp(3)).
-///
-/// `max_rd_atomic` is a [`ReadDepth`](crate::bounded::ReadDepth), at least 1, or
-/// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads)
-/// ([R4.6](crate::guide::rules#r4-6)).
-#[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
-#[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
-#[derive(Debug)]
-pub struct RcRts<P: Profile = crate::DefaultProfile> {
-    /// How long to wait for an acknowledgement.
-    pub timeout: Timeout,
-    /// Transport retries.
-    pub retry_cnt: RetryCount,
-    /// RNR retries.
-    pub rnr_retry: RnrRetry,
-    /// The first PSN that is sent.
-    pub sq_psn: Psn,
-    /// Reads and atomics that may be outstanding.
-    pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
-    /// Optional attributes.
-    pub optional: RcRtsOptional,
-}
+    /// RTR -> RTS of RC (ibv_modify_qp(3)).
+    ///
+    /// `max_rd_atomic` is a [`ReadDepth`](crate::bounded::ReadDepth), at least 1, or
+    /// [`NoDepth`](crate::qp::NoDepth) if the profile has [`NoReads`](crate::qp::NoReads)
+    /// ([R4.6](crate::guide::rules#r4-6)).
+    #[doc(alias("IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN"))]
+    #[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
+    pub struct RcRts<P> {
+        /// How long to wait for an acknowledgement.
+        pub timeout: Timeout,
+        /// Transport retries.
+        pub retry_cnt: RetryCount,
+        /// RNR retries.
+        pub rnr_retry: RnrRetry,
+        /// The first PSN that is sent.
+        pub sq_psn: Psn,
+        /// Reads and atomics that may be outstanding.
+        pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
+        /// Optional attributes.
+        pub optional: RcRtsOptional,
+    }
 
-/// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RcRtsOptional {
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-    /// How long the peer waits when there is no receive.
-    pub min_rnr_timer: Option<MinRnrTimer>,
-    /// A second way to the peer (InfiniBand).
-    pub alternate: Option<AlternatePath>,
-    /// What to do with it.
-    pub migration: Option<Migration>,
-}
+    /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`] shows.
+    pub struct RcRtsOptional: Default {
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+        /// How long the peer waits when there is no receive.
+        pub min_rnr_timer: Option<MinRnrTimer>,
+        /// A second way to the peer (InfiniBand).
+        pub alternate: Option<AlternatePath>,
+        /// What to do with it.
+        pub migration: Option<Migration>,
+    }
 
-/// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UcRts {
-    /// The first PSN that is sent.
-    pub sq_psn: Psn,
-    /// Optional attributes.
-    pub optional: UcRtsOptional,
-}
+    /// RTR -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    pub struct UcRts {
+        /// The first PSN that is sent.
+        pub sq_psn: Psn,
+        /// Optional attributes.
+        pub optional: UcRtsOptional,
+    }
 
-/// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UcRtsOptional {
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-    /// A second way to the peer (InfiniBand).
-    pub alternate: Option<AlternatePath>,
-    /// What to do with it.
-    pub migration: Option<Migration>,
-}
+    /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    pub struct UcRtsOptional: Default {
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+        /// A second way to the peer (InfiniBand).
+        pub alternate: Option<AlternatePath>,
+        /// What to do with it.
+        pub migration: Option<Migration>,
+    }
 
-/// RESET -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[doc(alias = "IBV_QP_QKEY")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UdInit {
-    /// Index in the port's P_Key table.
-    pub pkey_index: u16,
-    /// The port, counted from 1.
-    pub port: u8,
-    /// The key that messages must carry to be received ([R5.5](crate::guide::rules#r5-5)).
-    pub qkey: QpQkey,
-}
+    /// RESET -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    #[doc(alias = "IBV_QP_QKEY")]
+    pub struct UdInit {
+        /// Index in the port's P_Key table.
+        pub pkey_index: u16,
+        /// The port, counted from 1.
+        pub port: u8,
+        /// The key that messages must carry to be received ([R5.5](crate::guide::rules#r5-5)).
+        pub qkey: QpQkey,
+    }
 
-/// INIT -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UdReinit {
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// The port, counted from 1.
-    pub port: Option<u8>,
-    /// The key that messages must carry to be received.
-    pub qkey: Option<QpQkey>,
-}
+    /// INIT -> INIT of UD and SRD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    pub struct UdReinit: Default {
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// The port, counted from 1.
+        pub port: Option<u8>,
+        /// The key that messages must carry to be received.
+        pub qkey: Option<QpQkey>,
+    }
 
-/// INIT -> RTR of UD and SRD (ibv_modify_qp(3)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::qp::{Drain, QpQkey, UdReinit, UdReturn, UdSqd};
-/// # let proverbs::loopback::Pair { pd, cq, .. } = proverbs::loopback::pair()?;
-/// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
-/// let qkey: QpQkey = Qkey::try_from(0x1111)?.into();
-/// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?;
-/// let qp = qp.modify(UdReinit { pkey_index: Some(0), ..Default::default() })?;
-/// let qp = qp.modify(UdRtr::default())?;
-/// let qp = qp.modify(UdRts::new(Psn::try_from(0)?))?;
-/// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UdSqd::default())?;
-/// let qp = qp.into_sqd()?.modify(UdReturn { qkey: Some(Qkey::try_from(0x2222)?.into()) })?;
-/// assert_eq!(qp.query()?.qkey, 0x2222);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UdRtr {
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// The key that messages must carry to be received.
-    pub qkey: Option<QpQkey>,
-}
+    /// INIT -> RTR of UD and SRD (ibv_modify_qp(3)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::{Drain, QpQkey, UdReinit, UdReturn, UdSqd};
+    /// # let proverbs::loopback::Pair { pd, cq, .. } = proverbs::loopback::pair()?;
+    /// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    /// let qkey: QpQkey = Qkey::try_from(0x1111)?.into();
+    /// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey })?;
+    /// let qp = qp.modify(UdReinit { pkey_index: Some(0), ..Default::default() })?;
+    /// let qp = qp.modify(UdRtr::default())?;
+    /// let qp = qp.modify(UdRts::new(Psn::try_from(0)?))?;
+    /// let qp = qp.modify(Drain::default())?.into_sqd()?.modify(UdSqd::default())?;
+    /// let qp = qp.into_sqd()?.modify(UdReturn { qkey: Some(Qkey::try_from(0x2222)?.into()) })?;
+    /// assert_eq!(qp.query()?.qkey, 0x2222);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct UdRtr: Default {
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// The key that messages must carry to be received.
+        pub qkey: Option<QpQkey>,
+    }
 
-/// RTR -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct UdRts {
-    /// The first PSN that is sent.
-    pub sq_psn: Psn,
-    /// The key that messages must carry to be received.
-    pub qkey: Option<QpQkey>,
-}
+    /// RTR -> RTS of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    pub struct UdRts {
+        /// The first PSN that is sent.
+        pub sq_psn: Psn,
+        /// The key that messages must carry to be received.
+        pub qkey: Option<QpQkey>,
+    }
 
-/// RTR -> RTS of SRD (ibv_modify_qp(3)), as
-/// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp) shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SrdRts {
-    /// The first PSN that is sent.
-    pub sq_psn: Psn,
-    /// The key that messages must carry to be received.
-    pub qkey: Option<QpQkey>,
-    /// How often a message is sent again whose receiver has no receive for it; without, for ever. A
-    /// device may know no such attribute, and refuses it then.
-    pub rnr_retry: Option<RnrRetry>,
+    /// RTR -> RTS of SRD (ibv_modify_qp(3)), as
+    /// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp) shows.
+    pub struct SrdRts {
+        /// The first PSN that is sent.
+        pub sq_psn: Psn,
+        /// The key that messages must carry to be received.
+        pub qkey: Option<QpQkey>,
+        /// How often a message is sent again whose receiver has no receive for it; without, for ever. A
+        /// device may know no such attribute, and refuses it then.
+        pub rnr_retry: Option<RnrRetry>,
+    }
+
+    /// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an
+    /// example.
+    ///
+    /// [`State`]: crate::state::State
+    pub struct UcResume: Default {
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+    }
+
+    /// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD, and RTS -> RTS of SRD (ibv_modify_qp(3)), as
+    /// [`UdRtr`] shows.
+    pub struct UdReturn: Default {
+        /// The key that messages must carry to be received.
+        pub qkey: Option<QpQkey>,
+    }
+
+    /// RTS -> SQD (ibv_modify_qp(3)): sends that have begun are finished, later ones are held.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{bounded::Timeout, qp::{Drain, RcReturn, RcRtsOptional, RcSqd}};
+    /// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
+    /// let qp: QueuePair<Rc, Draining> = a.modify(Drain { notify: false })?;
+    /// // Posts are taken, and held. Once nothing is outstanding the path may change:
+    /// let qp: QueuePair<Rc, Sqd> = qp.into_sqd()?;
+    /// let patient = Timeout::exponent(20);
+    /// let qp = qp.modify(RcSqd { timeout: patient, ..RcSqd::default() })?;
+    /// let access = Some(QpAccess::REMOTE_READ);
+    /// let qp = qp.into_sqd()?.modify(RcReturn(RcRtsOptional { access, ..Default::default() }))?;
+    /// assert_eq!(qp.query()?.access, QpAccess::REMOTE_READ);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("IBV_QP_EN_SQD_ASYNC_NOTIFY", "en_sqd_async_notify"))]
+    pub struct Drain: Default {
+        /// Whether the device raises an event when the send queue has drained (SQ_DRAINED).
+        pub notify: bool,
+    }
+
+    /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change while
+    /// the send queue stands still. Some devices drain anew, hence `Draining`
+    /// ([R8.21](crate::guide::rules#r8-21)).
+    pub struct RcSqd<P>: Default {
+        /// The port, counted from 1.
+        pub port: Option<u8>,
+        /// The address vector of the peer.
+        pub address: Option<AddressVector>,
+        /// How long to wait for an acknowledgement.
+        pub timeout: Option<Timeout>,
+        /// Transport retries.
+        pub retry_cnt: Option<RetryCount>,
+        /// RNR retries.
+        pub rnr_retry: Option<RnrRetry>,
+        /// Reads and atomics that may be outstanding.
+        pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
+        /// Reads and atomics that the peer may have outstanding here.
+        pub max_dest_rd_atomic: Option<ResponderDepth>,
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// How long the peer waits when there is no receive.
+        pub min_rnr_timer: Option<MinRnrTimer>,
+        /// A second way to the peer (InfiniBand).
+        pub alternate: Option<AlternatePath>,
+        /// What to do with it.
+        pub migration: Option<Migration>,
+    }
+
+    /// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    pub struct UcSqd: Default {
+        /// The address vector of the peer.
+        pub address: Option<AddressVector>,
+        /// The rights of peers.
+        pub access: Option<QpAccess>,
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// A second way to the peer (InfiniBand).
+        pub alternate: Option<AlternatePath>,
+        /// What to do with it.
+        pub migration: Option<Migration>,
+    }
+
+    /// SQD -> SQD of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
+    pub struct UdSqd: Default {
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+        /// The key that messages must carry to be received.
+        pub qkey: Option<QpQkey>,
+    }
 }
 
 /// RTS -> RTS and SQD -> RTS of RC (ibv_modify_qp(3)), as [`Drain`] shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RcReturn(pub RcRtsOptional);
 
+impl Fill for RcReturn {
+    fn fill(&self, attr: &mut Attr) {
+        self.0.fill(attr);
+    }
+}
+
 /// RTS -> RTS and SQD -> RTS of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UcReturn(pub UcRtsOptional);
 
-/// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an
-/// example.
-///
-/// [`State`]: crate::state::State
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UcResume {
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-}
-
-/// RTS -> RTS, SQD -> RTS and SQE -> RTS of UD, and RTS -> RTS of SRD (ibv_modify_qp(3)), as
-/// [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UdReturn {
-    /// The key that messages must carry to be received.
-    pub qkey: Option<QpQkey>,
-}
-
-/// RTS -> SQD (ibv_modify_qp(3)): sends that have begun are finished, later ones are held.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::{bounded::Timeout, qp::{Drain, RcReturn, RcRtsOptional, RcSqd}};
-/// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
-/// let qp: QueuePair<Rc, Draining> = a.modify(Drain { notify: false })?;
-/// // Posts are taken, and held. Once nothing is outstanding the path may change:
-/// let qp: QueuePair<Rc, Sqd> = qp.into_sqd()?;
-/// let patient = Timeout::exponent(20);
-/// let qp = qp.modify(RcSqd { timeout: patient, ..RcSqd::default() })?;
-/// let access = Some(QpAccess::REMOTE_READ);
-/// let qp = qp.into_sqd()?.modify(RcReturn(RcRtsOptional { access, ..Default::default() }))?;
-/// assert_eq!(qp.query()?.access, QpAccess::REMOTE_READ);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias("IBV_QP_EN_SQD_ASYNC_NOTIFY", "en_sqd_async_notify"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Drain {
-    /// Whether the device raises an event when the send queue has drained (SQ_DRAINED).
-    pub notify: bool,
-}
-
-/// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change while
-/// the send queue stands still. Some devices drain anew, hence `Draining`
-/// ([R8.21](crate::guide::rules#r8-21)).
-#[derive(Debug)]
-pub struct RcSqd<P: Profile = crate::DefaultProfile> {
-    /// The port, counted from 1.
-    pub port: Option<u8>,
-    /// The address vector of the peer.
-    pub address: Option<AddressVector>,
-    /// How long to wait for an acknowledgement.
-    pub timeout: Option<Timeout>,
-    /// Transport retries.
-    pub retry_cnt: Option<RetryCount>,
-    /// RNR retries.
-    pub rnr_retry: Option<RnrRetry>,
-    /// Reads and atomics that may be outstanding.
-    pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
-    /// Reads and atomics that the peer may have outstanding here.
-    pub max_dest_rd_atomic: Option<ResponderDepth>,
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// How long the peer waits when there is no receive.
-    pub min_rnr_timer: Option<MinRnrTimer>,
-    /// A second way to the peer (InfiniBand).
-    pub alternate: Option<AlternatePath>,
-    /// What to do with it.
-    pub migration: Option<Migration>,
-}
-
-/// SQD -> SQD of UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UcSqd {
-    /// The address vector of the peer.
-    pub address: Option<AddressVector>,
-    /// The rights of peers.
-    pub access: Option<QpAccess>,
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// A second way to the peer (InfiniBand).
-    pub alternate: Option<AlternatePath>,
-    /// What to do with it.
-    pub migration: Option<Migration>,
-}
-
-/// SQD -> SQD of UD (ibv_modify_qp(3)), as [`UdRtr`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct UdSqd {
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-    /// The key that messages must carry to be received.
-    pub qkey: Option<QpQkey>,
+impl Fill for UcReturn {
+    fn fill(&self, attr: &mut Attr) {
+        self.0.fill(attr);
+    }
 }
 
 impl ConnectedInit {
@@ -493,61 +488,6 @@ impl<P: Profile> RcRts<P> {
             sq_psn,
             max_rd_atomic,
             optional: RcRtsOptional::default(),
-        }
-    }
-}
-
-/// What `derive` would do only for profiles that can be compared themselves.
-macro_rules! compares {
-    ($($attr:ident { $($field:ident),* })*) => {$(
-        impl<P: Profile> Clone for $attr<P> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl<P: Profile> Copy for $attr<P> {}
-
-        impl<P: Profile> PartialEq for $attr<P> {
-            fn eq(&self, other: &Self) -> bool {
-                $(self.$field == other.$field)&&*
-            }
-        }
-
-        impl<P: Profile> Eq for $attr<P> {}
-
-        impl<P: Profile> Hash for $attr<P> {
-            fn hash<H: Hasher>(&self, state: &mut H) {
-                $(self.$field.hash(state);)*
-            }
-        }
-    )*};
-}
-pub(super) use compares;
-
-compares! {
-    RcRts { timeout, retry_cnt, rnr_retry, sq_psn, max_rd_atomic, optional }
-    RcSqd {
-        port, address, timeout, retry_cnt, rnr_retry, max_rd_atomic, max_dest_rd_atomic, access,
-        pkey_index, min_rnr_timer, alternate, migration
-    }
-}
-
-impl<P: Profile> Default for RcSqd<P> {
-    fn default() -> Self {
-        RcSqd {
-            port: None,
-            address: None,
-            timeout: None,
-            retry_cnt: None,
-            rnr_retry: None,
-            max_rd_atomic: None,
-            max_dest_rd_atomic: None,
-            access: None,
-            pkey_index: None,
-            min_rnr_timer: None,
-            alternate: None,
-            migration: None,
         }
     }
 }

@@ -6,7 +6,6 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::{Aside, Core, QueuePair, books, srd};
-use crate::cold::Few;
 use crate::completion::attached::Share;
 use crate::completion::booking::CqShared;
 use crate::completion::queue::CompletionQueue;
@@ -222,22 +221,11 @@ pub(super) fn create<T: Transport, P: Profile>(
         let what = "the shared receive queue and the queue pair";
         return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
     }
-    for cq in [send_cq.shared(), recv_cq.shared()] {
-        // Kernels know objects by numbers that begin anew in each context: they would take another
-        // object for this one.
-        if !Arc::ptr_eq(&cq.handle().parents().context, &pd.handle().parents().context) {
-            let what = "the completion queue and the queue pair";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
-    }
-    check_fabric::<T, P>(VERB, &pd.handle().parents().context)?;
+    let (parent, context) = (pd.handle(), pd.context());
+    let ends = [send_cq.shared(), recv_cq.shared()];
+    check_context::<T, P>(VERB, &context, ends)?;
     if more_ops != 0 {
-        has_operations(pd, verb, more_ops)?;
-    }
-    let books = books::<P>(pd.id())
-        .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
-    if pd.handle().parents().context.provider() == Provider::Siw {
-        books.set_siw();
+        has_operations(&context, verb, more_ops)?;
     }
     let sends = bookable(depth.send)? + SENTINEL;
     let receives = bookable(depth.recv)?;
@@ -247,7 +235,7 @@ pub(super) fn create<T: Transport, P: Profile>(
     let asked_recv_sge = if has_own_receives { P::MaxRecvSge::VALUE } else { 0 };
     // siw's library maps the receives, and cannot map none (R24.11).
     let asked_recvs = match depth.recv {
-        0 if has_own_receives && speaks_iwarp(&pd.handle().parents().context) => 1,
+        0 if has_own_receives && speaks_iwarp(&context.handle) => 1,
         recvs => recvs,
     };
     let mut init = ibv_qp_init_attr {
@@ -269,10 +257,9 @@ pub(super) fn create<T: Transport, P: Profile>(
         sq_sig_all: Signals::<T, P>::SQ_SIG_ALL as i32,
         ..zeroed()
     };
-    check_limits::<P>(verb, pd, Depth { send: sends, ..depth })?;
+    check_limits::<P>(verb, &context, Depth { send: sends, ..depth })?;
 
-    let ends = [send_cq.shared(), recv_cq.shared()];
-    let undo = book(&books, ends, [sends, receives])?;
+    let booking = Booking::new::<P>(pd, ends, [sends, receives])?;
     if let Some(srq) = srq {
         // The shared queue books its entries once. If this queue pair fails, they stay booked for
         // others.
@@ -280,7 +267,6 @@ pub(super) fn create<T: Transport, P: Profile>(
         srq.ends.completes_into(recv_cq.shared().inbox());
     }
 
-    let parent = pd.handle();
     let control = parent.control();
     // SAFETY: protection domain, its context, completion queues and shared receive queue are live.
     let made = unsafe {
@@ -290,7 +276,7 @@ pub(super) fn create<T: Transport, P: Profile>(
             // What sessions look at.
             if is_initiator {
                 init.qp_context = on_xrc();
-            } else if T::ORDERED && parent.parents().context.is_soft_roce() {
+            } else if T::ORDERED && context.handle.is_soft_roce() {
                 init.qp_context = on_rxe();
             }
             let (pd, flags) = (parent.as_ptr(), flags.to_c());
@@ -306,33 +292,34 @@ pub(super) fn create<T: Transport, P: Profile>(
     let qp = match made {
         Ok(qp) => qp,
         Err(errno) => {
-            let asked = format!(
-                "{} with max_send_wr {sends}, max_recv_wr {}, max_send_sge {}, max_recv_sge {}, \
-                 max_inline_data {}",
+            let mut asked = format!(
+                "{} with max_send_wr {sends}, max_recv_wr {asked_recvs}, max_send_sge {}, \
+                 max_recv_sge {}, max_inline_data {}",
                 T::NAME,
-                asked_recvs,
                 P::MaxSendSge::VALUE,
                 P::MaxRecvSge::VALUE,
                 P::MaxInline::VALUE
             );
-            let asked = if flags.to_c() == 0 { asked } else { format!("{asked}, {flags:?}") };
-            let asked = match (send_ops, errno) {
-                _ if !T::ORDERED => {
-                    srd::why(&asked, send_ops, errno, &pd.handle().parents().context)
-                }
-                (0, _) => asked,
-                (ops, libc::EOPNOTSUPP) if more_ops != 0 => format!(
-                    "{asked}, send_ops_flags {ops:#x}: the library or its provider lacks some of \
-                     these, use a newer rdma-core (FLUSH is newer than ATOMIC_WRITE), or a profile \
-                     without {} (R25.2)",
+            if flags.to_c() != 0 {
+                asked.push_str(&format!(", {flags:?}"));
+            }
+            if !T::ORDERED || send_ops != 0 {
+                asked.push_str(&format!(", send_ops_flags {send_ops:#x}"));
+            }
+            asked.push_str(&match errno {
+                _ if !T::ORDERED => srd::why(send_ops, errno, &context.handle),
+                libc::EOPNOTSUPP if more_ops != 0 => format!(
+                    ": the library or its provider lacks some of these, use a newer rdma-core \
+                     (FLUSH is newer than ATOMIC_WRITE), or a profile without {} (R25.2)",
                     names_of(more_ops)
                 ),
-                (ops, libc::EOPNOTSUPP) => format!(
-                    "{asked}, send_ops_flags {ops:#x}: the device has no such extended posting, use a \
-                     profile with `OrdinaryPosting` (R15.1)"
-                ),
-                (ops, _) => format!("{asked}, send_ops_flags {ops:#x}"),
-            };
+                libc::EOPNOTSUPP if send_ops != 0 => {
+                    ": the device has no such extended posting, use a profile with \
+                     `OrdinaryPosting` (R15.1)"
+                        .into()
+                }
+                _ => String::new(),
+            });
             return Err(of_creation(verb, errno, asked));
         }
     };
@@ -349,39 +336,58 @@ pub(super) fn create<T: Transport, P: Profile>(
         let _ = handle.close();
         return Err(error);
     }
-    undo.forget();
-    Ok(QueuePair::from_core(Core::open(books, depth, &init.cap, send_cq, recv_cq, srq, handle)))
+    Ok(QueuePair::from_core(Core::open(booking, depth, &init.cap, srq, handle)))
 }
 
-/// Books room in the completion queues of a queue pair that is about to be made, until that is
-/// undone.
-pub(super) fn book<'a>(
-    books: &'a Arc<Books>,
-    [send, recv]: [&'a Arc<CqShared>; 2],
-    [sends, receives]: [u32; 2],
-) -> Result<Undo<impl FnMut() + use<'a>>, Error> {
-    let is_one = Arc::ptr_eq(send, recv);
-    if is_one {
-        send.attach_both(books, [sends, receives])?;
-    } else {
-        send.attach(books, sends, Share::Sends)?;
-        let undo = Undo(|| send.detach(books));
-        recv.attach(books, receives, Share::Receives)?;
-        undo.forget();
-    }
-    Ok(Undo(move || {
-        send.detach(books);
-        if !is_one {
-            recv.detach(books);
+/// The books of a queue pair that is about to be made, and its room in the completion queues of its
+/// sends and receives. A drop gives the room back.
+pub(super) struct Booking<'a> {
+    books: Arc<Books>,
+    ends: [&'a Arc<CqShared>; 2],
+    is_used: bool,
+}
+
+impl<'a> Booking<'a> {
+    pub(super) fn new<P: Profile>(
+        pd: &ProtectionDomain<P::Threads>,
+        ends @ [send, recv]: [&'a Arc<CqShared>; 2],
+        [sends, receives]: [u32; 2],
+    ) -> Result<Self, Error> {
+        let books = books::<P>(VERB, pd.id())?;
+        if pd.context().provider() == Provider::Siw {
+            books.set_siw();
         }
-    }))
+        let booking = Booking { books, ends, is_used: false };
+        if Arc::ptr_eq(send, recv) {
+            send.attach_both(&booking.books, [sends, receives])?;
+        } else {
+            send.attach(&booking.books, sends, Share::Sends)?;
+            recv.attach(&booking.books, receives, Share::Receives)?;
+        }
+        Ok(booking)
+    }
 }
 
-/// Refuses what the fabric has not.
-pub(super) fn check_fabric<T: Transport, P: Profile>(
+impl Drop for Booking<'_> {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.ends.iter().for_each(|end| end.detach(&self.books));
+        }
+    }
+}
+
+/// Refuses completion queues of another context, and what the fabric has not.
+pub(super) fn check_context<T: Transport, P: Profile>(
     verb: &'static str,
-    context: &handle::Context,
+    Context { handle: context }: &Context,
+    ends: [&Arc<CqShared>; 2],
 ) -> Result<(), Error> {
+    // Kernels know objects by numbers that begin anew in each context: they would take another
+    // object for this one.
+    if ends.iter().any(|cq| !Arc::ptr_eq(&cq.handle().parents().context, context)) {
+        let what = "the completion queue and the queue pair";
+        return Err(Error::new(verb, ErrorKind::ContextMismatch { what }));
+    }
     let refused = |asked: &dyn Fn() -> String, lacks, instead| {
         not_on_iwarp(context, verb, asked, lacks, instead)
     };
@@ -416,12 +422,7 @@ pub(super) fn check_fabric<T: Transport, P: Profile>(
 
 /// Whether the device has operations that devices may lack. Providers may make a queue pair for
 /// them all the same.
-fn has_operations<L: Threads>(
-    pd: &ProtectionDomain<L>,
-    verb: &'static str,
-    ops: u64,
-) -> Result<(), Error> {
-    let context = Context { handle: pd.handle().parents().context.clone() };
+fn has_operations(context: &Context, verb: &'static str, ops: u64) -> Result<(), Error> {
     let abilities = context.abilities()?;
     let has = |op| match op {
         FLUSH => {
@@ -487,8 +488,12 @@ pub(super) fn check_granted<P: Profile>(
 }
 
 /// An error if more is asked for than there is.
-#[inline(always)] // 5 instructions a limit; a list of them would be put together for each queue pair
-fn at_most(verb: &'static str, what: &'static str, asked: u32, max: u32) -> Result<(), Error> {
+pub(super) fn at_most(
+    verb: &'static str,
+    what: &'static str,
+    asked: u32,
+    max: u32,
+) -> Result<(), Error> {
     if asked <= max {
         return Ok(());
     }
@@ -496,24 +501,22 @@ fn at_most(verb: &'static str, what: &'static str, asked: u32, max: u32) -> Resu
 }
 
 /// A depth of a queue, if books can count so far.
-#[inline]
 pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
     at_most(VERB, "depth", depth, u32::MAX / 4)?;
     Ok(depth)
 }
 
 impl<P: Profile> Core<P> {
-    /// A queue pair on which nothing is outstanding, and whose books are attached to both
-    /// completion queues.
+    /// A queue pair on which nothing is outstanding.
     pub(super) fn open(
-        books: Arc<Books>,
+        mut booking: Booking<'_>,
         depth: Depth,
         cap: &ibv_qp_cap,
-        send_cq: &CompletionQueue<P::Entry, P::Threads>,
-        recv_cq: &CompletionQueue<P::Entry, P::Threads>,
         srq: Option<&Arc<SrqCore>>,
         handle: handle::Qp,
     ) -> Self {
+        booking.is_used = true;
+        let (books, [send_cq, recv_cq]) = (booking.books.clone(), booking.ends.map(Arc::clone));
         // SAFETY: the core owns the books and keeps them as long as it has the queues.
         let (sends, receives) = unsafe {
             let books = Arc::as_ptr(&books);
@@ -521,16 +524,15 @@ impl<P: Profile> Core<P> {
             (sends, Ledger::open(books, RECEIVE, depth.recv))
         };
         let qp = handle.as_ptr();
-        let mut place = Box::<Aside>::new_uninit();
-        place.write(Aside {
+        let aside = Box::new(Aside {
             books,
             depth,
             granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
             port: 0,
             longest: None,
             may_migrate: false,
-            send_cq: send_cq.shared().clone(),
-            recv_cq: recv_cq.shared().clone(),
+            send_cq,
+            recv_cq,
             srq: srq.cloned(),
             is_drained: false,
             offered: None,
@@ -538,37 +540,19 @@ impl<P: Profile> Core<P> {
             groups: Vec::new(),
             windows: Vec::new(),
             stale_keys: None,
-            ended: Few::default(),
+            ended: Vec::new(),
             handle,
         });
-        // SAFETY: written just now, in its place (on the way it would be copied).
-        let aside = unsafe { place.assume_init() };
         Core { send: Queue::new(qp, sends), recv: Queue::new(qp, receives), aside }
-    }
-}
-
-/// Runs a closure when dropped, unless it is forgotten.
-pub(super) struct Undo<F: FnMut()>(pub(super) F);
-
-impl<F: FnMut()> Undo<F> {
-    pub(super) fn forget(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl<F: FnMut()> Drop for Undo<F> {
-    fn drop(&mut self) {
-        (self.0)();
     }
 }
 
 /// Finds the limit that was exceeded: devices answer EINVAL to all of them.
 fn check_limits<P: Profile>(
     verb: &'static str,
-    pd: &ProtectionDomain<P::Threads>,
+    context: &Context,
     depth: Depth,
 ) -> Result<(), Error> {
-    let context = pd.context();
     let attr = context.limits()?;
     let [wrs, sges] = [attr.max_qp_wr, attr.max_sge].map(|max| max.max(0) as u32);
     at_most(verb, "max_send_wr", depth.send, wrs)?;

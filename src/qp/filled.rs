@@ -3,6 +3,7 @@
 use super::attr::{QpAccess, QpQkey};
 use super::path::{AlternatePath, Migration};
 use crate::device::ah::AddressVector;
+use crate::profile::InitiatorDepth;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
@@ -33,25 +34,41 @@ impl Attr {
         port
     }
 
-    #[inline]
-    pub(super) fn address(&mut self, address: Option<AddressVector>) {
-        if let Some(vector) = address {
+    pub(super) fn address(&mut self, address: impl Into<Option<AddressVector>>) {
+        if let Some(vector) = address.into() {
             self.c.ah_attr = vector.to_c();
             self.mask |= Mask::IBV_QP_AV.0;
-            self.address = address;
+            self.address = Some(vector);
         }
     }
 
-    #[inline]
-    pub(super) fn alternate(&mut self, alternate: Option<AlternatePath>) {
-        if let Some(AlternatePath { address, pkey_index, timeout }) = alternate {
+    pub(super) fn alternate(&mut self, alternate: impl Into<Option<AlternatePath>>) {
+        self.alternate = alternate.into();
+        if let Some(AlternatePath { address, pkey_index, timeout }) = self.alternate {
             self.c.alt_ah_attr = address.to_c();
             self.c.alt_port_num = address.port;
             self.c.alt_pkey_index = pkey_index;
             self.c.alt_timeout = timeout.to_c();
             self.mask |= Mask::IBV_QP_ALT_PATH.0;
-            self.alternate = alternate;
         }
+    }
+
+    pub(super) fn max_rd_atomic(&mut self, depth: impl MaybeDepth) {
+        if let Some(depth) = depth.get() {
+            self.c.max_rd_atomic = depth;
+            self.mask |= Mask::IBV_QP_MAX_QP_RD_ATOMIC.0;
+        }
+    }
+
+    pub(super) fn notify(&mut self, notify: bool) {
+        if notify {
+            self.c.en_sqd_async_notify = 1;
+            self.mask |= Mask::IBV_QP_EN_SQD_ASYNC_NOTIFY.0;
+        }
+    }
+
+    pub(super) fn optional(&mut self, attributes: impl Fill) {
+        attributes.fill(self);
     }
 
     pub(super) fn is_of_two_paths(&self) -> bool {
@@ -59,11 +76,29 @@ impl Attr {
     }
 }
 
+/// An initiator depth, or none where it is optional.
+pub(super) trait MaybeDepth {
+    fn get(self) -> Option<u8>;
+}
+
+impl<D: InitiatorDepth> MaybeDepth for D {
+    fn get(self) -> Option<u8> {
+        Some(self.to_c())
+    }
+}
+
+impl<D: InitiatorDepth> MaybeDepth for Option<D> {
+    fn get(self) -> Option<u8> {
+        self.map(D::to_c)
+    }
+}
+
+/// One setter for each plain attribute, required (`T`) or optional (`Option<T>`).
 macro_rules! setters {
     ($($name:ident: $t:ty, $mask:ident, |$c:ident, $v:ident| $set:expr;)*) => {
         impl Attr {
-            $(pub(super) fn $name(&mut self, value: Option<$t>) {
-                if let Some($v) = value {
+            $(pub(super) fn $name(&mut self, value: impl Into<Option<$t>>) {
+                if let Some($v) = value.into() {
                     let $c = &mut self.c;
                     $set;
                     self.mask |= Mask::$mask.0;
@@ -89,19 +124,69 @@ setters! {
     timeout: Timeout, IBV_QP_TIMEOUT, |c, v| c.timeout = v.to_c();
     retry_cnt: RetryCount, IBV_QP_RETRY_CNT, |c, v| c.retry_cnt = v.get();
     rnr_retry: RnrRetry, IBV_QP_RNR_RETRY, |c, v| c.rnr_retry = v.to_c();
-    max_rd_atomic: u8, IBV_QP_MAX_QP_RD_ATOMIC, |c, v| c.max_rd_atomic = v;
     migration: Migration, IBV_QP_PATH_MIG_STATE, |c, v| c.path_mig_state = v.to_c();
-    notify: bool, IBV_QP_EN_SQD_ASYNC_NOTIFY, |c, v| c.en_sqd_async_notify = v as u8;
 }
 
-/// Tells each of these attributes.
-macro_rules! required {
-    ($attr:ident, $from:expr; $($name:ident)*) => { $($attr.$name(Some($from.$name));)* };
+/// A struct of attributes, which sets those that it has.
+#[doc(hidden)]
+pub trait Fill {
+    fn fill(&self, attr: &mut Attr);
 }
 
-/// Tells those of these attributes that are there.
-macro_rules! optional {
-    ($attr:ident, $from:expr; $($name:ident)*) => { $($attr.$name($from.$name);)* };
+/// Structs of attributes. Each field is set by the method of [`Attr`] with its name; `: Default`
+/// is for those whose fields are all optional. (`derive` would compare `RcRts<P>` only for a `P`
+/// that can be compared.)
+macro_rules! attributes {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident $(<$p:ident>)? $(: $default:ident)? {
+            $($(#[$doc:meta])* pub $field:ident: $t:ty,)*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $name $(<$p: Profile = crate::DefaultProfile>)? {
+            $($(#[$doc])* pub $field: $t,)*
+        }
+
+        impl $(<$p: Profile>)? Fill for $name $(<$p>)? {
+            fn fill(&self, attr: &mut Attr) {
+                $(attr.$field(self.$field);)*
+            }
+        }
+
+        impl $(<$p: Profile>)? Copy for $name $(<$p>)? {}
+
+        impl $(<$p: Profile>)? Clone for $name $(<$p>)? {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl $(<$p: Profile>)? Eq for $name $(<$p>)? {}
+
+        impl $(<$p: Profile>)? PartialEq for $name $(<$p>)? {
+            fn eq(&self, other: &Self) -> bool {
+                $(self.$field == other.$field)&&*
+            }
+        }
+
+        impl $(<$p: Profile>)? Hash for $name $(<$p>)? {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                $(self.$field.hash(state);)*
+            }
+        }
+
+        attributes! { @default $($default)? $name [$($p)?] $($field)* }
+    )*};
+    (@default $name:ident [$($p:ident)?] $($field:ident)*) => {};
+    (@default Default $name:ident [$($p:ident)?] $($field:ident)*) => {
+        impl $(<$p: Profile>)? Default for $name $(<$p>)? {
+            fn default() -> Self {
+                $name { $($field: Default::default(),)* }
+            }
+        }
+    };
 }
 
-pub(super) use {optional, required};
+pub(super) use attributes;

@@ -3,17 +3,16 @@
 #![allow(unsafe_code)] // takes over a C object
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use super::create::{SENTINEL, book, bookable, check_fabric, check_granted};
-use super::{Core, Depth, QueuePair, books};
+use super::create::{Booking, SENTINEL, bookable, check_context, check_granted};
+use super::query::ask;
+use super::{Core, Depth, QueuePair};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{Profile, Signals};
 use crate::rules::{HasBothQueues, UsesOwnQueue, UsesPostSend};
 use crate::sys::handle;
-use crate::sys::provider::Provider;
-use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::sys::types::{ibv_qp, ibv_qp_attr_mask as Mask};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::{QpState, Sqd, State};
 use crate::terms::threads::Threads;
@@ -62,8 +61,8 @@ impl<L: Threads> ProtectionDomain<L> {
         P::Receive: UsesOwnQueue,
         P::Posting: UsesPostSend,
     {
-        let (send, recv) = (send_cq.shared().handle(), recv_cq.shared().handle());
-        let parent = self.handle();
+        let ends = [send_cq.shared(), recv_cq.shared()];
+        let (parent, context) = (self.handle(), self.context());
         // SAFETY: the queue pair is live (this function's contract).
         let (pd, cqs, srq) = unsafe {
             let qp = qp.as_ptr();
@@ -73,29 +72,19 @@ impl<L: Threads> ProtectionDomain<L> {
             let what = "the queue pair and the protection domain";
             return Err(Error::new(VERB, ErrorKind::PdMismatch { what }));
         }
-        let is_here =
-            |cq: &handle::Cq| Arc::ptr_eq(&cq.parents().context, &parent.parents().context);
-        if !is_here(send) || !is_here(recv) {
-            let what = "the completion queue and the queue pair";
-            return Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        }
-        check_fabric::<T, P>(VERB, &parent.parents().context)?;
+        check_context::<T, P>(VERB, &context, ends)?;
         let differs = |what: String| Err(Error::new(VERB, ErrorKind::NotFound(what)));
-        if cqs != [send.as_ptr(), recv.as_ptr()] {
+        if cqs != ends.map(|cq| cq.handle().as_ptr()) {
             return differs("the queue pair completes into other completion queues".into());
         }
         if !srq.is_null() {
             return differs("the queue pair receives from a shared receive queue".into());
         }
 
-        let (mut attr, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
         let mask = Mask::IBV_QP_STATE.0 | Mask::IBV_QP_CAP.0 | Mask::IBV_QP_PORT.0;
         let control = parent.control();
-        // SAFETY: the queue pair is live (this function's contract), and both structs are locals.
-        match unsafe { (control.query_qp)(qp.as_ptr(), &mut attr, mask as i32, &mut init) } {
-            0 => {}
-            errno => return Err(Error::os(VERB, errno, "")),
-        }
+        // SAFETY: the queue pair is live (this function's contract).
+        let (attr, init) = unsafe { ask(control, qp.as_ptr(), mask) }?;
         if init.qp_type != T::QP_TYPE {
             return differs(format!("the queue pair is not {}", T::NAME));
         }
@@ -107,7 +96,7 @@ impl<L: Threads> ProtectionDomain<L> {
         if S::NAME == Sqd::NAME && attr.sq_draining != 0 {
             return differs("the send queue is draining: the state is `Draining`".into());
         }
-        let is_told = parent.parents().context.provider().tells_signaling();
+        let is_told = context.provider().tells_signaling();
         if is_told && (init.sq_sig_all != 0) != Signals::<T, P>::SQ_SIG_ALL {
             let mut is = format!("the queue pair has sq_sig_all {}", init.sq_sig_all);
             if Signals::<T, P>::EACH != 0 {
@@ -120,26 +109,19 @@ impl<L: Threads> ProtectionDomain<L> {
         let sends = bookable(depth.send)? + SENTINEL;
         check_granted::<P>(VERB, sends, bookable(depth.recv)?, false, &init.cap)?;
 
-        let books = books::<P>(self.id())
-            .ok_or_else(|| Error::os(VERB, libc::ENOSPC, "too many queues exist"))?;
-        if parent.parents().context.provider() == Provider::Siw {
-            books.set_siw();
-        }
-        let ends = [send_cq.shared(), recv_cq.shared()];
-        let undo = book(&books, ends, [sends, depth.recv])?;
+        let booking = Booking::new::<P>(self, ends, [sends, depth.recv])?;
         let limit = match S::STATE {
             QpState::Rts | QpState::Sqd | QpState::Sqe => {
-                Some(super::limit::longest_message::<T>(&parent.parents().context, attr.port_num)?)
+                Some(super::limit::longest_message::<T>(&context, attr.port_num)?)
             }
             _ => None,
         };
-        undo.forget();
-        let parents =
-            handle::QpParents { pd: parent.clone(), send_cq: send.clone(), recv_cq: recv.clone() };
+        let [send_cq, recv_cq] = ends.map(|cq| cq.handle().clone());
+        let parents = handle::QpParents { pd: parent.clone(), send_cq, recv_cq };
         // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up
         // (this function's contract).
         let handle = unsafe { handle::Qp::new(qp, control, parents) };
-        let mut core = Core::open(books, depth, &init.cap, send_cq, recv_cq, None, handle);
+        let mut core = Core::open(booking, depth, &init.cap, None, handle);
         core.port = attr.port_num;
         core.limit_messages::<T>(limit);
         Ok(QueuePair::from_core(core))

@@ -1,11 +1,9 @@
 //! The longest message, as the port reports it on the way to RTS.
 
-use std::sync::Arc;
-
+use super::create::at_most;
 use crate::device::context::Context;
 use crate::profile::Profile;
 use crate::qp::Core;
-use crate::sys::handle;
 use crate::terms::error::Error;
 use crate::terms::state::QpState;
 use crate::terms::transport::Transport;
@@ -30,7 +28,7 @@ impl<P: Profile> Core<P> {
         let longest = match self.longest {
             // It said so on the way to INIT.
             Some((of, longest)) if of == port => longest,
-            _ => match longest_message::<T>(&self.handle.parents().pd.parents().context, port) {
+            _ => match longest_message::<T>(&self.context(), port) {
                 // The transition itself reports what is wrong with the port.
                 Err(_) if is_set => return Ok(None),
                 answer => answer?,
@@ -38,11 +36,11 @@ impl<P: Profile> Core<P> {
         };
         // That of UD may change.
         self.longest = (!T::DATAGRAM).then_some((port, longest));
-        within("max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
+        at_most(VERB, "max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
         if is_moved {
             // What waits in the queue was measured by the old limit.
             let (before, _) = self.books.longest_message();
-            within("the longest message of the port before", before, longest)?;
+            at_most(VERB, "the longest message of the port before", before, longest)?;
         }
         // Nothing is sent before RTS, so every buffer is measured by the limit at that time.
         Ok((!is_set).then_some(longest))
@@ -55,10 +53,10 @@ impl<P: Profile> Core<P> {
         port: u8,
         alternate: u8,
     ) -> Result<(), Error> {
-        let context = &self.handle.parents().pd.parents().context;
+        let context = self.context();
         let (first, second) =
-            (longest_message::<T>(context, port)?, longest_message::<T>(context, alternate)?);
-        within("the longest message of the first path's port", first, second)
+            (longest_message::<T>(&context, port)?, longest_message::<T>(&context, alternate)?);
+        at_most(VERB, "the longest message of the first path's port", first, second)
     }
 
     /// The transition was made: from now on `limit` bounds messages.
@@ -71,30 +69,13 @@ impl<P: Profile> Core<P> {
 }
 
 /// The longest message that the port accepts, in bytes; no limit if it does not report one.
-pub(super) fn longest_message<T: Transport>(
-    handle: &Arc<handle::Context>,
-    port: u8,
-) -> Result<u32, Error> {
-    let context = || Context { handle: handle.clone() };
+pub(super) fn longest_message<T: Transport>(context: &Context, port: u8) -> Result<u32, Error> {
     let longest = match T::DATAGRAM {
         // It may have changed since another queue pair asked.
-        true => context().query_port(port)?.active_mtu.map(|mtu| mtu.bytes()),
-        false => {
-            let known = handle.known_port(port);
-            let limits = known.map_or_else(|| context().port_limits(port), Ok)?;
-            Some(limits.max_msg_sz).filter(|&longest| longest != 0)
-        }
+        true => context.query_port(port)?.active_mtu.map_or(0, |mtu| mtu.bytes()),
+        false => context.port_limits(port)?.max_msg_sz,
     };
-    Ok(longest.unwrap_or(u32::MAX))
-}
-
-/// An error if a message of `asked` bytes exceeds `longest`.
-#[inline]
-fn within(what: &'static str, asked: u32, longest: u32) -> Result<(), Error> {
-    if asked <= longest {
-        return Ok(());
-    }
-    Err(Error::limit(VERB, what, asked.into(), longest.into()))
+    Ok(if longest == 0 { u32::MAX } else { longest })
 }
 
 #[cfg(test)]
@@ -105,8 +86,8 @@ mod tests {
     /// Proves R3.6.
     #[test]
     fn an_inline_capacity_fits_a_message() {
-        assert!(within("max_inline_data, as a message,", 512, 512).is_ok());
-        let error = within("max_inline_data, as a message,", 512, 256).unwrap_err();
+        assert!(at_most(VERB, "max_inline_data, as a message,", 512, 512).is_ok());
+        let error = at_most(VERB, "max_inline_data, as a message,", 512, 256).unwrap_err();
         let text = "ibv_modify_qp: max_inline_data, as a message, 512 exceeds 256";
         assert_eq!(error.to_string(), text);
     }

@@ -61,13 +61,11 @@ pub use xrc::{
     XrcTargetRts,
 };
 
-use crate::cold::Few;
 use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
 use crate::completion::wc::Completion;
 use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
-use crate::counters::withheld::Withheld;
 use crate::device::ah::AddressHandle;
 use crate::device::ah_table::{AhIndex, AhTable};
 use crate::device::context::Context;
@@ -187,7 +185,7 @@ pub(crate) struct Aside {
     pub stale_keys: Option<crate::sync::Arc<StaleKeys>>,
     /// Those that ended. With their regions code of the program's may run, and panic: they go where
     /// the queue pair is whole, or gone.
-    pub ended: Few<handle::Mw>,
+    pub ended: Vec<handle::Mw>,
     pub handle: handle::Qp,
 }
 
@@ -214,9 +212,10 @@ impl<P: Profile> DerefMut for Core<P> {
     }
 }
 
-/// The books of a new queue pair, or of one that was reset; `None` if there are too many.
-fn books<P: Profile>(pd: u32) -> Option<Arc<Books>> {
-    if SendLedger::<P>::MARKED { Books::without_ring(pd) } else { Books::new(pd) }
+/// The books of a new queue pair, or of one that was reset.
+fn books<P: Profile>(verb: &'static str, pd: u32) -> Result<Arc<Books>, Error> {
+    let books = if SendLedger::<P>::MARKED { Books::without_ring(pd) } else { Books::new(pd) };
+    books.ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))
 }
 
 // SAFETY: the queue pair is owned, the ledgers point to books that are owned too, and entries are
@@ -258,6 +257,10 @@ impl<P: Profile> Core<P> {
         Ok(entries)
     }
 
+    pub fn context(&self) -> Context {
+        Context { handle: self.handle.parents().pd.parents().context.clone() }
+    }
+
     /// The C object.
     pub fn qp(&self) -> *mut ibv_qp {
         self.send.object
@@ -287,18 +290,10 @@ impl<P: Profile> Core<P> {
 ///
 /// # Safety
 /// The caller has the ledgers of these books, which alone ask what is withheld.
-#[inline]
-unsafe fn at_last(at_end: AtEnd, books: &Books) -> AtEnd {
-    // SAFETY: the books are borrowed, and nobody else asks (this function's contract).
-    let withheld =
-        [SEND, RECEIVE].map(|at| unsafe { Counter::withheld(Books::counter(books, at)) });
-    let is_some = withheld.iter().any(|withheld| withheld.is_some());
-    if is_some { with_withheld(at_end, withheld) } else { at_end }
-}
-
-#[cold]
-fn with_withheld(mut at_end: AtEnd, withheld: [&mut Withheld; 2]) -> AtEnd {
-    for (left, withheld) in at_end.left.iter_mut().zip(withheld) {
+unsafe fn at_last(mut at_end: AtEnd, books: &Books) -> AtEnd {
+    for (direction, left) in [SEND, RECEIVE].into_iter().zip(&mut at_end.left) {
+        // SAFETY: the books are borrowed, and nobody else asks (this function's contract).
+        let withheld = unsafe { Counter::withheld(Books::counter(books, direction)) };
         withheld.recover();
         *left = left.saturating_add(withheld.total());
     }
@@ -331,7 +326,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     }
 
     pub(crate) fn context(&self) -> Context {
-        Context { handle: self.core.handle.parents().pd.parents().context.clone() }
+        self.core.context()
     }
 
     /// The queue pair number.
@@ -480,8 +475,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn reap_address_handles(&mut self) -> usize {
         let ledger = &self.core.send.ledger;
         // The number says which, if they complete in order.
-        let provider = || self.core.handle.parents().pd.parents().context.provider();
-        if ledger.outstanding() != 0 && !(T::ORDERED && provider().completes_in_order()) {
+        let in_order = T::ORDERED && self.context().provider().completes_in_order();
+        if ledger.outstanding() != 0 && !in_order {
             return self.core.ah.removed();
         }
         let completed = ledger.completed();

@@ -8,18 +8,15 @@ mod tests;
 use std::sync::Arc;
 
 use super::attr::*;
-use super::filled::{Attr, optional, required};
-use super::query::QpAttr;
+use super::filled::{Attr, Fill};
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
-use crate::cold::Few;
 use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
-use crate::device::context::Context;
-use crate::device::protocol::{not_on_iwarp, speaks_iwarp};
+use crate::device::protocol::not_on_iwarp;
 use crate::device::refusal::of_transition;
 use crate::ledger::Ledger;
 use crate::memory::stranded::reclaim_everything;
-use crate::profile::{InitiatorDepth, Profile};
+use crate::profile::Profile;
 use crate::rules::{CanFail, StopsSending};
 use crate::sys::handle;
 use crate::sys::types::ibv_qp_attr;
@@ -57,114 +54,48 @@ use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
     label = "no transition from `{S}` of `{T}` takes these attributes",
     note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
 )]
-pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> {
+pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> + Fill {
     /// The state that it leads to.
     type To: State;
-
-    #[doc(hidden)]
-    fn fill(&self, attr: &mut Attr);
 }
 
-/// One row of a state table: the struct, transport, states, and how it fills the attributes.
-macro_rules! rows {
-    ($($attr:ty [$($p:ident)?]: $($t:ident $from:ident -> $to:ident),+; |$a:ident, $s:ident| $fill:block)*) => {$(
-        $(impl<P: Profile> sealed::Sealed<$t, $from, P> for $attr {}
+/// The state tables: attributes, transport, and the states before and after.
+macro_rules! transitions {
+    ($($attr:ty: $($t:ident $from:ident -> $to:ident),+;)*) => {$($(
+        impl<P: Profile> sealed::Sealed<$t, $from, P> for $attr {}
 
         impl<P: Profile> Transition<$t, $from, P> for $attr {
             type To = $to;
-
-            fn fill(&self, $a: &mut Attr) {
-                let $s = self;
-                $fill
-            }
-        })+
-    )*};
+        }
+    )+)*};
 }
 
-rows! {
-    ConnectedInit []: Rc Reset -> Init, Uc Reset -> Init, Xrc Reset -> Init; |a, s| {
-        required!(a, s; pkey_index port access);
-    }
-    ConnectedReinit []: Rc Init -> Init, Uc Init -> Init, Xrc Init -> Init; |a, s| {
-        optional!(a, s; pkey_index port access);
-    }
-    RcRtr []: Rc Init -> Rtr; |a, s| {
-        required!(a, s; address path_mtu dest_qpn rq_psn max_dest_rd_atomic min_rnr_timer);
-        optional!(a, s.optional; access pkey_index alternate);
-    }
-    UcRtr []: Uc Init -> Rtr; |a, s| {
-        required!(a, s; address path_mtu dest_qpn rq_psn);
-        optional!(a, s.optional; access pkey_index alternate);
-    }
-    RcRts<P> [P]: Rc Rtr -> Rts; |a, s| {
-        required!(a, s; timeout retry_cnt rnr_retry sq_psn);
-        a.max_rd_atomic(Some(s.max_rd_atomic.to_c()));
-        optional!(a, s.optional; access min_rnr_timer alternate migration);
-    }
-    UcRts []: Uc Rtr -> Rts; |a, s| {
-        required!(a, s; sq_psn);
-        optional!(a, s.optional; access alternate migration);
-    }
-    UdInit []: Ud Reset -> Init, Srd Reset -> Init; |a, s| {
-        required!(a, s; pkey_index port qkey);
-    }
-    UdReinit []: Ud Init -> Init, Srd Init -> Init; |a, s| {
-        optional!(a, s; pkey_index port qkey);
-    }
-    UdRtr []: Ud Init -> Rtr, Srd Init -> Rtr; |a, s| {
-        optional!(a, s; pkey_index qkey);
-    }
-    UdRts []: Ud Rtr -> Rts; |a, s| {
-        required!(a, s; sq_psn);
-        optional!(a, s; qkey);
-    }
-    SrdRts []: Srd Rtr -> Rts; |a, s| {
-        required!(a, s; sq_psn);
-        optional!(a, s; qkey rnr_retry);
-    }
-    RcReturn []: Rc Rts -> Rts, Rc Sqd -> Rts; |a, s| {
-        optional!(a, s.0; access min_rnr_timer alternate migration);
-    }
-    UcReturn []: Uc Rts -> Rts, Uc Sqd -> Rts; |a, s| {
-        optional!(a, s.0; access alternate migration);
-    }
-    UcResume []: Uc Sqe -> Rts; |a, s| {
-        optional!(a, s; access);
-    }
-    UdReturn []: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts, Srd Rts -> Rts; |a, s| {
-        optional!(a, s; qkey);
-    }
-    XrcRtr []: Xrc Init -> Rtr; |a, s| {
-        required!(a, s; address path_mtu dest_qpn rq_psn);
-        optional!(a, s; access pkey_index);
-    }
-    XrcRts<P> [P]: Xrc Rtr -> Rts; |a, s| {
-        required!(a, s; timeout retry_cnt rnr_retry sq_psn);
-        a.max_rd_atomic(Some(s.max_rd_atomic.to_c()));
-        optional!(a, s.optional; access);
-    }
-    XrcReturn []: Xrc Rts -> Rts, Xrc Sqd -> Rts; |a, s| {
-        optional!(a, s.0; access);
-    }
-    XrcSqd<P> [P]: Xrc Sqd -> Draining; |a, s| {
-        optional!(a, s; port address timeout retry_cnt rnr_retry);
-        a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
-        optional!(a, s; access pkey_index);
-    }
-    Drain []: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining; |a, s| {
-        a.notify(s.notify.then_some(true));
-    }
-    RcSqd<P> [P]: Rc Sqd -> Draining; |a, s| {
-        optional!(a, s; port address timeout retry_cnt rnr_retry);
-        a.max_rd_atomic(s.max_rd_atomic.map(InitiatorDepth::to_c));
-        optional!(a, s; max_dest_rd_atomic access pkey_index min_rnr_timer alternate migration);
-    }
-    UcSqd []: Uc Sqd -> Draining; |a, s| {
-        optional!(a, s; address access pkey_index alternate migration);
-    }
-    UdSqd []: Ud Sqd -> Draining; |a, s| {
-        optional!(a, s; pkey_index qkey);
-    }
+transitions! {
+    ConnectedInit: Rc Reset -> Init, Uc Reset -> Init, Xrc Reset -> Init;
+
+    // From INIT on, each transport has attributes of its own.
+    ConnectedReinit: Rc Init -> Init, Uc Init -> Init, Xrc Init -> Init;
+    RcRtr: Rc Init -> Rtr;
+    RcRts<P>: Rc Rtr -> Rts;
+    RcReturn: Rc Rts -> Rts, Rc Sqd -> Rts;
+    RcSqd<P>: Rc Sqd -> Draining;
+    UcRtr: Uc Init -> Rtr;
+    UcRts: Uc Rtr -> Rts;
+    UcReturn: Uc Rts -> Rts, Uc Sqd -> Rts;
+    UcResume: Uc Sqe -> Rts;
+    UcSqd: Uc Sqd -> Draining;
+    UdInit: Ud Reset -> Init, Srd Reset -> Init;
+    UdReinit: Ud Init -> Init, Srd Init -> Init;
+    UdRtr: Ud Init -> Rtr, Srd Init -> Rtr;
+    UdRts: Ud Rtr -> Rts;
+    UdReturn: Ud Rts -> Rts, Ud Sqd -> Rts, Ud Sqe -> Rts, Srd Rts -> Rts;
+    UdSqd: Ud Sqd -> Draining;
+    SrdRts: Srd Rtr -> Rts;
+    XrcRtr: Xrc Init -> Rtr;
+    XrcRts<P>: Xrc Rtr -> Rts;
+    XrcReturn: Xrc Rts -> Rts, Xrc Sqd -> Rts;
+    XrcSqd<P>: Xrc Sqd -> Draining;
+    Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining;
 }
 
 impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
@@ -200,20 +131,11 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_sqd(self) -> Result<QueuePair<T, Sqd, P>, Refused<Self>> {
-        let (errno, is) = match self.query() {
-            Ok(QpAttr { state: Some(QpState::Sqd), sq_draining: false, .. }) => {
-                return Ok(QueuePair::from_core(self.core));
-            }
-            Ok(QpAttr { state: Some(QpState::Sqd), .. }) => {
-                (libc::EAGAIN, "its send queue is draining".to_owned())
-            }
-            Ok(QpAttr { state, .. }) => {
-                let is = state.map_or("an unknown state", QpState::name);
-                (libc::EINVAL, format!("it is in {is}"))
-            }
-            Err(error) => return Err(Refused::new(self, error)),
-        };
-        Err(Refused::new(self, Error::os("ibv_query_qp", errno, is)))
+        let is = self.core.is_in(QpState::Sqd).and_then(|attr| match attr.sq_draining {
+            false => Ok(()),
+            true => Err(Error::os("ibv_query_qp", libc::EAGAIN, "its send queue is draining")),
+        });
+        self.moved(is)
     }
 }
 
@@ -221,7 +143,7 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
 /// more. With either code of the program's may run, which may panic.
 #[must_use]
 pub(super) struct Rest {
-    _windows: Few<handle::Mw>,
+    _windows: Vec<handle::Mw>,
     quiet: Quiet,
 }
 
@@ -239,24 +161,45 @@ struct Place {
 }
 
 impl<P: Profile> Core<P> {
-    pub(super) fn modify(&mut self, attr: &mut Attr) -> Result<(), i32> {
-        self.modify_c(&mut attr.c, attr.mask)
-    }
-
-    fn modify_c(&mut self, attr: &mut ibv_qp_attr, mask: u32) -> Result<(), i32> {
+    fn modify(
+        &mut self,
+        way: (QpState, QpState),
+        attr: &mut ibv_qp_attr,
+        mask: u32,
+        asked: &str,
+    ) -> Result<(), Error> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
         match unsafe { modify(self.qp(), attr, mask as i32) } {
             0 => Ok(()),
-            errno => Err(errno),
+            errno => Err(of_transition(&self.context(), way, (attr, mask), asked, errno)),
         }
     }
 
+    pub(super) fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
+        let mut attr = Attr::new(to);
+        self.modify((from, to), &mut attr.c, attr.mask, "")
+    }
+
+    /// Moves the queue pair to RESET. Returns the books that it has from then on.
+    fn move_to_reset(&mut self, from: QpState) -> Result<Arc<Books>, Error> {
+        let books = books::<P>("ibv_modify_qp", self.books.pd)?;
+        self.moves_by_hand(QpState::Reset)?;
+        self.move_to(from, QpState::Reset)?;
+        Ok(books)
+    }
+
     /// An error on iWARP, where rdma_cm alone moves a queue pair on, and nothing moves it back.
-    #[inline(always)]
     fn moves_by_hand(&self, to: QpState) -> Result<(), Error> {
-        let context = &self.handle.parents().pd.parents().context;
-        if speaks_iwarp(context) { moves_by_cm_alone(context, to) } else { Ok(()) }
+        let (lacks, instead) = match to {
+            QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
+            _ => (
+                "no transitions of the program's",
+                "make it by `CmId::create_qp`, and connect it by rdma_cm (R24.5)",
+            ),
+        };
+        let asked = || format!("to {to}");
+        not_on_iwarp(&self.context().handle, "ibv_modify_qp", asked, lacks, instead)
     }
 
     /// Looks whether a program may move the queue pair to `to` with these attributes. Says where it
@@ -271,41 +214,20 @@ impl<P: Profile> Core<P> {
             may_migrate |= alternate.is_some_and(|it| it.address.port != port);
         }
         if let Some(address) = &attr.address {
-            let context = &self.handle.parents().pd.parents().context;
-            address.check_path_bits(context, "ibv_modify_qp", port)?;
+            address.check_path_bits(&self.context(), "ibv_modify_qp", port)?;
         }
         Ok(Place { port, may_migrate })
     }
 
-    fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
-        let mut attr = Attr::new(to);
-        self.modify(&mut attr)
-            .map_err(|errno| self.refused((from, to), (&attr.c, attr.mask), "", errno))
-    }
-
-    #[cold]
-    fn refused(
-        &self,
-        way: (QpState, QpState),
-        attr: (&ibv_qp_attr, u32),
-        asked: &str,
-        errno: i32,
-    ) -> Error {
-        let handle = self.handle.parents().pd.parents().context.clone();
-        of_transition(&Context { handle }, way, attr, asked, errno)
-    }
-
-    /// Goes this way by attributes that a program filled. (The queue pair stays where it is: its
-    /// caller gives it another type only then, and it is copied once.)
+    /// Goes this way by attributes that a program filled.
     fn step<T: Transport>(
         &mut self,
         way: (QpState, QpState),
         filled: &mut Attr,
     ) -> Result<(), Error> {
         let place = self.admit::<T>(way.1, filled)?;
-        let address = filled.address;
-        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
-        self.step_to::<T>(way, &mut filled.c, filled.mask, place, asked)
+        let asked = filled.address.map(|address| format!(" by {address}")).unwrap_or_default();
+        self.step_to::<T>(way, &mut filled.c, filled.mask, place, &asked)
     }
 
     /// Goes this way, and is at this place then.
@@ -315,11 +237,10 @@ impl<P: Profile> Core<P> {
         attr: &mut ibv_qp_attr,
         mask: u32,
         place: Place,
-        asked: impl FnOnce() -> String,
+        asked: &str,
     ) -> Result<(), Error> {
         let limit = self.message_limit::<T>(way, place.port)?;
-        self.modify_c(attr, mask)
-            .map_err(|errno| self.refused(way, (attr, mask), &asked(), errno))?;
+        self.modify(way, attr, mask, asked)?;
         Place { port: self.port, may_migrate: self.may_migrate } = place;
         self.limit_messages::<T>(limit);
         Ok(())
@@ -366,20 +287,6 @@ impl<P: Profile> Core<P> {
     }
 }
 
-/// A queue pair is on iWARP.
-#[cold]
-fn moves_by_cm_alone(context: &handle::Context, to: QpState) -> Result<(), Error> {
-    let asked = || format!("to {to}");
-    let (lacks, instead) = match to {
-        QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
-        _ => (
-            "no transitions of the program's",
-            "make it by `CmId::create_qp`, and connect it by rdma_cm (R24.5)",
-        ),
-    };
-    not_on_iwarp(context, "ibv_modify_qp", asked, lacks, instead)
-}
-
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Moves the queue pair by `attr` (`ibv_modify_qp`).
     ///
@@ -400,10 +307,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     {
         let mut filled = Attr::new(<A::To as State>::STATE);
         attr.fill(&mut filled);
-        match self.core.step::<T>((S::STATE, <A::To as State>::STATE), &mut filled) {
-            Ok(()) => Ok(QueuePair::from_core(self.core)),
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let moved = self.core.step::<T>((S::STATE, <A::To as State>::STATE), &mut filled);
+        self.moved(moved)
     }
 
     /// Moves the queue pair with attributes from rdma_cm.
@@ -418,23 +323,18 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let port = if is_set { attr.port_num } else { self.core.port };
         let place = Place { port, may_migrate: self.core.may_migrate };
         let way = (S::STATE, To::STATE);
-        let asked = || " by rdma_cm's attributes".into();
-        match self.core.step_to::<T>(way, attr, mask | Mask::IBV_QP_STATE.0, place, asked) {
-            Ok(()) => Ok(QueuePair::from_core(self.core)),
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let asked = " by rdma_cm's attributes";
+        let mask = mask | Mask::IBV_QP_STATE.0;
+        let moved = self.core.step_to::<T>(way, attr, mask, place, asked);
+        self.moved(moved)
     }
 
     /// A queue pair that the kernel moved to RTS.
     #[cfg(feature = "cm")]
     pub(crate) fn moved_by_cm(mut self) -> Result<QueuePair<T, Rts, P>, Refused<Self>> {
-        match self.core.message_limit::<T>((QpState::Rtr, QpState::Rts), self.core.port) {
-            Ok(limit) => {
-                self.core.limit_messages::<T>(limit);
-                Ok(QueuePair::from_core(self.core))
-            }
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let limit = self.core.message_limit::<T>((QpState::Rtr, QpState::Rts), self.core.port);
+        let moved = limit.map(|limit| self.core.limit_messages::<T>(limit));
+        self.moved(moved)
     }
 
     /// Like `to_error`, but infallible. If the device refuses because it is gone, the queue pair
@@ -459,10 +359,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanFail,
     {
-        match self.core.move_to(S::STATE, QpState::Err) {
-            Ok(()) => Ok(QueuePair::from_core(self.core)),
-            Err(error) => Err(Refused::new(self, error)),
-        }
+        let moved = self.core.move_to(S::STATE, QpState::Err);
+        self.moved(moved)
     }
 
     /// Moves the queue pair to RESET ([`State`] has an example): its queues are emptied without
@@ -490,15 +388,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub(super) fn reset_alone(
         mut self,
     ) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>, Rest), Refused<Self>> {
-        let Some(books) = books::<P>(self.core.books.pd) else {
-            let error = Error::os("ibv_modify_qp", libc::ENOSPC, "too many queues exist");
-            return Err(Refused::new(self, error));
+        let books = match self.core.move_to_reset(S::STATE) {
+            Ok(books) => books,
+            Err(error) => return Err(Refused::new(self, error)),
         };
-        let refused = self.core.moves_by_hand(QpState::Reset);
-        let reset = |core: &mut Core<P>| core.move_to(S::STATE, QpState::Reset);
-        if let Err(error) = refused.and_then(|()| reset(&mut self.core)) {
-            return Err(Refused::new(self, error));
-        }
         self.core.end_windows();
         let windows = std::mem::take(&mut self.core.ended);
         let (entries, quiet) = self.core.renew(books);
@@ -515,13 +408,17 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         T: StopsSending,
     {
-        match self.query() {
-            Ok(QpAttr { state: Some(QpState::Sqe), .. }) => Ok(QueuePair::from_core(self.core)),
-            Ok(QpAttr { state, .. }) => {
-                let is = state.map_or("an unknown state", QpState::name);
-                let error = Error::os("ibv_query_qp", libc::EINVAL, format!("it is in {is}"));
-                Err(Refused::new(self, error))
-            }
+        let is = self.core.is_in(QpState::Sqe);
+        self.moved(is.map(drop))
+    }
+
+    /// In its new state if it moved there, otherwise given back.
+    fn moved<To: State>(
+        self,
+        moved: Result<(), Error>,
+    ) -> Result<QueuePair<T, To, P>, Refused<Self>> {
+        match moved {
+            Ok(()) => Ok(QueuePair::from_core(self.core)),
             Err(error) => Err(Refused::new(self, error)),
         }
     }

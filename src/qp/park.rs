@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::filled::Attr;
 use super::{Core, at_last};
 use crate::completion::booking::CqShared;
 use crate::completion::parked::{Over, Parked, Rest};
@@ -15,7 +14,6 @@ use crate::post::queue::{Queue, SendQueue};
 use crate::profile::Profile;
 use crate::srq::SrqCore;
 use crate::sys::handle;
-use crate::sys::types::ibv_qp_state;
 use crate::terms::state::QpState;
 
 /// The parts that a parked queue pair needs until it is destroyed.
@@ -37,8 +35,9 @@ impl<P: Profile> Core<P> {
             return;
         }
         // SAFETY: the queue pair is live; libibverbs keeps the state there.
-        let is_reset = unsafe { (*self.qp()).state } == ibv_qp_state::IBV_QPS_RESET;
-        if is_reset || self.modify(&mut Attr::new(QpState::Err)).is_err() {
+        let state = QpState::from_c(unsafe { (*self.qp()).state });
+        let Some(from) = state.filter(|&state| state != QpState::Reset) else { return };
+        if self.move_to(from, QpState::Err).is_err() {
             return;
         }
         self.detach_all();

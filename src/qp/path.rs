@@ -4,7 +4,6 @@
 use super::{Core, QueuePair};
 use crate::device::ah::AddressVector;
 use crate::device::attr::DeviceCap;
-use crate::device::context::Context;
 use crate::device::protocol::{Protocol, refusal};
 use crate::profile::Profile;
 use crate::sys::types::raw::ibv_mig_state as c;
@@ -177,7 +176,7 @@ impl<P: Profile> Core<P> {
         alternate: Option<&AlternatePath>,
         port: u8,
     ) -> Result<(), Error> {
-        let context = Context { handle: self.handle.parents().pd.parents().context.clone() };
+        let context = self.context();
         let refused = |lacks: &str| {
             let asked = match alternate {
                 Some(alternate) => format!("an alternate path by {}", alternate.address),
@@ -197,7 +196,7 @@ impl<P: Profile> Core<P> {
             return Err(refused("has no AUTO_PATH_MIG"));
         }
         let Some(AlternatePath { address, .. }) = alternate else { return Ok(()) };
-        address.check_path_bits(&context.handle, VERB, address.port)?;
+        address.check_path_bits(&context, VERB, address.port)?;
         self.fits_alternate::<T>(port, address.port)
     }
 

@@ -29,7 +29,17 @@ impl<P: Profile> Core<P> {
     /// What the device says of the attributes in `mask`; the others are zero, or anything.
     pub(super) fn ask(&self, mask: u32) -> Result<ibv_qp_attr, Error> {
         // SAFETY: its handle keeps the queue pair.
-        unsafe { ask(self.handle.control(), self.qp(), mask) }
+        unsafe { ask(self.handle.control(), self.qp(), mask) }.map(|(attr, _)| attr)
+    }
+
+    /// The attributes, if the device says that the queue pair is in this state.
+    pub(super) fn is_in(&self, state: QpState) -> Result<QpAttr, Error> {
+        let attr = QpAttr::from_c(&self.ask(everything())?);
+        if attr.state == Some(state) {
+            return Ok(attr);
+        }
+        let is = attr.state.map_or("an unknown state", QpState::name);
+        Err(Error::os("ibv_query_qp", libc::EINVAL, format!("it is in {is}")))
     }
 }
 
@@ -41,11 +51,11 @@ pub(super) unsafe fn ask(
     control: &Control,
     qp: *mut ibv_qp,
     mask: u32,
-) -> Result<ibv_qp_attr, Error> {
+) -> Result<(ibv_qp_attr, ibv_qp_init_attr), Error> {
     let (mut c, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
     // SAFETY: the queue pair is live (this function's contract), and both structs are locals.
     match unsafe { (control.query_qp)(qp, &mut c, mask as i32, &mut init) } {
-        0 => Ok(c),
+        0 => Ok((c, init)),
         errno => Err(Error::os("ibv_query_qp", errno, "")),
     }
 }

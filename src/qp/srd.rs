@@ -94,26 +94,22 @@ pub(super) fn flags<P: Profile>(send_ops: u64) -> u16 {
     if writes_inline { INLINE_WRITE } else { 0 }
 }
 
-/// What was asked for, and why there is no such queue pair.
-#[cold]
-pub(super) fn why(asked: &str, send_ops: u64, errno: i32, context: &handle::Context) -> String {
-    let asked = format!("{asked}, send_ops_flags {send_ops:#x}");
-    let writes = if send_ops & RDMA_WRITE != 0 {
-        ", and one without RDMA WRITE for a profile with `posting: ExtendedPosting<Srd>`"
-    } else {
-        ""
+/// Explains why there is no such queue pair.
+pub(super) fn why(send_ops: u64, errno: i32, context: &handle::Context) -> String {
+    let writes = match send_ops & RDMA_WRITE {
+        0 => "",
+        _ => ", and one without RDMA WRITE for a profile with `posting: ExtendedPosting<Srd>`",
     };
-    let name = name_of(context);
     match errno {
-        libc::ENOSYS => format!(
-            "{asked}: there is no libefa.so.1 that has it; install Debian's ibverbs-providers, or \
-             rdma-core 26 or newer (R27.2)"
-        ),
+        libc::ENOSYS => ": there is no libefa.so.1 that has it; install Debian's \
+                         ibverbs-providers, or rdma-core 26 or newer (R27.2)"
+            .into(),
         libc::EOPNOTSUPP => format!(
-            "{asked}: {name} has no SRD, or not all of these operations; SRD needs an EFA, one \
-             without RDMA READ a profile with `NoReads`{writes} (R27.7)"
+            ": {} has no SRD, or not all of these operations; SRD needs an EFA, one without RDMA \
+             READ a profile with `NoReads`{writes} (R27.7)",
+            name_of(context)
         ),
-        _ => asked,
+        _ => String::new(),
     }
 }
 

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // three verbs
 
 use super::QueuePair;
-use crate::device::context::Context;
 use crate::device::{Can, PacketPacing};
 use crate::profile::Profile;
 use crate::rules::{HasRate, TakesEce};
@@ -131,7 +130,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         S: HasRate,
     {
         const VERB: &str = "ibv_modify_qp_rate_limit";
-        let context = Context { handle: self.core.handle.parents().pd.parents().context.clone() };
+        let context = self.context();
         can.check_is_of(&context, VERB, "the proof of packet pacing and the queue pair")?;
         let mut c = ibv_qp_rate_limit_attr::default();
         if let Some(RateLimit { rate_limit, max_burst_sz, typical_pkt_sz }) = limit {

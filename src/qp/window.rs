@@ -33,8 +33,7 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     /// has no windows, EINVAL if none of type 2, ENOMEM if too many exist.
     #[doc(alias("ibv_alloc_mw", "ibv_mw"))]
     pub fn alloc_mw(&mut self) -> Result<MemoryWindow, Error> {
-        let pd = &self.core.handle.parents().pd;
-        let is_soft_roce = pd.parents().context.is_soft_roce();
+        let is_soft_roce = self.context().handle.is_soft_roce();
         let stale = match &self.core.srq {
             Some(srq) => srq.stale_keys.clone(),
             None => self.core.aside.stale_keys.get_or_insert_default().clone(),
@@ -93,15 +92,7 @@ impl<P: Profile> Core<P> {
     /// Deallocates the windows: the queue pair is about to be destroyed, or was reset. What the
     /// device refuses to deallocate lives on, with its window, and stays in the list. The others
     /// are in `ended`.
-    #[inline]
     pub(super) fn end_windows(&mut self) {
-        if !self.windows.is_empty() {
-            self.end_each_window();
-        }
-    }
-
-    #[cold]
-    fn end_each_window(&mut self) {
         let Aside { windows, ended, .. } = &mut *self.aside;
         windows.retain(|window| match window.upgrade().map(|window| window.end()) {
             Some(Err(_)) => true,

@@ -4,27 +4,128 @@ use std::hash::{Hash, Hasher};
 
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
-use crate::qp::attr::{QpAccess, compares};
+use crate::qp::attr::QpAccess;
+use crate::qp::filled::{Attr, Fill, attributes};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
 
-/// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): as RC's, without what is for requests of
-/// the peer's. [`XrcTarget`](crate::qp::XrcTarget) has an example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct XrcRtr {
-    /// The address vector of the target's port.
-    pub address: AddressVector,
-    /// The path MTU.
-    pub path_mtu: Mtu,
-    /// The target.
-    pub dest_qpn: Qpn,
-    /// The target's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
-    pub rq_psn: Psn,
-    /// The rights of peers, of which an initiator has none that ask.
-    pub access: Option<QpAccess>,
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
+attributes! {
+    /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): as RC's, without what is for requests of
+    /// the peer's. [`XrcTarget`](crate::qp::XrcTarget) has an example.
+    pub struct XrcRtr {
+        /// The address vector of the target's port.
+        pub address: AddressVector,
+        /// The path MTU.
+        pub path_mtu: Mtu,
+        /// The target.
+        pub dest_qpn: Qpn,
+        /// The target's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
+        pub rq_psn: Psn,
+        /// The rights of peers, of which an initiator has none that ask.
+        pub access: Option<QpAccess>,
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+    }
+
+    /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): as [`RcRts`](crate::qp::RcRts).
+    pub struct XrcRts<P> {
+        /// How long to wait for an acknowledgement.
+        pub timeout: Timeout,
+        /// Transport retries.
+        pub retry_cnt: RetryCount,
+        /// RNR retries.
+        pub rnr_retry: RnrRetry,
+        /// The first PSN that is sent.
+        pub sq_psn: Psn,
+        /// Reads and atomics that may be outstanding.
+        pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
+        /// Optional attributes.
+        pub optional: XrcRtsOptional,
+    }
+
+    /// Optional attributes of an initiator of XRC, on the way to RTS and in it (ibv_modify_qp(3)).
+    #[non_exhaustive]
+    pub struct XrcRtsOptional: Default {
+        /// The rights of peers, of which an initiator has none that ask.
+        pub access: Option<QpAccess>,
+    }
+
+    /// SQD -> SQD of an initiator of XRC (ibv_modify_qp(3)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{bounded::Timeout, qp::{Drain, XrcReturn, XrcSqd}};
+    /// # let proverbs::loopback::XrcPair { initiator, .. } = proverbs::loopback::xrc_pair()?;
+    /// let qp = initiator.modify(Drain::default())?.into_sqd()?;
+    /// let qp = qp.modify(XrcSqd { timeout: Timeout::exponent(20), ..XrcSqd::default() })?;
+    /// let qp = qp.into_sqd()?.modify(XrcReturn::default())?;
+    /// assert_eq!(qp.query()?.timeout, Timeout::exponent(20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub struct XrcSqd<P>: Default {
+        /// The port, counted from 1.
+        pub port: Option<u8>,
+        /// The address vector of the target's port.
+        pub address: Option<AddressVector>,
+        /// How long to wait for an acknowledgement.
+        pub timeout: Option<Timeout>,
+        /// Transport retries.
+        pub retry_cnt: Option<RetryCount>,
+        /// RNR retries.
+        pub rnr_retry: Option<RnrRetry>,
+        /// Reads and atomics that may be outstanding.
+        pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
+        /// The rights of peers, of which an initiator has none that ask.
+        pub access: Option<QpAccess>,
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+    }
+
+    /// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::qp::XrcTarget) has an
+    /// example.
+    pub struct XrcTargetRtr {
+        /// The address vector of the initiator's port.
+        pub address: AddressVector,
+        /// The path MTU.
+        pub path_mtu: Mtu,
+        /// The initiator.
+        pub dest_qpn: Qpn,
+        /// The initiator's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
+        pub rq_psn: Psn,
+        /// Reads and atomics that the initiator may have outstanding
+        /// ([R4.7](crate::guide::rules#r4-7)).
+        pub max_dest_rd_atomic: ResponderDepth,
+        /// How long the initiator waits when there is no receive.
+        pub min_rnr_timer: MinRnrTimer,
+        /// The rights of the initiator.
+        pub access: Option<QpAccess>,
+        /// Index in the port's P_Key table.
+        pub pkey_index: Option<u16>,
+    }
+
+    /// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends
+    /// nothing in RTS: some programs go there all the same.
+    pub struct XrcTargetRts {
+        /// How long to wait for an acknowledgement.
+        pub timeout: Timeout,
+        /// The first PSN that is sent.
+        pub sq_psn: Psn,
+        /// The rights of the initiator.
+        pub access: Option<QpAccess>,
+        /// How long the initiator waits when there is no receive.
+        pub min_rnr_timer: Option<MinRnrTimer>,
+    }
+}
+
+/// RTS -> RTS and SQD -> RTS of an initiator of XRC (ibv_modify_qp(3)), as [`XrcSqd`] shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct XrcReturn(pub XrcRtsOptional);
+
+impl Fill for XrcReturn {
+    fn fill(&self, attr: &mut Attr) {
+        self.0.fill(attr);
+    }
 }
 
 impl XrcRtr {
@@ -33,23 +134,6 @@ impl XrcRtr {
         let (access, pkey_index) = (None, None);
         XrcRtr { address, path_mtu: Mtu::Bytes1024, dest_qpn, rq_psn, access, pkey_index }
     }
-}
-
-/// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): as [`RcRts`](crate::qp::RcRts).
-#[derive(Debug)]
-pub struct XrcRts<P: Profile = crate::DefaultProfile> {
-    /// How long to wait for an acknowledgement.
-    pub timeout: Timeout,
-    /// Transport retries.
-    pub retry_cnt: RetryCount,
-    /// RNR retries.
-    pub rnr_retry: RnrRetry,
-    /// The first PSN that is sent.
-    pub sq_psn: Psn,
-    /// Reads and atomics that may be outstanding.
-    pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
-    /// Optional attributes.
-    pub optional: XrcRtsOptional,
 }
 
 impl<P: Profile> XrcRts<P> {
@@ -66,95 +150,6 @@ impl<P: Profile> XrcRts<P> {
     }
 }
 
-/// Optional attributes of an initiator of XRC, on the way to RTS and in it (ibv_modify_qp(3)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct XrcRtsOptional {
-    /// The rights of peers, of which an initiator has none that ask.
-    pub access: Option<QpAccess>,
-}
-
-/// RTS -> RTS and SQD -> RTS of an initiator of XRC (ibv_modify_qp(3)), as [`XrcSqd`] shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct XrcReturn(pub XrcRtsOptional);
-
-/// SQD -> SQD of an initiator of XRC (ibv_modify_qp(3)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::{bounded::Timeout, qp::{Drain, XrcReturn, XrcSqd}};
-/// # let proverbs::loopback::XrcPair { initiator, .. } = proverbs::loopback::xrc_pair()?;
-/// let qp = initiator.modify(Drain::default())?.into_sqd()?;
-/// let qp = qp.modify(XrcSqd { timeout: Timeout::exponent(20), ..XrcSqd::default() })?;
-/// let qp = qp.into_sqd()?.modify(XrcReturn::default())?;
-/// assert_eq!(qp.query()?.timeout, Timeout::exponent(20));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct XrcSqd<P: Profile = crate::DefaultProfile> {
-    /// The port, counted from 1.
-    pub port: Option<u8>,
-    /// The address vector of the target's port.
-    pub address: Option<AddressVector>,
-    /// How long to wait for an acknowledgement.
-    pub timeout: Option<Timeout>,
-    /// Transport retries.
-    pub retry_cnt: Option<RetryCount>,
-    /// RNR retries.
-    pub rnr_retry: Option<RnrRetry>,
-    /// Reads and atomics that may be outstanding.
-    pub max_rd_atomic: Option<<P::Initiator as Initiator>::Depth>,
-    /// The rights of peers, of which an initiator has none that ask.
-    pub access: Option<QpAccess>,
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-}
-
-compares! {
-    XrcRts { timeout, retry_cnt, rnr_retry, sq_psn, max_rd_atomic, optional }
-    XrcSqd {
-        port, address, timeout, retry_cnt, rnr_retry, max_rd_atomic, access, pkey_index
-    }
-}
-
-impl<P: Profile> Default for XrcSqd<P> {
-    fn default() -> Self {
-        XrcSqd {
-            port: None,
-            address: None,
-            timeout: None,
-            retry_cnt: None,
-            rnr_retry: None,
-            max_rd_atomic: None,
-            access: None,
-            pkey_index: None,
-        }
-    }
-}
-
-/// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::qp::XrcTarget) has an
-/// example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct XrcTargetRtr {
-    /// The address vector of the initiator's port.
-    pub address: AddressVector,
-    /// The path MTU.
-    pub path_mtu: Mtu,
-    /// The initiator.
-    pub dest_qpn: Qpn,
-    /// The initiator's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
-    pub rq_psn: Psn,
-    /// Reads and atomics that the initiator may have outstanding
-    /// ([R4.7](crate::guide::rules#r4-7)).
-    pub max_dest_rd_atomic: ResponderDepth,
-    /// How long the initiator waits when there is no receive.
-    pub min_rnr_timer: MinRnrTimer,
-    /// The rights of the initiator.
-    pub access: Option<QpAccess>,
-    /// Index in the port's P_Key table.
-    pub pkey_index: Option<u16>,
-}
-
 impl XrcTargetRtr {
     /// The values of [`RcRtr::new`](crate::qp::RcRtr::new).
     pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
@@ -169,20 +164,6 @@ impl XrcTargetRtr {
             pkey_index: None,
         }
     }
-}
-
-/// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends
-/// nothing in RTS: some programs go there all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct XrcTargetRts {
-    /// How long to wait for an acknowledgement.
-    pub timeout: Timeout,
-    /// The first PSN that is sent.
-    pub sq_psn: Psn,
-    /// The rights of the initiator.
-    pub access: Option<QpAccess>,
-    /// How long the initiator waits when there is no receive.
-    pub min_rnr_timer: Option<MinRnrTimer>,
 }
 
 impl XrcTargetRts {

@@ -10,7 +10,7 @@ use crate::device::context::Context;
 use crate::device::refusal::{of_creation, of_transition};
 use crate::device::xrc::XrcDomain;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
-use crate::qp::filled::{Attr, optional, required};
+use crate::qp::filled::{Attr, Fill};
 use crate::qp::query::{QpAttr, ask, everything};
 use crate::rules::CanFail;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
@@ -147,7 +147,7 @@ impl<S: State> XrcTarget<S> {
     /// [`Os`](crate::ErrorKind::Os) with the errno.
     pub fn query(&self) -> Result<QpAttr, Error> {
         // SAFETY: its handle keeps the queue pair.
-        let c = unsafe { ask(self.handle.control(), self.as_ptr(), everything()) }?;
+        let (c, _) = unsafe { ask(self.handle.control(), self.as_ptr(), everything()) }?;
         Ok(QpAttr::from_c(&c))
     }
 
@@ -167,8 +167,8 @@ impl<S: State> XrcTarget<S> {
         attr.fill(&mut filled);
         let port = filled.port_or(self.port);
         if let Some(address) = filled.address {
-            let context = self.handle.parents().parents();
-            if let Result::Err(error) = address.check_path_bits(context, "ibv_modify_qp", port) {
+            let checked = address.check_path_bits(&self.context(), "ibv_modify_qp", port);
+            if let Result::Err(error) = checked {
                 return Result::Err(Refused::new(self, error));
             }
         }
@@ -224,10 +224,9 @@ impl<S: State> XrcTarget<S> {
             0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
             errno => {
                 let asked = attr.address.map(|address| format!(" by {address}"));
-                let context = Context { handle: self.handle.parents().parents().clone() };
-                let way = (S::STATE, To::STATE);
+                let (way, asked) = ((S::STATE, To::STATE), asked.unwrap_or_default());
                 let attr = (&attr.c, attr.mask);
-                let error = of_transition(&context, way, attr, &asked.unwrap_or_default(), errno);
+                let error = of_transition(&self.context(), way, attr, &asked, errno);
                 Result::Err(Refused::new(self, error))
             }
         }
@@ -281,57 +280,25 @@ impl<S: State> fmt::Debug for XrcTarget<S> {
     label = "no transition from `{S}` of a target takes these attributes",
     note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs (R26.3)"
 )]
-pub trait TargetTransition<S: State>: sealed::Sealed<S> {
+pub trait TargetTransition<S: State>: Fill {
     /// The state that it leads to.
     type To: State;
-
-    #[doc(hidden)]
-    fn fill(&self, attr: &mut Attr);
 }
 
 impl TargetTransition<Reset> for ConnectedInit {
     type To = Init;
-
-    fn fill(&self, attr: &mut Attr) {
-        required!(attr, self; pkey_index port access);
-    }
 }
 
 impl TargetTransition<Init> for ConnectedReinit {
     type To = Init;
-
-    fn fill(&self, attr: &mut Attr) {
-        optional!(attr, self; pkey_index port access);
-    }
 }
 
 impl TargetTransition<Init> for XrcTargetRtr {
     type To = Rtr;
-
-    fn fill(&self, attr: &mut Attr) {
-        required!(attr, self; address path_mtu dest_qpn rq_psn max_dest_rd_atomic min_rnr_timer);
-        optional!(attr, self; access pkey_index);
-    }
 }
 
 impl TargetTransition<Rtr> for XrcTargetRts {
     type To = Rts;
-
-    fn fill(&self, attr: &mut Attr) {
-        required!(attr, self; timeout sq_psn);
-        optional!(attr, self; access min_rnr_timer);
-    }
-}
-
-mod sealed {
-    use super::*;
-
-    /// Sealed for each row, not for each type.
-    pub trait Sealed<S> {}
-    impl Sealed<Reset> for ConnectedInit {}
-    impl Sealed<Init> for ConnectedReinit {}
-    impl Sealed<Init> for XrcTargetRtr {}
-    impl Sealed<Rtr> for XrcTargetRts {}
 }
 
 #[cfg(all(test, feature = "loopback"))]
