@@ -44,17 +44,10 @@ use crate::work::request::WorkRequest;
     label = "inline data is for SEND and RDMA WRITE only",
     note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf` (R2.6)"
 )]
-pub trait InlineSink<O: Opcode> {
-    #[doc(hidden)]
-    fn never(self) -> WorkRequest<O, Empty>;
-}
+pub trait InlineSink<O: Opcode> {}
 
 #[diagnostic::do_not_recommend]
-impl<O: Opcode> InlineSink<O> for Infallible {
-    fn never(self) -> WorkRequest<O, Empty> {
-        match self {}
-    }
-}
+impl<O: Opcode> InlineSink<O> for Infallible {}
 
 /// The bound of a piece of a region on demand: no type implements it
 /// ([R20.2](crate::guide::rules#r20-2)).
@@ -71,115 +64,108 @@ impl<O: Opcode> InlineSink<O> for Infallible {
     label = "whether a queue pair can use memory on demand depends on its transport and the opcode",
     note = "peers reach the region by `remote`, and `read_at` and `write_at` copy; what is posted here is in a pool or a `MemoryRegion` (R20.2)"
 )]
-pub trait PieceOnDemand {
-    #[doc(hidden)]
-    fn never(self) -> OpenBuf;
-}
+pub trait PieceOnDemand {}
 
 #[diagnostic::do_not_recommend]
-impl PieceOnDemand for Infallible {
-    fn never(self) -> OpenBuf {
-        match self {}
-    }
-}
+impl PieceOnDemand for Infallible {}
 
 impl<A: Access, M> OnDemandRegion<A, M> {
     #[doc(hidden)]
-    pub fn piece<O>(&self, offset: O, _len: usize) -> OpenBuf
+    pub fn piece<O>(&self, _: O, _: usize) -> OpenBuf
     where
         O: PieceOnDemand,
     {
-        offset.never()
+        unreachable!()
     }
 }
 
 // Written out instead of made by a macro, because errors show the definition.
 impl RdmaRead {
     #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    pub fn inline<D>(_: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
     where
         D: InlineSink<RdmaRead>,
     {
-        data.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
+    pub fn inline_slice<D>(_: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
     where
         D: InlineSink<RdmaRead>,
     {
-        data.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
     pub fn inline_list<const N: usize>(
-        slices: [&[u8]; N],
+        _: [&[u8]; N],
         _: RemoteSpan<ToRead>,
     ) -> WorkRequest<RdmaRead, Empty>
     where
         for<'a> [&'a [u8]; N]: InlineSink<RdmaRead>,
     {
-        slices.never()
+        unreachable!()
     }
 }
 
 impl CmpAndSwp {
     #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    pub fn inline<D>(_: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
     where
         D: InlineSink<CmpAndSwp>,
     {
-        data.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
+    pub fn inline_slice<D>(_: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
     where
         D: InlineSink<CmpAndSwp>,
     {
-        data.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
     pub fn inline_list<const N: usize>(
-        slices: [&[u8]; N],
+        _: [&[u8]; N],
         _: RemoteCell,
         _: CompareSwap,
     ) -> WorkRequest<CmpAndSwp, Empty>
     where
         for<'a> [&'a [u8]; N]: InlineSink<CmpAndSwp>,
     {
-        slices.never()
+        unreachable!()
     }
 }
 
 impl FetchAndAdd {
     #[doc(hidden)]
-    pub fn inline<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    pub fn inline<D>(_: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
     where
         D: InlineSink<FetchAndAdd>,
     {
-        data.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(data: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
+    pub fn inline_slice<D>(_: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
     where
         D: InlineSink<FetchAndAdd>,
     {
-        data.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
     pub fn inline_list<const N: usize>(
-        slices: [&[u8]; N],
+        _: [&[u8]; N],
         _: RemoteCell,
         _: u64,
     ) -> WorkRequest<FetchAndAdd, Empty>
     where
         for<'a> [&'a [u8]; N]: InlineSink<FetchAndAdd>,
     {
-        slices.never()
+        unreachable!()
     }
 }
 
@@ -196,10 +182,7 @@ impl FetchAndAdd {
     label = "not a queue pair",
     note = "name the queue pair first: `post_send!(qp, [first, second, ..])` (R8.19)"
 )]
-pub trait PostsSends {
-    #[doc(hidden)]
-    fn never<R>(&self) -> R;
-}
+pub trait PostsSends {}
 
 /// The bound of `post_recv!` on other objects than queue pairs ([R7.2](crate::guide::rules#r7-2)).
 ///
@@ -213,10 +196,7 @@ pub trait PostsSends {
     label = "not a queue pair",
     note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!` (R7.1, R7.2)"
 )]
-pub trait PostsReceives {
-    #[doc(hidden)]
-    fn never<R>(&self) -> R;
-}
+pub trait PostsReceives {}
 
 /// The bound of `post_srq_recv!` on other objects than shared receive queues
 /// ([R7.1](crate::guide::rules#r7-1)).
@@ -232,31 +212,16 @@ pub trait PostsReceives {
     label = "not a shared receive queue",
     note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!` (R7.1, R7.2)"
 )]
-pub trait PostsSharedReceives {
-    #[doc(hidden)]
-    fn never<R>(&self) -> R;
-}
+pub trait PostsSharedReceives {}
 
 #[diagnostic::do_not_recommend]
-impl PostsSends for Infallible {
-    fn never<R>(&self) -> R {
-        match *self {}
-    }
-}
+impl PostsSends for Infallible {}
 
 #[diagnostic::do_not_recommend]
-impl PostsReceives for Infallible {
-    fn never<R>(&self) -> R {
-        match *self {}
-    }
-}
+impl PostsReceives for Infallible {}
 
 #[diagnostic::do_not_recommend]
-impl PostsSharedReceives for Infallible {
-    fn never<R>(&self) -> R {
-        match *self {}
-    }
-}
+impl PostsSharedReceives for Infallible {}
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(hidden)]
@@ -264,7 +229,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     where
         Self: PostsSends,
     {
-        self.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
@@ -272,7 +237,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     where
         Self: PostsReceives,
     {
-        self.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
@@ -280,7 +245,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     where
         Self: PostsSharedReceives,
     {
-        self.never()
+        unreachable!()
     }
 }
 
@@ -290,7 +255,7 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     where
         Self: PostsSends,
     {
-        self.never()
+        unreachable!()
     }
 
     #[doc(hidden)]
@@ -298,7 +263,7 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     where
         Self: PostsReceives,
     {
-        self.never()
+        unreachable!()
     }
 }
 
@@ -308,7 +273,7 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     where
         Self: PostsSharedReceives,
     {
-        self.never()
+        unreachable!()
     }
 }
 
@@ -326,30 +291,23 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     label = "device and peers may touch these bytes at any time",
     note = "copy with `read_at` and `write_at`, or reach 8 bytes as an atomic with `cell`; a `Buf` of a pool reads and writes like a slice (R6.12)"
 )]
-pub trait SliceOfRegion {
-    #[doc(hidden)]
-    fn never<R>(&self) -> R;
-}
+pub trait SliceOfRegion {}
 
 #[diagnostic::do_not_recommend]
-impl SliceOfRegion for Infallible {
-    fn never<R>(&self) -> R {
-        match *self {}
-    }
-}
+impl SliceOfRegion for Infallible {}
 
 #[doc(hidden)]
 impl<A: Access, M, I: SliceOfRegion> Index<I> for MemoryRegion<A, M> {
     type Output = [u8];
 
-    fn index(&self, index: I) -> &[u8] {
-        index.never()
+    fn index(&self, _: I) -> &[u8] {
+        unreachable!()
     }
 }
 
 #[doc(hidden)]
 impl<A: Access, M, I: SliceOfRegion> IndexMut<I> for MemoryRegion<A, M> {
-    fn index_mut(&mut self, index: I) -> &mut [u8] {
-        index.never()
+    fn index_mut(&mut self, _: I) -> &mut [u8] {
+        unreachable!()
     }
 }

@@ -132,20 +132,37 @@ pub trait AsRaw {
     fn as_raw(&self) -> *mut Self::Raw;
 }
 
-impl AsRaw for Context {
-    type Raw = ibv_context;
+/// `as_raw` of each type: its parameters, the type, C's, and the handle.
+macro_rules! handles {
+    ($($(#[$doc:meta])* [$($param:tt)*] $t:ty, $raw:ident, |$this:ident| $handle:expr;)*) => {$(
+        $(#[$doc])*
+        impl<$($param)*> AsRaw for $t {
+            type Raw = $raw;
 
-    fn as_raw(&self) -> *mut ibv_context {
-        self.handle.as_ptr()
-    }
+            fn as_raw(&self) -> *mut $raw {
+                let $this = self;
+                $handle
+            }
+        }
+    )*};
 }
 
-impl<L: Threads> AsRaw for ProtectionDomain<L> {
-    type Raw = ibv_pd;
-
-    fn as_raw(&self) -> *mut ibv_pd {
-        self.handle().as_ptr()
-    }
+handles! {
+    [] Context, ibv_context, |this| this.handle.as_ptr();
+    [L: Threads] ProtectionDomain<L>, ibv_pd, |this| this.handle().as_ptr();
+    [A: Access, M] MemoryRegion<A, M>, ibv_mr, |this| this.registered().mr();
+    /// All of the pool's memory: its keys and its address.
+    [C, M] Pool<C, M>, ibv_mr, |this| this.registered().mr();
+    /// All of the arena's memory: its keys and its address.
+    [C, M] Arena<C, M>, ibv_mr, |this| this.registered().mr();
+    [] Dm, ibv_dm, |this| this.as_ptr();
+    [] AddressHandle, ibv_ah, |this| this.handle.as_ptr();
+    [] CompletionChannel, ibv_comp_channel, |this| this.handle().as_ptr();
+    [E: Entry, L: Threads] CompletionQueue<E, L>, ibv_cq, |this| this.shared().handle().as_ptr();
+    [T: SharesReceives, E: Entry, M: Limit, L: Threads] SharedReceiveQueue<T, E, M, L>, ibv_srq,
+        |this| this.core().as_ptr();
+    [T: Transport, S: State, P: Profile] QueuePair<T, S, P>, ibv_qp, |this| this.core.qp();
+    [S: State] XrcTarget<S>, ibv_qp, |this| this.as_ptr();
 }
 
 impl ProtectionDomain {
@@ -192,87 +209,5 @@ impl ProtectionDomain {
         // were compared.
         let region = unsafe { Registered::elsewhere(self, mr, memory) };
         Ok(MemoryRegion::of(region))
-    }
-}
-
-impl<A: Access, M> AsRaw for MemoryRegion<A, M> {
-    type Raw = ibv_mr;
-
-    fn as_raw(&self) -> *mut ibv_mr {
-        self.registered().mr()
-    }
-}
-
-/// All of the pool's memory: its keys and its address.
-impl<C, M> AsRaw for Pool<C, M> {
-    type Raw = ibv_mr;
-
-    fn as_raw(&self) -> *mut ibv_mr {
-        self.registered().mr()
-    }
-}
-
-/// All of the arena's memory: its keys and its address.
-impl<C, M> AsRaw for Arena<C, M> {
-    type Raw = ibv_mr;
-
-    fn as_raw(&self) -> *mut ibv_mr {
-        self.registered().mr()
-    }
-}
-
-impl AsRaw for Dm {
-    type Raw = ibv_dm;
-
-    fn as_raw(&self) -> *mut ibv_dm {
-        self.as_ptr()
-    }
-}
-
-impl AsRaw for AddressHandle {
-    type Raw = ibv_ah;
-
-    fn as_raw(&self) -> *mut ibv_ah {
-        self.handle.as_ptr()
-    }
-}
-
-impl AsRaw for CompletionChannel {
-    type Raw = ibv_comp_channel;
-
-    fn as_raw(&self) -> *mut ibv_comp_channel {
-        self.handle().as_ptr()
-    }
-}
-
-impl<E: Entry, L: Threads> AsRaw for CompletionQueue<E, L> {
-    type Raw = ibv_cq;
-
-    fn as_raw(&self) -> *mut ibv_cq {
-        self.shared().handle().as_ptr()
-    }
-}
-
-impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> AsRaw for SharedReceiveQueue<T, E, M, L> {
-    type Raw = ibv_srq;
-
-    fn as_raw(&self) -> *mut ibv_srq {
-        self.core().as_ptr()
-    }
-}
-
-impl<T: Transport, S: State, P: Profile> AsRaw for QueuePair<T, S, P> {
-    type Raw = ibv_qp;
-
-    fn as_raw(&self) -> *mut ibv_qp {
-        self.core.qp()
-    }
-}
-
-impl<S: State> AsRaw for XrcTarget<S> {
-    type Raw = ibv_qp;
-
-    fn as_raw(&self) -> *mut ibv_qp {
-        self.as_ptr()
     }
 }

@@ -6,9 +6,6 @@
 
 #![allow(unsafe_code)] // an index that needs no check
 
-use std::mem::ManuallyDrop;
-
-use crate::cold::drop_cold;
 use crate::counters::ids;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
@@ -72,30 +69,17 @@ impl AhKeys {
     }
 }
 
-/// What a table has that ever had a handle: few queue pairs have one. Who has a table has its keys
-/// too, and passes them to what changes them.
+/// The address handles of a queue pair. The owner has the keys too, and passes them to what changes
+/// them.
 ///
 /// # Invariants
-/// If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
-/// names.
+/// - If slot `i` has key `k`, `ahs[i]` is the live address handle that the `AhIndex` with key `k`
+///   names.
+/// - `retired` holds removed handles, each with a number: work requests posted before it may name
+///   the handle.
 #[derive(Default)]
-pub(crate) struct AhTable(ManuallyDrop<Option<Box<Handles>>>);
-
-impl Drop for AhTable {
-    #[inline(always)] // mostly nothing is called: 15 instructions a table
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            drop_cold(&mut *self.0);
-        }
-    }
-}
-
-/// # Invariants
-/// `retired` holds removed handles, each with a number: work requests posted before it may name the
-/// handle.
-#[derive(Default)]
-struct Handles {
-    /// The keys, behind their mask.
+pub(crate) struct AhTable {
+    /// The keys, behind their mask; empty as long as there was no handle.
     own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
     /// The slots without a handle.
@@ -109,7 +93,7 @@ impl AhTable {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
         let key = key as u32;
-        let Handles { own, ahs, free, .. } = &mut **self.0.get_or_insert_default();
+        let AhTable { own, ahs, free, .. } = self;
         let index = free.pop().map_or(ahs.len(), |index| index as usize);
         if index == ahs.len() {
             ahs.push(None);
@@ -127,10 +111,9 @@ impl AhTable {
 
     /// Sets a key of `own`, which is not empty.
     fn set_key(&mut self, keys: &mut AhKeys, slot: usize, key: u32) {
-        let own = &mut self.0.get_or_insert_default().own;
-        own[1 + slot] = key;
+        self.own[1 + slot] = key;
         // INVARIANT: anew, since they may have moved, and were borrowed mutably.
-        *keys = AhKeys(own.as_ptr());
+        *keys = AhKeys(self.own.as_ptr());
     }
 
     /// Removes the name. The handle is destroyed once `posted` work requests have completed.
@@ -140,46 +123,39 @@ impl AhTable {
         }
         let slot = keys.slot(index);
         self.set_key(keys, slot, 0);
-        if let Some(all) = &mut *self.0 {
-            all.retired.extend(all.ahs[slot].take().map(|ah| (ah, posted)));
-            all.free.push(slot as u32);
-        }
+        self.retired.extend(self.ahs[slot].take().map(|ah| (ah, posted)));
+        self.free.push(slot as u32);
         true
     }
 
     /// Any live address handle of the table, for a work request that is the last of `posted`. If it
     /// is a removed one, it now waits for that work request too.
     pub fn lend_any(&mut self, posted: u32) -> Option<*mut ibv_ah> {
-        let Handles { ahs, retired, .. } = &mut **self.0.as_mut()?;
-        if let Some(ah) = ahs.iter().flatten().next() {
+        if let Some(ah) = self.ahs.iter().flatten().next() {
             return Some(ah.as_ptr());
         }
-        let (ah, until) = retired.first_mut()?;
+        let (ah, until) = self.retired.first_mut()?;
         *until = posted;
         Some(ah.as_ptr())
     }
 
     /// How many removed handles wait.
     pub fn removed(&self) -> usize {
-        self.0.as_ref().map_or(0, |all| all.retired.len())
+        self.retired.len()
     }
 
     /// Destroys the removed handles whose work requests have all completed. Returns how many are
     /// left.
     pub fn reap(&mut self, completed: u32) -> usize {
-        let Some(all) = &mut *self.0 else { return 0 };
-        all.retired.retain(|(_, posted)| (completed.wrapping_sub(*posted) as i32) < 0);
-        all.retired.len()
+        self.retired.retain(|(_, posted)| (completed.wrapping_sub(*posted) as i32) < 0);
+        self.retired.len()
     }
 
     /// Destroys all of them, with their names.
-    #[inline(always)] // mostly there are none
     pub fn end(&mut self, keys: &mut AhKeys) {
-        if self.0.is_some() {
-            // INVARIANT: before the keys are gone.
-            *keys = AhKeys::default();
-            drop_cold(&mut *self.0);
-        }
+        // INVARIANT: before the keys are gone.
+        *keys = AhKeys::default();
+        *self = AhTable::default();
     }
 }
 
@@ -197,10 +173,9 @@ mod tests {
         // SAFETY: the mask is there (invariant).
         let mask = |keys: &AhKeys| unsafe { *keys.0 };
         let (mut table, mut keys) = (AhTable::default(), AhKeys::default());
-        assert!(table.0.is_none() && mask(&keys) == 0 && table.lend_any(0).is_none());
+        assert!(table.own.is_empty() && mask(&keys) == 0 && table.lend_any(0).is_none());
         assert_eq!((table.removed(), table.reap(0)), (0, 0));
-        let own =
-            |table: &AhTable| table.0.as_ref().map_or(Vec::new(), |all| all.own[1..].to_vec());
+        let own = |table: &AhTable| table.own[1..].to_vec();
         assert!(!keys.has(AhIndex { raw: std::ptr::null_mut(), index: 7, key: 1 }));
         let mut names = Vec::new();
         for (len, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
@@ -222,12 +197,9 @@ mod tests {
         for _ in 0..100 {
             let name = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
             assert!(table.remove(&mut keys, name, 2));
-            assert_eq!(
-                (table.reap(2), table.0.as_ref().unwrap().ahs.len(), own(&table).len()),
-                (0, 5, 8)
-            );
+            assert_eq!((table.reap(2), table.ahs.len(), own(&table).len()), (0, 5, 8));
             // The free ones are known: nobody looks through the others for them.
-            assert_eq!(table.0.as_ref().unwrap().free, [2]);
+            assert_eq!(table.free, [2]);
         }
     }
 }

@@ -1,103 +1,108 @@
 //! The attributes of devices and ports.
 
+use std::ffi::c_char;
 use std::fmt;
 
 use bitflags::bitflags;
 
+use crate::device::decoded::{decoded, decoded_enum};
 use crate::sys::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
 
-/// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as a
-/// whole; a single object may have less.
-///
-/// ```
-/// # let context = proverbs::loopback::Fabric::new().open_device();
-/// let attr = context.query_device()?;
-/// assert!(attr.max_qp_wr >= 128 && attr.max_sge >= 1);
-/// # Ok::<(), proverbs::Error>(())
-/// ```
-#[doc(alias = "ibv_device_attr")]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct DeviceAttr {
-    /// Version of the firmware, in the vendor's form.
-    pub fw_ver: String,
-    /// GUID of the device.
-    #[doc(alias = "ibv_get_device_guid")]
-    pub node_guid: Guid,
-    /// GUID of the system that the device is part of.
-    pub sys_image_guid: Guid,
-    /// Longest region, bytes.
-    pub max_mr_size: u64,
-    /// Page sizes that regions may be made of: bit n for 2^n bytes.
-    pub page_size_cap: u64,
-    /// The vendor's IEEE number.
-    pub vendor_id: u32,
-    /// The vendor's number for the device.
-    pub vendor_part_id: u32,
-    /// Version of the hardware.
-    pub hw_ver: u32,
-    /// The number of ports, which are counted from 1.
-    pub phys_port_cnt: u8,
-    /// Optional abilities.
-    pub device_cap_flags: DeviceCap,
-    /// Most queue pairs.
-    pub max_qp: u32,
-    /// Most work requests of a queue.
-    pub max_qp_wr: u32,
-    /// Most scatter/gather elements of a work request.
-    pub max_sge: u32,
-    /// Most scatter/gather elements of an RDMA READ, where that differs.
-    pub max_sge_rd: u32,
-    /// Most completion queues.
-    pub max_cq: u32,
-    /// Most entries of a completion queue.
-    pub max_cqe: u32,
-    /// Most memory regions.
-    pub max_mr: u32,
-    /// Most protection domains.
-    pub max_pd: u32,
-    /// Most reads and atomics that a queue pair may serve at once.
-    pub max_qp_rd_atom: u32,
-    /// Most reads and atomics that the device may serve at once, over all queue pairs.
-    pub max_res_rd_atom: u32,
-    /// Most reads and atomics that a queue pair may have outstanding.
-    pub max_qp_init_rd_atom: u32,
-    /// The accesses with which the device's atomics are atomic ([R4.9](crate::guide::rules#r4-9)).
-    pub atomic_cap: AtomicCap,
-    /// Most memory windows.
-    pub max_mw: u32,
-    /// Most multicast groups.
-    pub max_mcast_grp: u32,
-    /// Most queue pairs of a multicast group.
-    pub max_mcast_qp_attach: u32,
-    /// Most address handles.
-    pub max_ah: u32,
-    /// Most shared receive queues.
-    pub max_srq: u32,
-    /// Most receives of a shared receive queue.
-    pub max_srq_wr: u32,
-    /// Most scatter/gather elements of a receive of a shared receive queue.
-    pub max_srq_sge: u32,
-    /// RD (which no device has): most reads and atomics that an end-to-end context may serve.
-    pub max_ee_rd_atom: u32,
-    /// RD: most reads and atomics that an end-to-end context may have outstanding.
-    pub max_ee_init_rd_atom: u32,
-    /// RD: most end-to-end contexts.
-    pub max_ee: u32,
-    /// RD: most domains.
-    pub max_rdd: u32,
-    /// Most raw queue pairs of IPv6.
-    pub max_raw_ipv6_qp: u32,
-    /// Most raw queue pairs of an Ethernet type.
-    pub max_raw_ethy_qp: u32,
-    /// Most queue pairs of all multicast groups together.
-    pub max_total_mcast_qp_attach: u32,
-    /// Most fast memory regions (which newer kernels have not).
-    pub max_fmr: u32,
-    /// Entries of the P_Key table.
-    pub max_pkeys: u16,
-    /// The longest time until the device acknowledges: 4.096 µs * 2^value.
-    pub local_ca_ack_delay: u8,
+decoded! {
+    /// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as a
+    /// whole; a single object may have less.
+    ///
+    /// ```
+    /// # let context = proverbs::loopback::Fabric::new().open_device();
+    /// let attr = context.query_device()?;
+    /// assert!(attr.max_qp_wr >= 128 && attr.max_sge >= 1);
+    /// # Ok::<(), proverbs::Error>(())
+    /// ```
+    #[doc(alias = "ibv_device_attr")]
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub struct DeviceAttr = from_c(c: &ibv_device_attr) {
+        /// Version of the firmware, in the vendor's form.
+        pub fw_ver: String = text(&c.fw_ver),
+        /// GUID of the device.
+        #[doc(alias = "ibv_get_device_guid")]
+        // In memory a GUID is in network order: these are its bytes.
+        pub node_guid: Guid = Guid(c.node_guid.to_ne_bytes()),
+        /// GUID of the system that the device is part of.
+        pub sys_image_guid: Guid = Guid(c.sys_image_guid.to_ne_bytes()),
+        /// Longest region, bytes.
+        pub max_mr_size: u64 = c.max_mr_size,
+        /// Page sizes that regions may be made of: bit n for 2^n bytes.
+        pub page_size_cap: u64 = c.page_size_cap,
+        /// The vendor's IEEE number.
+        pub vendor_id: u32 = c.vendor_id,
+        /// The vendor's number for the device.
+        pub vendor_part_id: u32 = c.vendor_part_id,
+        /// Version of the hardware.
+        pub hw_ver: u32 = c.hw_ver,
+        /// The number of ports, which are counted from 1.
+        pub phys_port_cnt: u8 = c.phys_port_cnt,
+        /// Optional abilities.
+        pub device_cap_flags: DeviceCap = DeviceCap::from_bits_retain(c.device_cap_flags),
+        /// Most queue pairs.
+        pub max_qp: u32 = count(c.max_qp),
+        /// Most work requests of a queue.
+        pub max_qp_wr: u32 = count(c.max_qp_wr),
+        /// Most scatter/gather elements of a work request.
+        pub max_sge: u32 = count(c.max_sge),
+        /// Most scatter/gather elements of an RDMA READ, where that differs.
+        pub max_sge_rd: u32 = count(c.max_sge_rd),
+        /// Most completion queues.
+        pub max_cq: u32 = count(c.max_cq),
+        /// Most entries of a completion queue.
+        pub max_cqe: u32 = count(c.max_cqe),
+        /// Most memory regions.
+        pub max_mr: u32 = count(c.max_mr),
+        /// Most protection domains.
+        pub max_pd: u32 = count(c.max_pd),
+        /// Most reads and atomics that a queue pair may serve at once.
+        pub max_qp_rd_atom: u32 = count(c.max_qp_rd_atom),
+        /// Most reads and atomics that the device may serve at once, over all queue pairs.
+        pub max_res_rd_atom: u32 = count(c.max_res_rd_atom),
+        /// Most reads and atomics that a queue pair may have outstanding.
+        pub max_qp_init_rd_atom: u32 = count(c.max_qp_init_rd_atom),
+        /// The accesses with which the device's atomics are atomic ([R4.9](crate::guide::rules#r4-9)).
+        pub atomic_cap: AtomicCap = AtomicCap::from_c(c.atomic_cap),
+        /// Most memory windows.
+        pub max_mw: u32 = count(c.max_mw),
+        /// Most multicast groups.
+        pub max_mcast_grp: u32 = count(c.max_mcast_grp),
+        /// Most queue pairs of a multicast group.
+        pub max_mcast_qp_attach: u32 = count(c.max_mcast_qp_attach),
+        /// Most address handles.
+        pub max_ah: u32 = count(c.max_ah),
+        /// Most shared receive queues.
+        pub max_srq: u32 = count(c.max_srq),
+        /// Most receives of a shared receive queue.
+        pub max_srq_wr: u32 = count(c.max_srq_wr),
+        /// Most scatter/gather elements of a receive of a shared receive queue.
+        pub max_srq_sge: u32 = count(c.max_srq_sge),
+        /// RD (which no device has): most reads and atomics that an end-to-end context may serve.
+        pub max_ee_rd_atom: u32 = count(c.max_ee_rd_atom),
+        /// RD: most reads and atomics that an end-to-end context may have outstanding.
+        pub max_ee_init_rd_atom: u32 = count(c.max_ee_init_rd_atom),
+        /// RD: most end-to-end contexts.
+        pub max_ee: u32 = count(c.max_ee),
+        /// RD: most domains.
+        pub max_rdd: u32 = count(c.max_rdd),
+        /// Most raw queue pairs of IPv6.
+        pub max_raw_ipv6_qp: u32 = count(c.max_raw_ipv6_qp),
+        /// Most raw queue pairs of an Ethernet type.
+        pub max_raw_ethy_qp: u32 = count(c.max_raw_ethy_qp),
+        /// Most queue pairs of all multicast groups together.
+        pub max_total_mcast_qp_attach: u32 = count(c.max_total_mcast_qp_attach),
+        /// Most fast memory regions (which newer kernels have not).
+        pub max_fmr: u32 = count(c.max_fmr),
+        /// Entries of the P_Key table.
+        pub max_pkeys: u16 = c.max_pkeys,
+        /// The longest time until the device acknowledges: 4.096 µs * 2^value.
+        pub local_ca_ack_delay: u8 = c.local_ca_ack_delay,
+    }
 }
 
 /// A GUID, 8 bytes in network order (`node_guid` of ibv_query_device(3)). It is displayed as by
@@ -218,121 +223,67 @@ bitflags! {
     }
 }
 
-/// The accesses with which a device's atomics are atomic (`atomic_cap` of ibv_query_device(3);
-/// [R4.9](crate::guide::rules#r4-9)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::AtomicCap;
-/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-/// // Cells that peers add to are not changed by the processor meanwhile: the device does not promise that.
-/// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias = "ibv_atomic_cap")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AtomicCap {
-    /// The device has no atomics.
-    #[doc(alias = "IBV_ATOMIC_NONE")]
-    None,
-    /// Other atomics of this device.
-    #[doc(alias = "IBV_ATOMIC_HCA")]
-    Hca,
-    /// The processor's atomics too.
-    #[doc(alias = "IBV_ATOMIC_GLOB")]
-    Global,
-}
-
-/// The kind of transport that a device speaks (`enum ibv_transport_type`):
-/// [`Context::transport_type`](crate::Context::transport_type).
-#[doc(alias = "ibv_transport_type")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TransportType {
-    /// InfiniBand, and RoCE.
-    #[doc(alias = "IBV_TRANSPORT_IB")]
-    InfiniBand,
-    /// iWARP.
-    #[doc(alias = "IBV_TRANSPORT_IWARP")]
-    Iwarp,
-    /// usNIC.
-    #[doc(alias = "IBV_TRANSPORT_USNIC")]
-    Usnic,
-    /// usNIC over UDP.
-    #[doc(alias = "IBV_TRANSPORT_USNIC_UDP")]
-    UsnicUdp,
-    /// One that has no name in verbs.
-    #[doc(alias = "IBV_TRANSPORT_UNSPECIFIED")]
-    Unspecified,
-    /// One that this crate does not know.
-    #[doc(alias = "IBV_TRANSPORT_UNKNOWN")]
-    Unknown,
-}
-
-impl TransportType {
-    pub(crate) fn from_c(c: ibv_transport_type::Type) -> Self {
-        match c {
-            ibv_transport_type::IBV_TRANSPORT_IB => TransportType::InfiniBand,
-            ibv_transport_type::IBV_TRANSPORT_IWARP => TransportType::Iwarp,
-            ibv_transport_type::IBV_TRANSPORT_USNIC => TransportType::Usnic,
-            ibv_transport_type::IBV_TRANSPORT_USNIC_UDP => TransportType::UsnicUdp,
-            ibv_transport_type::IBV_TRANSPORT_UNSPECIFIED => TransportType::Unspecified,
-            _ => TransportType::Unknown,
-        }
+decoded_enum! {
+    /// The accesses with which a device's atomics are atomic (`atomic_cap` of ibv_query_device(3);
+    /// [R4.9](crate::guide::rules#r4-9)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::AtomicCap;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// // Cells that peers add to are not changed by the processor meanwhile: the device does not promise that.
+    /// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "ibv_atomic_cap")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum AtomicCap: ibv_atomic_cap::Type, else None {
+        /// The device has no atomics.
+        #[doc(alias = "IBV_ATOMIC_NONE")]
+        None = ibv_atomic_cap::IBV_ATOMIC_NONE,
+        /// Other atomics of this device.
+        #[doc(alias = "IBV_ATOMIC_HCA")]
+        Hca = ibv_atomic_cap::IBV_ATOMIC_HCA,
+        /// The processor's atomics too.
+        #[doc(alias = "IBV_ATOMIC_GLOB")]
+        Global = ibv_atomic_cap::IBV_ATOMIC_GLOB,
     }
 }
 
-impl DeviceAttr {
-    pub(crate) fn from_c(c: &ibv_device_attr) -> Self {
-        let n = |value: i32| value.max(0) as u32;
-        let fw_ver = c.fw_ver.iter().take_while(|&&b| b != 0).map(|&b| b as u8 as char).collect();
-        DeviceAttr {
-            fw_ver,
-            // In memory the number is in network order: these are its bytes.
-            node_guid: Guid(c.node_guid.to_ne_bytes()),
-            sys_image_guid: Guid(c.sys_image_guid.to_ne_bytes()),
-            max_mr_size: c.max_mr_size,
-            page_size_cap: c.page_size_cap,
-            vendor_id: c.vendor_id,
-            vendor_part_id: c.vendor_part_id,
-            hw_ver: c.hw_ver,
-            phys_port_cnt: c.phys_port_cnt,
-            device_cap_flags: DeviceCap::from_bits_retain(c.device_cap_flags),
-            max_qp: n(c.max_qp),
-            max_qp_wr: n(c.max_qp_wr),
-            max_sge: n(c.max_sge),
-            max_sge_rd: n(c.max_sge_rd),
-            max_cq: n(c.max_cq),
-            max_cqe: n(c.max_cqe),
-            max_mr: n(c.max_mr),
-            max_pd: n(c.max_pd),
-            max_qp_rd_atom: n(c.max_qp_rd_atom),
-            max_res_rd_atom: n(c.max_res_rd_atom),
-            max_qp_init_rd_atom: n(c.max_qp_init_rd_atom),
-            atomic_cap: match c.atomic_cap {
-                ibv_atomic_cap::IBV_ATOMIC_HCA => AtomicCap::Hca,
-                ibv_atomic_cap::IBV_ATOMIC_GLOB => AtomicCap::Global,
-                _ => AtomicCap::None,
-            },
-            max_mw: n(c.max_mw),
-            max_mcast_grp: n(c.max_mcast_grp),
-            max_mcast_qp_attach: n(c.max_mcast_qp_attach),
-            max_ah: n(c.max_ah),
-            max_srq: n(c.max_srq),
-            max_srq_wr: n(c.max_srq_wr),
-            max_srq_sge: n(c.max_srq_sge),
-            max_ee_rd_atom: n(c.max_ee_rd_atom),
-            max_ee_init_rd_atom: n(c.max_ee_init_rd_atom),
-            max_ee: n(c.max_ee),
-            max_rdd: n(c.max_rdd),
-            max_raw_ipv6_qp: n(c.max_raw_ipv6_qp),
-            max_raw_ethy_qp: n(c.max_raw_ethy_qp),
-            max_total_mcast_qp_attach: n(c.max_total_mcast_qp_attach),
-            max_fmr: n(c.max_fmr),
-            max_pkeys: c.max_pkeys,
-            local_ca_ack_delay: c.local_ca_ack_delay,
-        }
+decoded_enum! {
+    /// The kind of transport that a device speaks (`enum ibv_transport_type`):
+    /// [`Context::transport_type`](crate::Context::transport_type).
+    #[doc(alias = "ibv_transport_type")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum TransportType: ibv_transport_type::Type, else Unknown {
+        /// InfiniBand, and RoCE.
+        #[doc(alias = "IBV_TRANSPORT_IB")]
+        InfiniBand = ibv_transport_type::IBV_TRANSPORT_IB,
+        /// iWARP.
+        #[doc(alias = "IBV_TRANSPORT_IWARP")]
+        Iwarp = ibv_transport_type::IBV_TRANSPORT_IWARP,
+        /// usNIC.
+        #[doc(alias = "IBV_TRANSPORT_USNIC")]
+        Usnic = ibv_transport_type::IBV_TRANSPORT_USNIC,
+        /// usNIC over UDP.
+        #[doc(alias = "IBV_TRANSPORT_USNIC_UDP")]
+        UsnicUdp = ibv_transport_type::IBV_TRANSPORT_USNIC_UDP,
+        /// One that has no name in verbs.
+        #[doc(alias = "IBV_TRANSPORT_UNSPECIFIED")]
+        Unspecified = ibv_transport_type::IBV_TRANSPORT_UNSPECIFIED,
+        /// One that this crate does not know.
+        #[doc(alias = "IBV_TRANSPORT_UNKNOWN")]
+        Unknown = ibv_transport_type::IBV_TRANSPORT_UNKNOWN,
     }
+}
+
+fn text(c: &[c_char]) -> String {
+    c.iter().take_while(|&&b| b != 0).map(|&b| b as u8 as char).collect()
+}
+
+fn count(c: i32) -> u32 {
+    c.max(0) as u32
 }
 
 #[cfg(test)]

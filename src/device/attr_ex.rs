@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use crate::device::attr::{DeviceAttr, DeviceCap};
 use crate::device::clock::Clock;
 use crate::device::context::Context;
+use crate::device::decoded::decoded;
 use crate::device::node::QpTypes;
 use crate::device::odp::{OdpCaps, OdpOps};
 use crate::sys::extended::ibv_device_attr_ex;
@@ -16,128 +17,88 @@ use crate::sys::handle;
 use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
 
-/// The attributes of a device that newer devices have besides [`DeviceAttr`]
-/// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::{DeviceAttrEx, OdpCaps, OdpOps};
-/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-/// let attr: DeviceAttrEx = context.query_device_ex()?;
-/// let odp: OdpCaps = attr.odp;
-/// assert!(odp.is_supported && odp.rc.contains(OdpOps::READ)); // regions on demand
-/// assert_eq!(attr.device.max_qp, context.query_device()?.max_qp);
-/// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias("ibv_device_attr_ex", "ibv_tso_caps", "ibv_rss_caps", "ibv_packet_pacing_caps"))]
-#[doc(alias("ibv_tm_caps", "ibv_cq_moderation_caps", "ibv_pci_atomic_caps"))]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct DeviceAttrEx {
-    /// What `ibv_query_device` tells.
-    pub device: DeviceAttr,
-    /// Memory on demand.
-    pub odp: OdpCaps,
-    /// The bits that completion timestamps have; 0 if there are none.
-    pub completion_timestamp_mask: u64,
-    /// Frequency of the device's clock, kHz; 0 if it has none.
-    pub hca_core_clock: u64,
-    /// Optional abilities, of which the lower 32 are `device.device_cap_flags`.
-    pub device_cap_flags_ex: u64,
-    /// Longest message that is segmented by the device, bytes; 0 if it cannot.
-    pub max_tso: u32,
-    /// The queue pair types that may do so.
-    pub tso_qpts: QpTypes,
-    /// The queue pair types that may spread receives by hashes.
-    pub rss_qpts: QpTypes,
-    /// Most receive work queue indirection tables.
-    pub max_rwq_indirection_tables: u32,
-    /// Most receive work queues of such a table.
-    pub max_rwq_indirection_table_size: u32,
-    /// The hash functions.
-    pub rx_hash_function: u8,
-    /// The fields of packets that may be hashed.
-    pub rx_hash_fields_mask: u64,
-    /// Most receive work queues.
-    pub max_wq_type_rq: u32,
-    /// Lowest rate of a queue pair, kbit/s.
-    pub qp_rate_limit_min: u32,
-    /// Highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
-    pub qp_rate_limit_max: u32,
-    /// The queue pair types whose rate may be limited.
-    pub packet_pacing_qpts: QpTypes,
-    /// Abilities of raw packets.
-    pub raw_packet_caps: u32,
-    /// Most tags of a shared receive queue with tag matching; 0 if there is none.
-    pub tm_max_num_tags: u32,
-    /// Longest header of a rendezvous, bytes.
-    pub tm_max_rndv_hdr_size: u32,
-    /// The transports of tag matching.
-    pub tm_flags: u32,
-    /// Most operations on tags at a time.
-    pub tm_max_ops: u32,
-    /// Most scatter/gather elements of a tagged buffer.
-    pub tm_max_sge: u32,
-    /// Most completions for one event; 0 if events cannot be moderated.
-    pub max_cq_count: u16,
-    /// Longest time until an event, µs.
-    pub max_cq_period: u16,
-    /// Memory of the device's own, bytes.
-    pub max_dm_size: u64,
-    /// Sizes of FETCH_AND_ADD towards the bus: 1 is 4 bytes, 2 is 8, 4 is 16, or a sum.
-    pub pci_fetch_add: u16,
-    /// Sizes of swaps.
-    pub pci_swap: u16,
-    /// Sizes of compare-and-swaps.
-    pub pci_compare_swap: u16,
-    /// The number of ports, also where 8 bits are too few.
-    pub phys_port_cnt_ex: u32,
+decoded! {
+    /// The attributes of a device that newer devices have besides [`DeviceAttr`]
+    /// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::{DeviceAttrEx, OdpCaps, OdpOps};
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let attr: DeviceAttrEx = context.query_device_ex()?;
+    /// let odp: OdpCaps = attr.odp;
+    /// assert!(odp.is_supported && odp.rc.contains(OdpOps::READ)); // regions on demand
+    /// assert_eq!(attr.device.max_qp, context.query_device()?.max_qp);
+    /// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("ibv_device_attr_ex", "ibv_tso_caps", "ibv_rss_caps", "ibv_packet_pacing_caps"))]
+    #[doc(alias("ibv_tm_caps", "ibv_cq_moderation_caps", "ibv_pci_atomic_caps"))]
+    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub struct DeviceAttrEx = from_c(c: &ibv_device_attr_ex) {
+        /// What `ibv_query_device` tells.
+        pub device: DeviceAttr = DeviceAttr::from_c(&c.orig_attr),
+        /// Memory on demand.
+        pub odp: OdpCaps = OdpCaps::from_c(c),
+        /// The bits that completion timestamps have; 0 if there are none.
+        pub completion_timestamp_mask: u64 = c.completion_timestamp_mask,
+        /// Frequency of the device's clock, kHz; 0 if it has none.
+        pub hca_core_clock: u64 = c.hca_core_clock,
+        /// Optional abilities, of which the lower 32 are `device.device_cap_flags`.
+        pub device_cap_flags_ex: u64 = c.device_cap_flags_ex,
+        /// Longest message that is segmented by the device, bytes; 0 if it cannot.
+        pub max_tso: u32 = c.tso_caps.max_tso,
+        /// The queue pair types that may do so.
+        pub tso_qpts: QpTypes = QpTypes(c.tso_caps.supported_qpts),
+        /// The queue pair types that may spread receives by hashes.
+        pub rss_qpts: QpTypes = QpTypes(c.rss_caps.supported_qpts),
+        /// Most receive work queue indirection tables.
+        pub max_rwq_indirection_tables: u32 = c.rss_caps.max_rwq_indirection_tables,
+        /// Most receive work queues of such a table.
+        pub max_rwq_indirection_table_size: u32 = c.rss_caps.max_rwq_indirection_table_size,
+        /// The hash functions.
+        pub rx_hash_function: u8 = c.rss_caps.rx_hash_function,
+        /// The fields of packets that may be hashed.
+        pub rx_hash_fields_mask: u64 = c.rss_caps.rx_hash_fields_mask,
+        /// Most receive work queues.
+        pub max_wq_type_rq: u32 = c.max_wq_type_rq,
+        /// Lowest rate of a queue pair, kbit/s.
+        pub qp_rate_limit_min: u32 = c.packet_pacing_caps.qp_rate_limit_min,
+        /// Highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
+        pub qp_rate_limit_max: u32 = c.packet_pacing_caps.qp_rate_limit_max,
+        /// The queue pair types whose rate may be limited.
+        pub packet_pacing_qpts: QpTypes = QpTypes(c.packet_pacing_caps.supported_qpts),
+        /// Abilities of raw packets.
+        pub raw_packet_caps: u32 = c.raw_packet_caps,
+        /// Most tags of a shared receive queue with tag matching; 0 if there is none.
+        pub tm_max_num_tags: u32 = c.tm_caps.max_num_tags,
+        /// Longest header of a rendezvous, bytes.
+        pub tm_max_rndv_hdr_size: u32 = c.tm_caps.max_rndv_hdr_size,
+        /// The transports of tag matching.
+        pub tm_flags: u32 = c.tm_caps.flags,
+        /// Most operations on tags at a time.
+        pub tm_max_ops: u32 = c.tm_caps.max_ops,
+        /// Most scatter/gather elements of a tagged buffer.
+        pub tm_max_sge: u32 = c.tm_caps.max_sge,
+        /// Most completions for one event; 0 if events cannot be moderated.
+        pub max_cq_count: u16 = c.cq_mod_caps.max_cq_count,
+        /// Longest time until an event, µs.
+        pub max_cq_period: u16 = c.cq_mod_caps.max_cq_period,
+        /// Memory of the device's own, bytes.
+        pub max_dm_size: u64 = c.max_dm_size,
+        /// Sizes of FETCH_AND_ADD towards the bus: 1 is 4 bytes, 2 is 8, 4 is 16, or a sum.
+        pub pci_fetch_add: u16 = c.pci_atomic_caps.fetch_add,
+        /// Sizes of swaps.
+        pub pci_swap: u16 = c.pci_atomic_caps.swap,
+        /// Sizes of compare-and-swaps.
+        pub pci_compare_swap: u16 = c.pci_atomic_caps.compare_swap,
+        /// The number of ports, also where 8 bits are too few.
+        pub phys_port_cnt_ex: u32 = c.phys_port_cnt_ex,
+    }
 }
 
 impl DeviceAttrEx {
-    fn from_c(c: &ibv_device_attr_ex) -> Self {
-        let [rc, uc, ud] = c.odp_caps.per_transport_caps.map(OdpOps::from_bits_retain);
-        DeviceAttrEx {
-            device: DeviceAttr::from_c(&c.orig_attr),
-            odp: OdpCaps {
-                is_supported: c.odp_caps.general_caps & 1 != 0,
-                is_implicit: c.odp_caps.general_caps & 2 != 0,
-                rc,
-                uc,
-                ud,
-                xrc: OdpOps::from_bits_retain(c.xrc_odp_caps),
-            },
-            completion_timestamp_mask: c.completion_timestamp_mask,
-            hca_core_clock: c.hca_core_clock,
-            device_cap_flags_ex: c.device_cap_flags_ex,
-            max_tso: c.tso_caps.max_tso,
-            tso_qpts: QpTypes(c.tso_caps.supported_qpts),
-            rss_qpts: QpTypes(c.rss_caps.supported_qpts),
-            max_rwq_indirection_tables: c.rss_caps.max_rwq_indirection_tables,
-            max_rwq_indirection_table_size: c.rss_caps.max_rwq_indirection_table_size,
-            rx_hash_function: c.rss_caps.rx_hash_function,
-            rx_hash_fields_mask: c.rss_caps.rx_hash_fields_mask,
-            max_wq_type_rq: c.max_wq_type_rq,
-            qp_rate_limit_min: c.packet_pacing_caps.qp_rate_limit_min,
-            qp_rate_limit_max: c.packet_pacing_caps.qp_rate_limit_max,
-            packet_pacing_qpts: QpTypes(c.packet_pacing_caps.supported_qpts),
-            raw_packet_caps: c.raw_packet_caps,
-            tm_max_num_tags: c.tm_caps.max_num_tags,
-            tm_max_rndv_hdr_size: c.tm_caps.max_rndv_hdr_size,
-            tm_flags: c.tm_caps.flags,
-            tm_max_ops: c.tm_caps.max_ops,
-            tm_max_sge: c.tm_caps.max_sge,
-            max_cq_count: c.cq_mod_caps.max_cq_count,
-            max_cq_period: c.cq_mod_caps.max_cq_period,
-            max_dm_size: c.max_dm_size,
-            pci_fetch_add: c.pci_atomic_caps.fetch_add,
-            pci_swap: c.pci_atomic_caps.swap,
-            pci_compare_swap: c.pci_atomic_caps.compare_swap,
-            phys_port_cnt_ex: c.phys_port_cnt_ex,
-        }
-    }
-
     /// The clock of completion timestamps; `None` if the device has none, or does not tell its
     /// frequency.
     pub fn clock(&self) -> Option<Clock> {

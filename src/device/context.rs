@@ -10,7 +10,7 @@ use crate::absence::{self, Wanted};
 use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
-use crate::device::refusal::{no_gid, no_pkey, no_port};
+use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
@@ -254,11 +254,7 @@ impl Context {
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut gid) } {
             // SAFETY: the verb filled it, and every bit pattern is a GID.
             0 => Ok(Gid(unsafe { gid.raw })),
-            errno => {
-                let why = no_port(self, port).or_else(|| no_gid(self, port, index));
-                let asked = why.unwrap_or_else(|| format!("port {port}, GID index {index}"));
-                Err(Error::os("ibv_query_gid", errno, asked))
-            }
+            errno => Err(gid_refused(self, "ibv_query_gid", port, index, errno)),
         }
     }
 
@@ -304,23 +300,8 @@ impl Context {
     /// if objects made from it exist.
     #[doc(alias = "ibv_close_device")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        match Arc::try_unwrap(self.handle) {
-            Ok(mut handle) => match handle.close() {
-                Ok(()) => Ok(()),
-                Err(errno) => {
-                    let error = Error::os("ibv_close_device", errno, "");
-                    Err(Refused::new(Context { handle: Arc::new(handle) }, error))
-                }
-            },
-            Err(handle) => {
-                let error = Error::os(
-                    "ibv_close_device",
-                    libc::EBUSY,
-                    "objects of it exist: drop them first",
-                );
-                Err(Refused::new(Context { handle }, error))
-            }
-        }
+        destroy("ibv_close_device", self.handle)
+            .map_err(|refused| refused.map(|handle| Context { handle }))
     }
 }
 

@@ -66,82 +66,17 @@ pub enum DeviceEvent {
     Other(u32),
 }
 
-/// The events of a queue pair (`enum ibv_event_type`), in a [`DeviceEvent`].
-#[doc(alias = "ibv_event_type")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum QpEvent {
-    /// It failed in a way that no completion reports, and is in the error state
-    /// (`IBV_EVENT_QP_FATAL`).
-    #[doc(alias = "IBV_EVENT_QP_FATAL")]
-    Fatal,
-    /// It refused an invalid request of the peer's, and is in the error state
-    /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17](crate::guide::rules#r10-17)).
-    #[doc(alias = "IBV_EVENT_QP_REQ_ERR")]
-    RequestError,
-    /// It refused a request for which the peer lacks the right, and is in the error state
-    /// (`IBV_EVENT_QP_ACCESS_ERR`, [R10.17](crate::guide::rules#r10-17)).
-    #[doc(alias = "IBV_EVENT_QP_ACCESS_ERR")]
-    AccessError,
-    /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
-    #[doc(alias = "IBV_EVENT_COMM_EST")]
-    CommunicationEstablished,
-    /// In SQD, the send queue has drained (`IBV_EVENT_SQ_DRAINED`).
-    /// [`Drain::notify`](crate::qp::Drain) asks for this event.
-    #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
-    SqDrained,
-    /// It moved to its alternate path (`IBV_EVENT_PATH_MIG`).
-    #[doc(alias = "IBV_EVENT_PATH_MIG")]
-    PathMigrated,
-    /// It could not move to its alternate path (`IBV_EVENT_PATH_MIG_ERR`).
-    #[doc(alias = "IBV_EVENT_PATH_MIG_ERR")]
-    PathMigrationError,
-    /// In the error state, it takes no more receives from its shared receive queue
-    /// (`IBV_EVENT_QP_LAST_WQE_REACHED`). Destroy it only after this event, or receives may be lost
-    /// with it.
-    #[doc(alias = "IBV_EVENT_QP_LAST_WQE_REACHED")]
-    LastWqeReached,
-}
-
-/// The events of a shared receive queue (`enum ibv_event_type`), in a [`DeviceEvent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SrqEvent {
-    /// It failed (`IBV_EVENT_SRQ_ERR`).
-    #[doc(alias = "IBV_EVENT_SRQ_ERR")]
-    Error,
-    /// Fewer receives are left than the limit, which has to be armed again
-    /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6](crate::guide::rules#r7-6)).
-    #[doc(alias = "IBV_EVENT_SRQ_LIMIT_REACHED")]
-    LimitReached,
-}
-
-/// The events of a port (`enum ibv_event_type`), in a [`DeviceEvent`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PortEvent {
-    /// It can send and receive (`IBV_EVENT_PORT_ACTIVE`).
-    #[doc(alias = "IBV_EVENT_PORT_ACTIVE")]
-    Active,
-    /// It can no longer send and receive (`IBV_EVENT_PORT_ERR`).
-    #[doc(alias = "IBV_EVENT_PORT_ERR")]
-    Error,
-    /// Its LID changed (`IBV_EVENT_LID_CHANGE`).
-    #[doc(alias = "IBV_EVENT_LID_CHANGE")]
-    LidChange,
-    /// Its P_Key table changed (`IBV_EVENT_PKEY_CHANGE`).
-    #[doc(alias = "IBV_EVENT_PKEY_CHANGE")]
-    PkeyChange,
-    /// The subnet manager changed (`IBV_EVENT_SM_CHANGE`).
-    #[doc(alias = "IBV_EVENT_SM_CHANGE")]
-    SmChange,
-    /// The subnet manager asks for all registrations again (`IBV_EVENT_CLIENT_REREGISTER`).
-    #[doc(alias = "IBV_EVENT_CLIENT_REREGISTER")]
-    ClientReregister,
-    /// Its GID table changed (`IBV_EVENT_GID_CHANGE`).
-    #[doc(alias = "IBV_EVENT_GID_CHANGE")]
-    GidChange,
-}
-
+/// Enums of events: for each event C's name, and the text that `ibv_event_type_str` has for it.
 macro_rules! events {
-    ($($name:ident { $($event:ident = $c:ident, $text:literal;)* })*) => {$(
+    ($(
+        $(#[$meta:meta])*
+        pub enum $name:ident { $($(#[$doc:meta])* $event:ident = $c:ident, $text:literal;)* }
+    )*) => {$(
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $event,)*
+        }
+
         impl $name {
             fn from_c(event_type: u32) -> Option<Self> {
                 $(if event_type == c::$c as u32 {
@@ -160,27 +95,77 @@ macro_rules! events {
 }
 
 events! {
-    QpEvent {
+    /// The events of a queue pair (`enum ibv_event_type`), in a [`DeviceEvent`].
+    #[doc(alias = "ibv_event_type")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum QpEvent {
+        /// It failed in a way that no completion reports, and is in the error state
+        /// (`IBV_EVENT_QP_FATAL`).
+        #[doc(alias = "IBV_EVENT_QP_FATAL")]
         Fatal = IBV_EVENT_QP_FATAL, "local work queue catastrophic error";
+        /// It refused an invalid request of the peer's, and is in the error state
+        /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17](crate::guide::rules#r10-17)).
+        #[doc(alias = "IBV_EVENT_QP_REQ_ERR")]
         RequestError = IBV_EVENT_QP_REQ_ERR, "invalid request local work queue error";
+        /// It refused a request for which the peer lacks the right, and is in the error state
+        /// (`IBV_EVENT_QP_ACCESS_ERR`, [R10.17](crate::guide::rules#r10-17)).
+        #[doc(alias = "IBV_EVENT_QP_ACCESS_ERR")]
         AccessError = IBV_EVENT_QP_ACCESS_ERR, "local access violation work queue error";
+        /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
+        #[doc(alias = "IBV_EVENT_COMM_EST")]
         CommunicationEstablished = IBV_EVENT_COMM_EST, "communication established";
+        /// In SQD, the send queue has drained (`IBV_EVENT_SQ_DRAINED`).
+        /// [`Drain::notify`](crate::qp::Drain) asks for this event.
+        #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
         SqDrained = IBV_EVENT_SQ_DRAINED, "send queue drained";
+        /// It moved to its alternate path (`IBV_EVENT_PATH_MIG`).
+        #[doc(alias = "IBV_EVENT_PATH_MIG")]
         PathMigrated = IBV_EVENT_PATH_MIG, "path migrated";
+        /// It could not move to its alternate path (`IBV_EVENT_PATH_MIG_ERR`).
+        #[doc(alias = "IBV_EVENT_PATH_MIG_ERR")]
         PathMigrationError = IBV_EVENT_PATH_MIG_ERR, "path migration request error";
+        /// In the error state, it takes no more receives from its shared receive queue
+        /// (`IBV_EVENT_QP_LAST_WQE_REACHED`). Destroy it only after this event, or receives may be lost
+        /// with it.
+        #[doc(alias = "IBV_EVENT_QP_LAST_WQE_REACHED")]
         LastWqeReached = IBV_EVENT_QP_LAST_WQE_REACHED, "last WQE reached";
     }
-    SrqEvent {
+
+    /// The events of a shared receive queue (`enum ibv_event_type`), in a [`DeviceEvent`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum SrqEvent {
+        /// It failed (`IBV_EVENT_SRQ_ERR`).
+        #[doc(alias = "IBV_EVENT_SRQ_ERR")]
         Error = IBV_EVENT_SRQ_ERR, "SRQ catastrophic error";
+        /// Fewer receives are left than the limit, which has to be armed again
+        /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6](crate::guide::rules#r7-6)).
+        #[doc(alias = "IBV_EVENT_SRQ_LIMIT_REACHED")]
         LimitReached = IBV_EVENT_SRQ_LIMIT_REACHED, "SRQ limit reached";
     }
-    PortEvent {
+
+    /// The events of a port (`enum ibv_event_type`), in a [`DeviceEvent`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum PortEvent {
+        /// It can send and receive (`IBV_EVENT_PORT_ACTIVE`).
+        #[doc(alias = "IBV_EVENT_PORT_ACTIVE")]
         Active = IBV_EVENT_PORT_ACTIVE, "port active";
+        /// It can no longer send and receive (`IBV_EVENT_PORT_ERR`).
+        #[doc(alias = "IBV_EVENT_PORT_ERR")]
         Error = IBV_EVENT_PORT_ERR, "port error";
+        /// Its LID changed (`IBV_EVENT_LID_CHANGE`).
+        #[doc(alias = "IBV_EVENT_LID_CHANGE")]
         LidChange = IBV_EVENT_LID_CHANGE, "LID changed";
+        /// Its P_Key table changed (`IBV_EVENT_PKEY_CHANGE`).
+        #[doc(alias = "IBV_EVENT_PKEY_CHANGE")]
         PkeyChange = IBV_EVENT_PKEY_CHANGE, "P_Key table changed";
+        /// The subnet manager changed (`IBV_EVENT_SM_CHANGE`).
+        #[doc(alias = "IBV_EVENT_SM_CHANGE")]
         SmChange = IBV_EVENT_SM_CHANGE, "SM changed";
+        /// The subnet manager asks for all registrations again (`IBV_EVENT_CLIENT_REREGISTER`).
+        #[doc(alias = "IBV_EVENT_CLIENT_REREGISTER")]
         ClientReregister = IBV_EVENT_CLIENT_REREGISTER, "client reregistration";
+        /// Its GID table changed (`IBV_EVENT_GID_CHANGE`).
+        #[doc(alias = "IBV_EVENT_GID_CHANGE")]
         GidChange = IBV_EVENT_GID_CHANGE, "GID table changed";
     }
 }

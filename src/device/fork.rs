@@ -1,32 +1,35 @@
 //! Forks and registered memory.
 
+use crate::device::decoded::decoded_enum;
 use crate::sys::device;
 use crate::terms::error::Error;
 
-/// Whether a program with registered memory may fork (`ibv_is_fork_initialized`,
-/// [R17.4](crate::guide::rules#r17-4)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::{ForkStatus, fork_status};
-/// match fork_status() {
-///     ForkStatus::Disabled => println!("do not fork while memory is registered"),
-///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
-/// }
-/// ```
-#[doc(alias = "ibv_fork_status")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ForkStatus {
-    /// It may not: the kernel might give registered pages to the child instead of the parent.
-    #[doc(alias = "IBV_FORK_DISABLED")]
-    Disabled,
-    /// It may: the library keeps registered pages out of children ([`fork_init`], or the
-    /// environment).
-    #[doc(alias = "IBV_FORK_ENABLED")]
-    Enabled,
-    /// It may: the kernel copies pinned pages.
-    #[doc(alias = "IBV_FORK_UNNEEDED")]
-    Unneeded,
+decoded_enum! {
+    /// Whether a program with registered memory may fork (`ibv_is_fork_initialized`,
+    /// [R17.4](crate::guide::rules#r17-4)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::{ForkStatus, fork_status};
+    /// match fork_status() {
+    ///     ForkStatus::Disabled => println!("do not fork while memory is registered"),
+    ///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
+    /// }
+    /// ```
+    #[doc(alias = "ibv_fork_status")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ForkStatus: u32, else Disabled {
+        /// It may not: the kernel might give registered pages to the child instead of the parent.
+        #[doc(alias = "IBV_FORK_DISABLED")]
+        Disabled = 0,
+        /// It may: the library keeps registered pages out of children ([`fork_init`], or the
+        /// environment).
+        #[doc(alias = "IBV_FORK_ENABLED")]
+        Enabled = 1,
+        /// It may: the kernel copies pinned pages.
+        #[doc(alias = "IBV_FORK_UNNEEDED")]
+        Unneeded = 2,
+    }
 }
 
 /// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
@@ -64,16 +67,6 @@ pub fn fork_init() -> Result<ForkStatus, Error> {
 
 fn why(errno: i32) -> &'static str {
     if errno == libc::EINVAL { "a device was opened before: call it first in `main`" } else { "" }
-}
-
-impl ForkStatus {
-    fn from_c(status: u32) -> ForkStatus {
-        match status {
-            2 => ForkStatus::Unneeded,
-            1 => ForkStatus::Enabled,
-            _ => ForkStatus::Disabled,
-        }
-    }
 }
 
 #[cfg(test)]

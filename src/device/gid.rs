@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use crate::device::ah::AddressVector;
 use crate::device::context::Context;
 use crate::device::port::LinkLayer;
-use crate::device::refusal::{no_gid, no_port};
+use crate::device::refusal::gid_refused;
 use crate::sys::gid;
 use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
@@ -80,13 +80,8 @@ impl GidEntry {
 
 /// An error if packets from one GID do not reach another.
 pub(crate) fn check(from: (Gid, GidKind), to: (Gid, GidKind)) -> Result<(), Error> {
-    match apart(from, to) {
-        None => Ok(()),
-        Some(why) => {
-            let kind = ErrorKind::Unreachable { from, to, why };
-            Err(Error::new("ibv_modify_qp", kind))
-        }
-    }
+    let refused = |why| Error::new("ibv_modify_qp", ErrorKind::Unreachable { from, to, why });
+    apart(from, to).map_or(Ok(()), |why| Err(refused(why)))
 }
 
 /// A GID of a port that is RoCE v2, with its index: a source of packets that routers forward.
@@ -187,11 +182,7 @@ impl Context {
                 let what = format!("port {port} has no GID with index {index}");
                 Err(Error::new(VERB, ErrorKind::NotFound(what)))
             }
-            errno => {
-                let why = no_port(self, port).or_else(|| no_gid(self, port, index));
-                let asked = why.unwrap_or_else(|| format!("port {port}, GID index {index}"));
-                Err(Error::os(VERB, errno, asked))
-            }
+            errno => Err(gid_refused(self, VERB, port, index, errno)),
         }
     }
 
@@ -232,20 +223,15 @@ impl Context {
     /// [`gid_table`](Self::gid_table).
     pub fn roce_v2_gid(&self, port: u8) -> Result<RoceV2Gid, Error> {
         let table = self.gid_table(port)?;
-        match RoceV2Gid::best(&table) {
-            Some(best) => Ok(best),
-            None => {
-                let is_ethernet = self.query_port(port)?.link_layer == LinkLayer::Ethernet;
-                let layer = if is_ethernet { "Ethernet" } else { "not Ethernet" };
-                let there = table.iter().map(|entry| format!("{} ({})", entry.gid, entry.kind));
-                let there: Vec<_> = there.collect();
-                let what = format!(
-                    "port {port} ({layer}) has no RoCE v2 GID; its GIDs: [{}]",
-                    there.join(", ")
-                );
-                Err(Error::new("ibv_query_gid_table", ErrorKind::NotFound(what)))
-            }
+        if let Some(best) = RoceV2Gid::best(&table) {
+            return Ok(best);
         }
+        let is_ethernet = self.query_port(port)?.link_layer == LinkLayer::Ethernet;
+        let layer = if is_ethernet { "Ethernet" } else { "not Ethernet" };
+        let there = table.iter().map(|entry| format!("{} ({})", entry.gid, entry.kind));
+        let there = there.collect::<Vec<_>>().join(", ");
+        let what = format!("port {port} ({layer}) has no RoCE v2 GID; its GIDs: [{there}]");
+        Err(Error::new("ibv_query_gid_table", ErrorKind::NotFound(what)))
     }
 }
 

@@ -2,8 +2,7 @@
 
 #![allow(unsafe_code)] // writes the name into the C object
 
-use std::ptr::NonNull;
-use std::{fmt, ptr};
+use std::ptr::{self, NonNull};
 
 use crate::counters::ids;
 use crate::sync::AtomicU64;
@@ -11,7 +10,7 @@ use crate::sys::types::ibv_cq;
 
 /// The id of a completion queue in events: [`CompletionQueue::id`](crate::CompletionQueue::id), C's
 /// `cq_context` (ibv_create_cq(3)). Unique in the process, and never reused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CqId(u64);
 
 impl CqId {
@@ -35,16 +34,10 @@ impl CqId {
     }
 }
 
-impl fmt::Debug for CqId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CqId({})", self.0)
-    }
-}
-
 /// The id of a shared receive queue in events:
 /// [`SharedReceiveQueue::id`](crate::SharedReceiveQueue::id), C's `srq_context`
 /// (ibv_create_srq(3)). Unique in the process, and never reused.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SrqId(pub(crate) u64);
 
 impl SrqId {
@@ -55,11 +48,5 @@ impl SrqId {
 
     pub(crate) fn from_context(context: u64) -> SrqId {
         SrqId(context)
-    }
-}
-
-impl fmt::Debug for SrqId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SrqId({})", self.0)
     }
 }

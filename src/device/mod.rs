@@ -10,6 +10,7 @@ pub(crate) mod awaited;
 pub(crate) mod clock;
 pub(crate) mod comp_vector;
 pub(crate) mod context;
+pub(crate) mod decoded;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod fork;

@@ -4,54 +4,42 @@
 
 use crate::device::attr_ex::{Can, Timestamps};
 use crate::device::context::Context;
+use crate::device::decoded::decoded_enum;
 use crate::sys::asking::{RAW_CLOCK, ibv_values_ex};
 use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::transport::Transport;
 
-/// The kind of a node (`node_type` of ibv_get_device_list(3)): [`Context::node_type`].
-#[doc(alias("ibv_node_type", "ibv_device"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NodeType {
-    /// A channel adapter: InfiniBand, and RoCE.
-    #[doc(alias = "IBV_NODE_CA")]
-    ChannelAdapter,
-    /// A switch.
-    #[doc(alias = "IBV_NODE_SWITCH")]
-    Switch,
-    /// A router.
-    #[doc(alias = "IBV_NODE_ROUTER")]
-    Router,
-    /// An RNIC: iWARP.
-    #[doc(alias = "IBV_NODE_RNIC")]
-    Rnic,
-    /// usNIC.
-    #[doc(alias = "IBV_NODE_USNIC")]
-    Usnic,
-    /// usNIC over UDP.
-    #[doc(alias = "IBV_NODE_USNIC_UDP")]
-    UsnicUdp,
-    /// One that has no name in verbs.
-    #[doc(alias = "IBV_NODE_UNSPECIFIED")]
-    Unspecified,
-    /// One that this crate does not know.
-    #[doc(alias = "IBV_NODE_UNKNOWN")]
-    Unknown,
-}
-
-impl NodeType {
-    fn from_c(c: i32) -> Self {
-        match c {
-            1 => NodeType::ChannelAdapter,
-            2 => NodeType::Switch,
-            3 => NodeType::Router,
-            4 => NodeType::Rnic,
-            5 => NodeType::Usnic,
-            6 => NodeType::UsnicUdp,
-            7 => NodeType::Unspecified,
-            _ => NodeType::Unknown,
-        }
+decoded_enum! {
+    /// The kind of a node (`node_type` of ibv_get_device_list(3)): [`Context::node_type`].
+    #[doc(alias("ibv_node_type", "ibv_device"))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum NodeType: i32, else Unknown {
+        /// A channel adapter: InfiniBand, and RoCE.
+        #[doc(alias = "IBV_NODE_CA")]
+        ChannelAdapter = 1,
+        /// A switch.
+        #[doc(alias = "IBV_NODE_SWITCH")]
+        Switch = 2,
+        /// A router.
+        #[doc(alias = "IBV_NODE_ROUTER")]
+        Router = 3,
+        /// An RNIC: iWARP.
+        #[doc(alias = "IBV_NODE_RNIC")]
+        Rnic = 4,
+        /// usNIC.
+        #[doc(alias = "IBV_NODE_USNIC")]
+        Usnic = 5,
+        /// usNIC over UDP.
+        #[doc(alias = "IBV_NODE_USNIC_UDP")]
+        UsnicUdp = 6,
+        /// One that has no name in verbs.
+        #[doc(alias = "IBV_NODE_UNSPECIFIED")]
+        Unspecified = 7,
+        /// One that this crate does not know.
+        #[doc(alias = "IBV_NODE_UNKNOWN")]
+        Unknown = -1,
     }
 }
 

@@ -1,32 +1,40 @@
 //! What a device can do in memory on demand.
 
+use crate::device::decoded::decoded;
+use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::types::ibv_qp_type;
 pub use crate::terms::odp::OdpOps;
 
-/// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
-/// [`DeviceAttrEx`](super::DeviceAttrEx) has an example.
-#[doc(alias(
-    "IBV_ODP_SUPPORT",
-    "IBV_ODP_SUPPORT_IMPLICIT",
-    "ibv_odp_general_caps",
-    "ibv_odp_caps"
-))]
-#[doc(alias("general_caps", "rc_odp_caps", "uc_odp_caps", "ud_odp_caps"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct OdpCaps {
-    /// Whether the device has it.
-    pub is_supported: bool,
-    /// Whether a region may be the whole address space.
-    pub is_implicit: bool,
-    /// The operations on RC.
-    pub rc: OdpOps,
-    /// The operations on UC.
-    pub uc: OdpOps,
-    /// The operations on UD.
-    pub ud: OdpOps,
-    /// The operations on XRC.
-    pub xrc: OdpOps,
+decoded! {
+    /// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
+    /// [`DeviceAttrEx`](super::DeviceAttrEx) has an example.
+    #[doc(alias(
+        "IBV_ODP_SUPPORT",
+        "IBV_ODP_SUPPORT_IMPLICIT",
+        "ibv_odp_general_caps",
+        "ibv_odp_caps"
+    ))]
+    #[doc(alias("general_caps", "rc_odp_caps", "uc_odp_caps", "ud_odp_caps"))]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub struct OdpCaps = from_c(c: &ibv_device_attr_ex) {
+        /// Whether the device has it.
+        pub is_supported: bool = c.odp_caps.general_caps & 1 != 0,
+        /// Whether a region may be the whole address space.
+        pub is_implicit: bool = c.odp_caps.general_caps & 2 != 0,
+        /// The operations on RC.
+        pub rc: OdpOps = ops(c.odp_caps.per_transport_caps[0]),
+        /// The operations on UC.
+        pub uc: OdpOps = ops(c.odp_caps.per_transport_caps[1]),
+        /// The operations on UD.
+        pub ud: OdpOps = ops(c.odp_caps.per_transport_caps[2]),
+        /// The operations on XRC.
+        pub xrc: OdpOps = ops(c.xrc_odp_caps),
+    }
+}
+
+fn ops(bits: u32) -> OdpOps {
+    OdpOps::from_bits_retain(bits)
 }
 
 impl OdpCaps {

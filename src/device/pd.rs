@@ -12,7 +12,7 @@ use std::sync::Weak;
 use crate::counters::ids;
 use crate::device::ah::{AddressHandle, AddressVector};
 use crate::device::context::Context;
-use crate::device::refusal::of_creation;
+use crate::device::refusal::{destroy, of_creation};
 use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::types::ibv_pd;
@@ -159,23 +159,8 @@ impl<L: Threads> ProtectionDomain<L> {
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let id = self.id;
-        match Arc::try_unwrap(self.pd) {
-            Ok(mut pd) => match pd.close() {
-                Ok(()) => Ok(()),
-                Err(errno) => {
-                    let error = Error::os("ibv_dealloc_pd", errno, "");
-                    Err(Refused::new(ProtectionDomain::of(Arc::new(pd), id), error))
-                }
-            },
-            Err(pd) => {
-                let error = Error::os(
-                    "ibv_dealloc_pd",
-                    libc::EBUSY,
-                    "objects of it exist: drop them first",
-                );
-                Err(Refused::new(ProtectionDomain::of(pd, id), error))
-            }
-        }
+        destroy("ibv_dealloc_pd", self.pd)
+            .map_err(|refused| refused.map(|pd| ProtectionDomain::of(pd, id)))
     }
 }
 

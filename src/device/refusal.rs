@@ -4,14 +4,16 @@
 //! the refusal, so a call that succeeds pays nothing.
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use crate::absence::{self, Wanted};
 use crate::device::context::Context;
 use crate::device::port::LinkLayer;
+use crate::sys::handle::{Handle, Object};
 use crate::sys::mem::locked::limit_of_pinned;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
 use crate::terms::bounded::Mtu;
-use crate::terms::error::{Error, ErrorKind};
+use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::QpState;
 
 /// The error of a verb that creates an object and was refused with `errno`.
@@ -25,6 +27,22 @@ pub(crate) fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Er
             None => Error::os(verb, errno, asked),
         },
         _ => Error::os(verb, errno, asked),
+    }
+}
+
+/// Destroys an object with `verb`, unless others hold it.
+pub(crate) fn destroy<O: Object>(
+    verb: &'static str,
+    handle: Arc<Handle<O>>,
+) -> Result<(), Refused<Arc<Handle<O>>>> {
+    match Arc::try_unwrap(handle) {
+        Ok(mut handle) => handle
+            .close()
+            .map_err(|errno| Refused::new(Arc::new(handle), Error::os(verb, errno, ""))),
+        Err(handle) => {
+            let asked = "objects of it exist: drop them first";
+            Err(Refused::new(handle, Error::os(verb, libc::EBUSY, asked)))
+        }
     }
 }
 
@@ -120,10 +138,22 @@ pub(crate) fn no_pkey(context: &Context, port: u8, index: u16) -> Option<String>
 }
 
 /// Explains that an index of the GID table does not exist, if it does not.
-pub(crate) fn no_gid(context: &Context, port: u8, index: u8) -> Option<String> {
+fn no_gid(context: &Context, port: u8, index: u8) -> Option<String> {
     let len = context.query_port(port).ok()?.gid_tbl_len;
     let exists = u32::from(index) < len;
     (!exists).then(|| format!("GID index {index} does not exist: port {port} has {len}"))
+}
+
+/// The error of a verb that was refused with `errno` as it asked for an entry of the GID table.
+pub(crate) fn gid_refused(
+    context: &Context,
+    verb: &'static str,
+    port: u8,
+    index: u8,
+    errno: c_int,
+) -> Error {
+    let why = no_port(context, port).or_else(|| no_gid(context, port, index));
+    Error::os(verb, errno, why.unwrap_or_else(|| format!("port {port}, GID index {index}")))
 }
 
 /// Explains that an entry of the GID table is empty, if it is.

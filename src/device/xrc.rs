@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::device::attr_ex::{Ability, Can, Which, sealed};
 use crate::device::context::Context;
+use crate::device::refusal::destroy;
 use crate::sys::handle;
 use crate::sys::xrc::ibv_xrcd;
 use crate::terms::error::{Error, Refused};
@@ -134,20 +135,8 @@ impl XrcDomain {
     /// [`Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects of it exist.
     #[doc(alias = "ibv_close_xrcd")]
     pub fn close(self) -> Result<(), Refused<Self>> {
-        const VERB: &str = "ibv_close_xrcd";
-        match Arc::try_unwrap(self.xrcd) {
-            Ok(mut xrcd) => match xrcd.close() {
-                Ok(()) => Ok(()),
-                Err(errno) => {
-                    let error = Error::os(VERB, errno, "");
-                    Err(Refused::new(XrcDomain { xrcd: Arc::new(xrcd) }, error))
-                }
-            },
-            Err(xrcd) => {
-                let error = Error::os(VERB, libc::EBUSY, "objects of it exist: drop them first");
-                Err(Refused::new(XrcDomain { xrcd }, error))
-            }
-        }
+        destroy("ibv_close_xrcd", self.xrcd)
+            .map_err(|refused| refused.map(|xrcd| XrcDomain { xrcd }))
     }
 }
 

@@ -1,0 +1,48 @@
+//! Structs and enums of this crate whose content is read from C's.
+
+/// A struct, and the function that makes it of C's: each field says where it comes from.
+macro_rules! decoded {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident = $from:ident($($arg:ident: $c:ty),*) {
+            $($(#[$doc:meta])* pub $field:ident: $t:ty = $value:expr,)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: $t,)*
+        }
+
+        impl $name {
+            pub(crate) fn $from($($arg: $c),*) -> Self {
+                $name { $($field: $value,)* }
+            }
+        }
+    };
+}
+
+/// An enum, the constant of C's for each of its variants, and the variant for C's other values.
+macro_rules! decoded_enum {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident: $c:ty, else $other:ident {
+            $($(#[$doc:meta])* $variant:ident = $value:pat,)*
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            pub(crate) fn from_c(c: $c) -> Self {
+                match c {
+                    $($value => $name::$variant,)*
+                    _ => $name::$other,
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use {decoded, decoded_enum};
