@@ -1,8 +1,7 @@
 //! The queues that complete into an inbox: what they booked, and how far their ends have come.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use crate::cold::Few;
 use crate::completion::inbox::{Inbox, Poller};
 use crate::completion::parked::{Over, Parked};
 use crate::completion::switch::Reason;
@@ -18,10 +17,6 @@ pub(super) struct State {
     largest: u32,
     booked: u32,
     attached: Vec<Attachment>,
-    /// Dropped queue pairs that receive here.
-    parked: Vec<(Arc<Parked>, Stage)>,
-    /// Dropped queue pairs that only send here.
-    parked_elsewhere: Vec<Weak<Parked>>,
     /// Whether nothing will be handed out any more.
     is_closed: bool,
 }
@@ -37,13 +32,12 @@ impl State {
         self.capacity.saturating_sub(self.booked)
     }
 
-    /// Marks the queue pair with these books as parked. It may be destroyed already, by another
-    /// thread: then its stage stays that of a queue that is gone.
-    fn mark_parked(&mut self, books: &Arc<Books>) {
-        for a in self.attached.iter_mut().filter(|a| Arc::ptr_eq(&a.books, books)) {
-            if a.stage == Stage::Alive {
-                a.stage = Stage::Parked;
-            }
+    /// Notes that the queue pair with these books is parked. Another thread may have destroyed it:
+    /// then it stays a queue that is gone.
+    fn park(&mut self, parked: &Arc<Parked>, books: &Arc<Books>, stage: Stage) {
+        let of = |a: &&mut Attachment| Arc::ptr_eq(&a.books, books) && a.stage == Stage::Alive;
+        for a in self.attached.iter_mut().filter(of) {
+            (a.stage, a.parked) = (stage, Some(parked.clone()));
         }
     }
 }
@@ -55,10 +49,8 @@ pub(crate) enum Share {
     Receives,
     /// All of a queue pair.
     Both,
-    /// The receives of a shared receive queue.
+    /// The receives of a shared receive queue, which may complete elsewhere as well.
     Shared,
-    /// Those of one for XRC, which all complete here.
-    Xrc,
 }
 
 /// A queue that completes here.
@@ -68,6 +60,8 @@ struct Attachment {
     entries: [u32; 2],
     share: Share,
     stage: Stage,
+    /// A queue pair that was dropped and is not destroyed.
+    parked: Option<Arc<Parked>>,
     /// The tag of its ring; 0 if it has none. (Here, so that who looks for one does not come by the
     /// books of all: a cache miss each.)
     tag: u32,
@@ -76,7 +70,7 @@ struct Attachment {
 impl Attachment {
     fn new(books: &Arc<Books>, entries: [u32; 2], share: Share) -> Self {
         let (books, tag) = (books.clone(), books.ring_tag());
-        Attachment { books, entries, share, stage: Stage::Alive, tag }
+        Attachment { books, entries, share, stage: Stage::Alive, parked: None, tag }
     }
 
     fn booked(&self) -> u32 {
@@ -88,9 +82,10 @@ impl Attachment {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Alive,
-    /// A queue pair that was dropped and is not destroyed.
+    /// A parked queue pair, which the poller of another completion queue destroys.
     Parked,
-    /// The queue ended, and the poller does not know yet.
+    /// The queue ended, or is a parked queue pair that this poller destroys. The poller does not
+    /// know yet.
     Ended,
     /// The poller knows, since this many completions had passed.
     Known(u64),
@@ -117,7 +112,7 @@ impl AtEnd {
         let [sends, receives] = self.left;
         match share {
             Share::Sends => [sends, 0],
-            Share::Receives | Share::Shared | Share::Xrc => [0, receives],
+            Share::Receives | Share::Shared => [0, receives],
             Share::Both => [sends, receives],
         }
     }
@@ -157,21 +152,15 @@ impl Inbox {
         Ok(())
     }
 
-    /// Books `entries` for a queue. A shared receive queue books once, however many queue pairs
-    /// bring its completions here.
-    pub fn attach(&self, books: &Arc<Books>, entries: u32, share: Share) -> Result<(), Error> {
-        let entries = if share == Share::Sends { [entries, 0] } else { [0, entries] };
-        self.attach_all(books, entries, share)
-    }
-
-    /// Books entries for the sends and the receives of a queue pair that completes into this queue
-    /// alone.
-    pub fn attach_both(&self, books: &Arc<Books>, entries: [u32; 2]) -> Result<(), Error> {
-        self.attach_all(books, entries, Share::Both)
-    }
-
-    #[inline]
-    fn attach_all(&self, books: &Arc<Books>, entries: [u32; 2], share: Share) -> Result<(), Error> {
+    /// Books entries for the sends and for the receives of a queue. A shared receive queue books
+    /// once, however many queue pairs bring its completions here.
+    pub fn attach(
+        &self,
+        verb: &'static str,
+        books: &Arc<Books>,
+        entries: [u32; 2],
+        share: Share,
+    ) -> Result<(), Error> {
         let mut state = self.state();
         let is_known = |a: &Attachment| Arc::ptr_eq(&a.books, books);
         if share == Share::Shared && state.attached.iter().any(is_known) {
@@ -179,8 +168,7 @@ impl Inbox {
         }
         let mut free = state.unbooked();
         for asked in entries {
-            let kind = || ErrorKind::CqTooSmall { asked, free };
-            let too_small = || Error::new("ibv_create_qp", kind());
+            let too_small = || Error::new(verb, ErrorKind::CqTooSmall { asked, free });
             free = free.checked_sub(asked).ok_or_else(too_small)?;
         }
         state.booked += entries[0] + entries[1];
@@ -224,6 +212,7 @@ impl Inbox {
             if !Arc::ptr_eq(&a.books, books) {
                 return true;
             }
+            a.parked = None;
             let left = if *is_closed { [0; 2] } else { at_end.left_of(a.share) };
             for (entries, left) in a.entries.iter_mut().zip(left) {
                 if left == 0 {
@@ -253,8 +242,7 @@ impl Inbox {
         if state.is_closed {
             return false;
         }
-        state.mark_parked(books);
-        state.parked.push((parked.clone(), Stage::Ended));
+        state.park(parked, books, Stage::Ended);
         drop(state);
         self.switch.give(Reason::Dead);
         true
@@ -262,18 +250,17 @@ impl Inbox {
 
     /// Notes a parked queue pair that only sends here.
     pub fn knows_parked(&self, parked: &Arc<Parked>, books: &Arc<Books>) {
-        let mut state = self.state();
-        state.mark_parked(books);
-        state.parked_elsewhere.retain(|known| known.strong_count() != 0);
-        state.parked_elsewhere.push(Arc::downgrade(parked));
+        self.state().park(parked, books, Stage::Parked);
     }
 
     /// Takes the parked queue pairs that complete here.
     pub(crate) fn take_parked(&self) -> Vec<Arc<Parked>> {
-        let mut state = self.state();
-        let elsewhere: Vec<_> = state.parked_elsewhere.drain(..).collect();
-        let here = state.parked.drain(..).map(|(parked, _)| parked);
-        here.chain(elsewhere.iter().filter_map(Weak::upgrade)).collect()
+        let take = |a: &mut Attachment| {
+            let parked = a.parked.take()?;
+            a.stage = Stage::Parked;
+            Some(parked)
+        };
+        self.state().attached.iter_mut().filter_map(take).collect()
     }
 
     /// Whether a queue pair completes here that is neither dropped nor gone.
@@ -287,12 +274,9 @@ impl Inbox {
         if !self.switch.take(Reason::Dead) {
             return;
         }
-        let mut state = self.state();
-        let State { attached, parked, .. } = &mut *state;
-        let stages = attached.iter_mut().map(|a| &mut a.stage);
-        for stage in stages.chain(parked.iter_mut().map(|(_, stage)| stage)) {
-            if *stage == Stage::Ended {
-                *stage = Stage::Known(passed);
+        for a in &mut self.state().attached {
+            if a.stage == Stage::Ended {
+                a.stage = Stage::Known(passed);
             }
         }
     }
@@ -300,21 +284,10 @@ impl Inbox {
     /// Ends the bookings of the queues that are over. The batch is empty, and no completion is
     /// held. Returns whether some queues are gone and not over yet, and the parked queue pairs to
     /// be destroyed now.
-    pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Few<Arc<Parked>>) {
+    pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Vec<Arc<Parked>>) {
         let mut state = self.state();
-        let State { largest, booked, attached, parked, .. } = &mut *state;
-        let mut watches = false;
-        let mut ended = Few::new();
-        parked.retain(|(parked, stage)| match *stage {
-            Stage::Known(then) if poller.is_over(then, *largest) => {
-                ended.push(parked.clone());
-                false
-            }
-            _ => {
-                watches = true;
-                true
-            }
-        });
+        let State { largest, booked, attached, .. } = &mut *state;
+        let (mut watches, mut to_destroy) = (false, Vec::new());
         attached.retain_mut(|a| match a.stage {
             Stage::Alive | Stage::Parked | Stage::Ended => true,
             Stage::Over => false,
@@ -323,12 +296,17 @@ impl Inbox {
                 true
             }
             Stage::Known(_) => {
+                if let Some(parked) = a.parked.take() {
+                    to_destroy.push(parked);
+                    a.stage = Stage::Parked;
+                    return true;
+                }
                 *booked -= a.booked();
                 over.quiet.end_one(&a.books);
                 false
             }
         });
-        (watches, ended)
+        (watches, to_destroy)
     }
 
     /// Nothing will be handed out any more, and no completion is held. So nothing completes of
@@ -376,7 +354,8 @@ impl Inbox {
     /// The number of parked queue pairs that it knows besides its own.
     #[cfg(all(test, feature = "loopback"))]
     pub fn known_elsewhere(&self) -> usize {
-        self.state().parked_elsewhere.len()
+        let is_known = |a: &&Attachment| a.stage == Stage::Parked && a.parked.is_some();
+        self.state().attached.iter().filter(is_known).count()
     }
 
     /// The number of queues whose books it keeps.

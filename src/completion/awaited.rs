@@ -112,13 +112,7 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &mut CompletionQueue<E, L>,
     ) -> Result<(), Error> {
-        self.turns.begin().await;
-        let mut had_others = false;
-        while !cq.is_ready(self.get_ref(), Notify::Any)? {
-            self.event(&mut had_others).await?;
-        }
-        self.turns.took();
-        Ok(())
+        self.until(|channel| Ok(cq.is_ready(channel, Notify::Any)?.then_some(()))).await
     }
 
     /// Like [`wait`](Self::wait), **for ever** too, but only a solicited receive ends the sleep,
@@ -150,12 +144,7 @@ impl AsyncCompletionChannel {
         &mut self,
         cq: &'cq mut CompletionQueue<E, L>,
     ) -> Result<Completions<'cq, E>, Error> {
-        self.turns.begin().await;
-        let mut had_others = false;
-        while !cq.is_ready(self.get_ref(), Notify::Solicited)? {
-            self.event(&mut had_others).await?;
-        }
-        self.turns.took();
+        self.until(|channel| Ok(cq.is_ready(channel, Notify::Solicited)?.then_some(()))).await?;
         Ok(cq.hand_out())
     }
 
@@ -192,12 +181,20 @@ impl AsyncCompletionChannel {
         &mut self,
         queues: &mut [&mut (dyn AnyCompletionQueue + Send)],
     ) -> Result<usize, Error> {
+        self.until(|channel| first_ready(channel, queues)).await
+    }
+
+    /// Waits for events until `ready` finds something, which it looks for first.
+    async fn until<R>(
+        &mut self,
+        mut ready: impl FnMut(&CompletionChannel) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
         self.turns.begin().await;
         let mut had_others = false;
         loop {
-            if let Some(index) = first_ready(self.get_ref(), queues)? {
+            if let Some(found) = ready(self.get_ref())? {
                 self.turns.took();
-                return Ok(index);
+                return Ok(found);
             }
             self.event(&mut had_others).await?;
         }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // creates C objects
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
@@ -24,7 +24,7 @@ use crate::terms::threads::{InLane, Threads};
 
 /// What a queue that is polled for fields is made with.
 #[derive(Clone, Copy)]
-pub(super) struct Fields {
+pub(crate) struct Fields {
     /// All that are asked for.
     pub wc_flags: u64,
     /// Makes what is polled, of a queue with these.
@@ -51,7 +51,7 @@ impl Context {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
     #[doc(alias = "ibv_create_cq")]
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::new(self, cqe, None, 0)
+        CompletionQueue::create(self, cqe, None, None, None)
     }
 
     /// Like [`create_cq`](Self::create_cq), with events delivered to `channel`
@@ -65,7 +65,7 @@ impl Context {
         cqe: u32,
         channel: &CompletionChannel,
     ) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::new(self, cqe, Some(channel), 0)
+        CompletionQueue::create(self, cqe, Some(channel), None, None)
     }
 
     /// Like [`create_cq_on`](Self::create_cq_on), with the events on `vector`, which
@@ -80,8 +80,7 @@ impl Context {
         channel: &CompletionChannel,
         vector: &CompVector,
     ) -> Result<CompletionQueue<E>, Error> {
-        vector.check_is_of(self)?;
-        CompletionQueue::new(self, cqe, Some(channel), vector.index())
+        CompletionQueue::create(self, cqe, Some(channel), Some(vector), None)
     }
 }
 
@@ -105,7 +104,7 @@ impl Lane {
     /// As for [`Context::create_cq`]. A device that has no such queues is no error
     /// ([R17.2](crate::guide::rules#r17-2)).
     pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::new(&self.context(), cqe, None, 0)
+        CompletionQueue::create(&self.context(), cqe, None, None, None)
     }
 
     /// Like [`create_cq`](Self::create_cq), with events delivered to `channel`
@@ -118,7 +117,7 @@ impl Lane {
         cqe: u32,
         channel: &CompletionChannel,
     ) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::new(&self.context(), cqe, Some(channel), 0)
+        CompletionQueue::create(&self.context(), cqe, Some(channel), None, None)
     }
 
     /// Like [`create_cq_on`](Self::create_cq_on), with the events on `vector`, as for
@@ -132,29 +131,22 @@ impl Lane {
         channel: &CompletionChannel,
         vector: &CompVector,
     ) -> Result<CompletionQueue<E, InLane>, Error> {
-        vector.check_is_of(&self.context())?;
-        CompletionQueue::new(&self.context(), cqe, Some(channel), vector.index())
+        CompletionQueue::create(&self.context(), cqe, Some(channel), Some(vector), None)
     }
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
-    pub(crate) fn new(
+    /// A queue with events on a channel, and polled for fields, if they are given.
+    pub(crate) fn create(
         context: &Context,
         cqe: u32,
         channel: Option<&CompletionChannel>,
-        vector: u32,
-    ) -> Result<Self, Error> {
-        Self::create(context, cqe, channel, vector, None)
-    }
-
-    /// Like `new`, and polled for fields, if some are given.
-    pub(super) fn create(
-        context: &Context,
-        cqe: u32,
-        channel: Option<&CompletionChannel>,
-        vector: u32,
+        vector: Option<&CompVector>,
         fields: Option<Fields>,
     ) -> Result<Self, Error> {
+        if let Some(vector) = vector {
+            vector.check_is_of(context)?;
+        }
         let verb = if fields.is_some() { "ibv_create_cq_ex" } else { "ibv_create_cq" };
         within_limit(verb, context, cqe)?;
         if channel.is_some_and(|channel| !channel.is_of(context)) {
@@ -162,63 +154,53 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             return Err(Error::new(verb, ErrorKind::ContextMismatch { what }));
         }
         let control = context.handle.control();
-        let channel_at = channel.map_or(std::ptr::null_mut(), |channel| channel.handle().as_ptr());
-        let at = context.handle.as_ptr();
         let wc_flags = fields.map_or(0, |fields| fields.wc_flags);
-        let extended = |is_single_threaded| {
-            let (cqe, vector) = (cqe as i32, vector as i32);
-            let channel = channel_at;
+        let create = |is_single_threaded: bool| {
+            let (at, cqe) = (context.handle.as_ptr(), cqe as i32);
+            let channel = channel.map_or(ptr::null_mut(), |channel| channel.handle().as_ptr());
+            let vector = vector.map_or(0, CompVector::index) as i32;
+            if fields.is_none() && !is_single_threaded {
+                // SAFETY: their handles keep context and channel.
+                return unsafe { (control.create_cq)(at, cqe, channel, vector) };
+            }
             let attr = CqAttr { cqe, channel, vector, wc_flags, is_single_threaded };
             // SAFETY: their handles keep context and channel. If one thread uses the queue, it and
             // the queue pairs on it are of a lane, so all calls on them are this thread's.
             unsafe { (control.create_cq_ex)(at, attr) }.map(NonNull::cast::<ibv_cq>)
         };
-        let any = || match fields {
-            Some(_) => extended(false),
-            // SAFETY: their handles keep context and channel.
-            None => unsafe { (control.create_cq)(at, cqe as i32, channel_at, vector as i32) },
-        };
         let mut is_single_threaded = L::IS_LANE;
-        let created = match if L::IS_LANE { extended(true) } else { any() } {
-            Err(libc::EOPNOTSUPP | libc::ENOSYS) if L::IS_LANE => {
-                is_single_threaded = false;
-                any()
-            }
-            created => created,
-        };
-        match created {
-            Ok(cq) => {
-                let channel = channel.map(|channel| channel.handle().clone());
-                let parents = handle::CqParents { context: context.handle.clone(), channel };
-                let id = CqId::mint();
-                // SAFETY: the queue was just created, so it is live and known only here: it may be
-                // named, read and owned.
-                let (granted, handle) = unsafe {
-                    id.name(cq);
-                    ((*cq.as_ptr()).cqe, handle::Cq::new(cq, control, parents))
-                };
-                let granted = granted.max(0) as u32;
-                let extended = fields.map(|fields| {
-                    let is_single = context.handle.is_soft_roce();
-                    // SAFETY: it was created with these fields, and whoever has the inbox to poll
-                    // it has the handle.
-                    unsafe { (fields.adapter)(cq.cast(), is_single) }
-                });
-                let shared = Arc::new(CqShared::new(Arc::new(handle), granted, extended));
-                Ok(CompletionQueue {
-                    inbox: At(Arc::as_ptr(shared.inbox())),
-                    shared,
-                    id,
-                    is_single_threaded,
-                    _types: PhantomData,
-                })
-            }
-            Err(errno) if fields.is_some() => {
-                let asked = format!("cqe {cqe}, wc_flags {wc_flags:#x}");
-                Err(of_creation(verb, errno, asked))
-            }
-            Err(errno) => Err(of_creation(verb, errno, format!("cqe {cqe}"))),
+        let mut created = create(is_single_threaded);
+        if is_single_threaded && matches!(created, Err(libc::EOPNOTSUPP | libc::ENOSYS)) {
+            is_single_threaded = false;
+            created = create(false);
         }
+        let cq = created.map_err(|errno| {
+            let fields = fields.map(|_| format!(", wc_flags {wc_flags:#x}")).unwrap_or_default();
+            of_creation(verb, errno, format!("cqe {cqe}{fields}"))
+        })?;
+        let channel = channel.map(|channel| channel.handle().clone());
+        let parents = handle::CqParents { context: context.handle.clone(), channel };
+        let id = CqId::mint();
+        // SAFETY: the queue was just created, so it is live and known only here: it may be named,
+        // read and owned.
+        let (granted, handle) = unsafe {
+            id.name(cq);
+            ((*cq.as_ptr()).cqe, handle::Cq::new(cq, control, parents))
+        };
+        let extended = fields.map(|fields| {
+            let is_single = context.handle.is_soft_roce();
+            // SAFETY: it was created with these fields, and whoever has the inbox to poll it has
+            // the handle.
+            unsafe { (fields.adapter)(cq.cast(), is_single) }
+        });
+        let shared = Arc::new(CqShared::new(Arc::new(handle), granted.max(0) as u32, extended));
+        Ok(CompletionQueue {
+            inbox: At(Arc::as_ptr(shared.inbox())),
+            shared,
+            id,
+            is_single_threaded,
+            _types: PhantomData,
+        })
     }
 }
 

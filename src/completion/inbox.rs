@@ -8,7 +8,6 @@ use std::mem::MaybeUninit;
 
 use crate::completion::attached::State;
 use crate::completion::extended::adapter::{Extended, Row};
-use crate::completion::stand_in::STAND_INS;
 use crate::completion::switch::Switch;
 use crate::sync::Mutex;
 use crate::sys::types::{ibv_cq, ibv_wc};
@@ -29,7 +28,7 @@ const ALIGNMENT: usize = 1024;
 #[repr(C, align(1024))]
 pub(crate) struct Inbox {
     wcs: UnsafeCell<MaybeUninit<[ibv_wc; BATCH]>>,
-    pub(crate) switch: Switch<ibv_cq>,
+    pub(crate) switch: Switch,
     poller: UnsafeCell<Poller>,
     pub(super) state: Mutex<State>,
     /// Of a queue that is polled for fields, what is polled in its place.
@@ -91,10 +90,10 @@ impl Inbox {
         is_soft_roce: bool,
     ) -> Self {
         let queue = extended.as_ref().map_or(queue, Extended::queue);
-        let wc_flags = extended.as_ref().map_or(NO_FIELDS, Extended::wc_flags);
+        let wc_flags = extended.as_ref().map_or(NO_FIELDS, |it| it.wc_flags);
         Inbox {
             wcs: UnsafeCell::new(MaybeUninit::zeroed()),
-            switch: Switch::new(queue, STAND_INS.all()),
+            switch: Switch::new(queue),
             poller: UnsafeCell::default(),
             state: Mutex::new(State::new(capacity)),
             extended,

@@ -17,7 +17,6 @@ pub(crate) mod parked;
 pub(crate) mod poll;
 pub(crate) mod queue;
 pub(crate) mod settle;
-pub(crate) mod stand_in;
 pub(crate) mod status;
 pub(crate) mod switch;
 #[cfg(all(test, feature = "loopback"))]

@@ -13,7 +13,6 @@
 
 #![allow(unsafe_code)] // between threads
 
-use crate::cold::Few;
 use crate::counters::books::Quiet;
 use crate::memory::stranded::reclaim_everything;
 use crate::sync::{Mutex, lock};
@@ -60,7 +59,7 @@ impl Parked {
 #[must_use]
 pub(crate) struct Over {
     pub quiet: Quiet,
-    pub leftovers: Few<Box<dyn Leftover>>,
+    pub leftovers: Vec<Box<dyn Leftover>>,
 }
 
 impl Over {

@@ -18,12 +18,6 @@ use crate::sys::types::ibv_wc;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 
-/// The first completion found, null if there is none, and the device's error.
-struct Found {
-    at: *const ibv_wc,
-    error: Option<Error>,
-}
-
 /// The `left` completions from `at` on, which were polled. The poller no longer counts them, so
 /// nobody else hands them out.
 #[must_use = "else they are lost"]
@@ -74,23 +68,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(alias = "ibv_poll_cq")]
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
-        let count = self.ask(BATCH as i32);
-        self.find_all(count)
-    }
-
-    /// The completions to hand out, after a poll of a batch that returned `count`.
-    #[inline(always)]
-    pub(super) fn find_all(&mut self, count: i32) -> Result<Completions<'_, E>, Error> {
-        if count > 0 {
-            // INVARIANT: the provider wrote `count` completions, all of which are handed out here,
-            // so nothing is left in the batch.
-            let at = self.inbox.0.cast();
-            return Ok(Completions::new(at, count as u32));
-        }
-        match self.find(count) {
-            None => Ok(self.hand_out()),
-            Some(error) => Err(error),
-        }
+        let polled = self.look_for()?;
+        Ok(self.completions(polled))
     }
 
     /// Like [`poll`](Self::poll), for one completion at most.
@@ -122,19 +101,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// `count`.
     #[inline(always)]
     pub(super) fn find_one(&mut self, count: i32) -> Result<Option<*const ibv_wc>, Error> {
-        let mut at = self.inbox.0.cast();
-        if count <= 0 {
-            let found = self.find_first(count);
-            if let Some(error) = found.error {
-                return Err(error);
-            }
-            if found.at.is_null() {
-                return Ok(None);
-            }
-            at = found.at;
+        if count > 0 {
+            return Ok(Some(self.inbox.0.cast()));
         }
-        // The provider wrote this completion, or `find_first` took it out of the batch.
-        Ok(Some(at))
+        let first = self.find_first(count)?;
+        Ok(if first.is_empty() { None } else { Some(first.at) })
     }
 
     /// Polls for at most `most` completions and returns what `ibv_poll_cq` does. While the cold
@@ -163,10 +134,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         }
         match self.find(count) {
             Some(error) => Err(error),
-            None => {
-                let (at, left) = self.take(BATCH as u32);
-                Ok(Polled { at, left })
-            }
+            None => Ok(self.take(BATCH as u32)),
         }
     }
 
@@ -198,35 +166,33 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Like `find`, and takes the first completion out of the batch.
     #[cold]
     #[inline(never)]
-    fn find_first(&mut self, count: i32) -> Found {
-        let error = self.find(count);
-        // With an error there is none.
-        let (at, _) = self.take(1);
-        Found { at, error }
+    fn find_first(&mut self, count: i32) -> Result<Polled, Error> {
+        match self.find(count) {
+            Some(error) => Err(error),
+            None => Ok(self.take(1)),
+        }
     }
 
-    /// Takes the next completions, `most` at most, out of the batch. Returns a pointer to the first
-    /// (null if there is none) and their number.
-    fn take(&mut self, most: u32) -> (*const ibv_wc, u32) {
+    /// Takes the next completions, `most` at most, out of the batch.
+    fn take(&mut self, most: u32) -> Polled {
         let inbox = self.inbox.0;
         let poller = self.poller();
-        let count = poller.left.min(most);
-        if count == 0 {
-            return (ptr::null(), 0);
-        }
+        let left = poller.left.min(most);
         let at = inbox.cast::<ibv_wc>().wrapping_add(poller.next as usize);
-        poller.next += count;
-        poller.left -= count;
-        self.let_go();
-        (at, count)
+        if left != 0 {
+            poller.next += left;
+            poller.left -= left;
+            self.let_go();
+        }
+        Polled { at, left }
     }
 
     /// Hands out all of the batch.
     pub(crate) fn hand_out(&mut self) -> Completions<'_, E> {
         // The batch counts as empty until the iterator is dropped. A forgotten iterator loses what
         // it did not hand out, but nothing is handed out twice.
-        let (at, left) = self.take(BATCH as u32);
-        Completions::new(at, left)
+        let polled = self.take(BATCH as u32);
+        self.completions(polled)
     }
 }
 

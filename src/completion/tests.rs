@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::switch::{Reason, SETS, Switch};
+use super::switch::{Reason, Switch};
 use crate::loopback;
 use crate::loopback::Fabric;
 use crate::prelude::*;
@@ -16,13 +16,11 @@ use crate::prelude::*;
 crate::profile! { Chosen { signaling: Selective } }
 crate::profile! { Shared { receive: SharedRq } }
 
-static STAND_INS: [u8; SETS] = [0; SETS];
-
 #[test]
 fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
-    let mut queue = 0u8;
+    let mut queue = crate::sys::types::zeroed();
     let queue = &raw mut queue;
-    let switch = Switch::new(queue, &STAND_INS);
+    let switch = Switch::new(queue);
     for reason in [Reason::Held, Reason::Dead] {
         assert!(!switch.take(reason) && !switch.is_on(), "nobody gave it");
         for _ in 0..2 {
@@ -42,8 +40,7 @@ fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
 /// A change that another comes before is made of what that left.
 #[test]
 fn a_change_of_reasons_is_made_of_what_is_there() {
-    let mut queue = 0u8;
-    let switch = Switch::new(&raw mut queue, &STAND_INS);
+    let switch = Switch::new(std::ptr::null_mut());
     let turns = std::cell::Cell::new(0);
     let before = switch.change(|reasons| {
         if turns.replace(turns.get() + 1) == 0 {
@@ -61,10 +58,10 @@ fn a_change_of_reasons_is_made_of_what_is_there() {
 fn reasons_of_several_threads() {
     const TIMES: usize = if cfg!(miri) { 50 } else { 20_000 };
     /// A switch may be known to any thread; its queue is never asked here.
-    struct Shared(Switch<u8>);
+    struct Shared(Switch);
     // SAFETY: its pointers are compared, and not followed.
     unsafe impl Sync for Shared {}
-    let shared = Shared(Switch::new(std::ptr::null_mut(), &STAND_INS));
+    let shared = Shared(Switch::new(std::ptr::null_mut()));
     let shared = &shared;
     let done = [AtomicBool::new(false), AtomicBool::new(false)];
     std::thread::scope(|scope| {

@@ -14,7 +14,6 @@ use crate::completion::status::{WcError, error_of};
 use crate::counters::books::Counter;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::header::{Header, word};
-use crate::sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status};
 use crate::terms::bounded::Qpn;
 use crate::work::wc_opcode::WcOpcode;
@@ -218,12 +217,14 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         };
         let qp_num = wc.qp_num();
         if direction == Direction::Send {
-            let opcode = WcOpcode::of_send(success.opcode());
+            // A provider may name one that this crate does not know.
+            let opcode = WcOpcode::from_c(success.opcode()).unwrap_or(WcOpcode::Send);
             return Outcome::Sent(Sent { entry, opcode, qp_num });
         }
         // SAFETY: a receive that succeeded.
         let arrival: Promised<'_, Arrival> = unsafe { success.says() };
-        let opcode = WcOpcode::of_receive(success.opcode());
+        let is_write = success.opcode() == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
+        let opcode = if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
         let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
         if let Some(entry) = &entry {
             // SAFETY: the entry was just taken, and nobody has seen it.
@@ -322,33 +323,6 @@ impl<E: Entry> Drop for Completion<'_, E> {
     }
 }
 
-impl WcOpcode {
-    /// That of a send that succeeded. A provider may name one that this crate does not know.
-    #[inline(always)]
-    pub(crate) fn of_send(opcode: u32) -> Self {
-        match opcode {
-            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
-            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
-            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
-            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
-            ibv_wc_opcode::IBV_WC_BIND_MW => WcOpcode::BindMw,
-            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
-            WC_FLUSH => WcOpcode::Flush,
-            WC_ATOMIC_WRITE => WcOpcode::AtomicWrite,
-            _ => WcOpcode::Send,
-        }
-    }
-
-    /// Like `of_send`, of a receive.
-    #[inline(always)]
-    pub(crate) fn of_receive(opcode: u32) -> Self {
-        match opcode {
-            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
-            _ => WcOpcode::Recv,
-        }
-    }
-}
-
 /// The fields of an `ibv_wc`, each readable only where ibv_poll_cq(3) promises it. Those of every
 /// completion are its wr_id, status, qp_num and vendor_err.
 ///
@@ -442,29 +416,5 @@ impl Promised<'_, Arrival> {
     #[inline(always)]
     pub(super) fn imm_data(self) -> Option<u32> {
         self.word(ibv_wc_flags::IBV_WC_WITH_IMM).map(u32::from_be)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn opcodes_are_cs() {
-        use ibv_wc_opcode as c;
-        for (theirs, ours) in [
-            (c::IBV_WC_SEND, WcOpcode::Send),
-            (c::IBV_WC_RDMA_WRITE, WcOpcode::RdmaWrite),
-            (c::IBV_WC_RDMA_READ, WcOpcode::RdmaRead),
-            (c::IBV_WC_COMP_SWAP, WcOpcode::CompSwap),
-            (c::IBV_WC_FETCH_ADD, WcOpcode::FetchAdd),
-            (c::IBV_WC_LOCAL_INV, WcOpcode::LocalInv),
-            (8, WcOpcode::Flush),
-            (9, WcOpcode::AtomicWrite),
-        ] {
-            assert_eq!(WcOpcode::of_send(theirs), ours);
-        }
-        assert_eq!(WcOpcode::of_receive(c::IBV_WC_RECV), WcOpcode::Recv);
-        assert_eq!(WcOpcode::of_receive(c::IBV_WC_RECV_RDMA_WITH_IMM), WcOpcode::RecvRdmaWithImm);
     }
 }

@@ -1,19 +1,13 @@
 //! The part of the books that a queue shares with its completion queues.
 
-#![allow(unsafe_code)] // finds a page, and counters on it
+#![allow(unsafe_code)] // counters by their addresses
 
-use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
-use std::ops::Deref;
-use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
-use crate::cold::Few;
 use crate::counters::ids::RingTag;
 use crate::counters::mark;
 use crate::counters::pending::Pending;
-use crate::counters::withheld::Withheld;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The shared part of the books of a queue pair, or of a shared receive queue.
 ///
@@ -21,31 +15,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// direction (`&mut CompletionQueue`, which completions borrow). So loads and plain stores suffice;
 /// no read-modify-write is needed. A shared receive queue may complete into several completion
 /// queues, and does not use its counter.
-///
-/// All of them is on a [`Page`] somewhere in them, which is aligned to a cache line though they are
-/// not: to allocate aligned memory costs 700 instructions more.
-///
-/// # Invariants
-/// Behind an `Arc`, the page at `Books::page` is initialised. It is not moved.
-pub struct Books(#[allow(dead_code)] UnsafeCell<MaybeUninit<[u64; WORDS]>>); // read by address
-
-/// The words of a page, and those that may be before it.
-const WORDS: usize = (size_of::<Page>() + align_of::<Page>()) / size_of::<u64>() - 1;
-
-// SAFETY: it owns the page, which is `Send`.
-unsafe impl Send for Books {}
-// SAFETY: shared, it gives nothing but a shared reference to the page, which is `Sync`.
-unsafe impl Sync for Books {}
-impl RefUnwindSafe for Books {}
-
-const _: () = {
-    const fn is_shared<T: Send + Sync>() {}
-    is_shared::<Page>();
-};
-
-/// What books consist of.
-#[repr(C, align(64))]
-pub struct Page {
+pub struct Books {
     /// Completions that were polled and then taken apart or dropped: of sends, of receives.
     completed: [Counter; 2],
     /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
@@ -63,33 +33,22 @@ pub struct Page {
     ring: Option<RingTag>,
     /// The longest message in bytes (R3.5), and whether the MTU limits it (UD, R3.6).
     longest: AtomicU32,
-    by_mtu: AtomicU32,
+    by_mtu: AtomicBool,
     /// The size of buffers of which a full scatter/gather list still fits a message.
     small: AtomicU32,
     /// Whether the device is siw, whose refusals have reasons of their own.
-    is_siw: AtomicU32,
+    is_siw: AtomicBool,
     /// Whether safe code forgot a list: its buffers name these books, and nothing counts them.
-    has_lists: AtomicU32,
+    has_lists: AtomicBool,
 }
 
-/// Counts completions of one direction of a queue. A wr_id without a buffer has its address, so the
-/// alignment leaves the tag bits free (and the 16 upper bits are 0); and each has a cache line of
-/// its own, because two threads may poll.
+/// Counts completions of one direction of a queue.
 ///
-/// # Invariants
-/// `withheld` is the ledger's of this direction, which alone looks at it.
+/// A wr_id without a buffer is the address of a counter, so the alignment leaves the tag bits free.
+/// Each counter has a cache line of its own, because two threads may poll.
 #[derive(Default)]
-#[repr(C, align(64))]
-pub(crate) struct Counter {
-    completed: AtomicU32,
-    /// Room that completions of before a reset may still take. It is here because it is asked for
-    /// where the count is, and not in the ledger, which is moved with its queue pair.
-    withheld: UnsafeCell<Withheld>,
-}
-
-// SAFETY: the count is atomic. What is withheld is reached by an unsafe function alone, whose
-// callers have it to themselves; and it is `Send`, so any thread may drop it with the books.
-unsafe impl Sync for Counter {}
+#[repr(align(64))]
+pub(crate) struct Counter(AtomicU32);
 
 impl Counter {
     /// Counts one completion, on the thread of the direction's only poller. This is its last access
@@ -101,7 +60,7 @@ impl Counter {
     pub unsafe fn count(counter: *const Self) {
         // SAFETY: live when the call begins. The reference is used for the load and the store only,
         // and not after the store.
-        let count = unsafe { &(*counter).completed };
+        let count = unsafe { &(*counter).0 };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
@@ -112,29 +71,7 @@ impl Counter {
     #[inline(always)]
     pub unsafe fn get(counter: *const Self) -> u32 {
         // SAFETY: live (this function's contract), and the reference is used for the load only.
-        unsafe { &(*counter).completed }.load(Ordering::Acquire)
-    }
-
-    /// What is withheld.
-    ///
-    /// # Safety
-    /// `counter` is live for `'a`, and nobody else asks for it meanwhile.
-    #[inline(always)]
-    pub unsafe fn withheld<'a>(counter: *const Self) -> &'a mut Withheld {
-        // SAFETY: live, and nobody else has it (this function's contract).
-        unsafe { &mut *(*counter).withheld.get() }
-    }
-
-    /// The books of a counter.
-    ///
-    /// # Safety
-    /// `counter` is live for `'a`, as `Books::counter` gave it, of this direction.
-    #[inline(always)]
-    pub unsafe fn page<'a>(counter: *const Self, direction: usize) -> &'a Page {
-        const { assert!(std::mem::offset_of!(Page, completed) == 0) };
-        // SAFETY: counters are what their page begins with, so this is where it is; and it is live
-        // (this function's contract).
-        unsafe { &*counter.wrapping_sub(direction).cast::<Page>() }
+        unsafe { &(*counter).0 }.load(Ordering::Acquire)
     }
 }
 
@@ -177,8 +114,7 @@ impl Books {
     }
 
     fn with(pd: u32, pool: Option<u32>, ring: Option<RingTag>) -> Option<Arc<Self>> {
-        // (Made in its place: on the way it would be copied.)
-        let page = || Page {
+        let books = Arc::new(Books {
             completed: Default::default(),
             posted_at_end: Default::default(),
             pending: Pending::new(),
@@ -187,25 +123,13 @@ impl Books {
             pool,
             ring,
             longest: AtomicU32::new(u32::MAX),
-            by_mtu: AtomicU32::new(0),
+            by_mtu: AtomicBool::new(false),
             // Until the limit is known every buffer is looked at.
             small: AtomicU32::new(0),
-            is_siw: AtomicU32::new(0),
-            has_lists: AtomicU32::new(0),
-        };
-        // SAFETY: books may be uninitialised but for their page, which is written here: nobody else
-        // has them yet.
-        let books = unsafe {
-            let books = Arc::<Books>::new_uninit().assume_init();
-            Books::page(Arc::as_ptr(&books)).cast_mut().write(page());
-            books
-        };
+            is_siw: AtomicBool::new(false),
+            has_lists: AtomicBool::new(false),
+        });
         (Arc::as_ptr(&books).addr() >> ADDRESS_BITS == 0).then_some(books)
-    }
-
-    /// Their page: it begins with the first cache line that begins in them.
-    fn page(books: *const Self) -> *const Page {
-        books.cast::<u8>().wrapping_add(books.addr().wrapping_neg() % align_of::<Page>()).cast()
     }
 
     /// The counter of a direction.
@@ -214,57 +138,35 @@ impl Books {
     /// `books` is live.
     #[inline(always)]
     pub(crate) unsafe fn counter(books: *const Self, direction: usize) -> *const Counter {
-        // SAFETY: the books are live (this function's contract), and so is their page. No reference
-        // is made.
-        unsafe { &raw const (*Books::page(books)).completed }
-            .cast::<Counter>()
-            .wrapping_add(direction)
+        // SAFETY: the books are live (this function's contract). No reference is made.
+        unsafe { &raw const (*books).completed }.cast::<Counter>().wrapping_add(direction)
     }
-}
 
-impl Deref for Books {
-    type Target = Page;
-
-    fn deref(&self) -> &Page {
-        // SAFETY: initialised (invariant); its atomics apart, nobody changes it.
-        unsafe { &*Books::page(self) }
-    }
-}
-
-impl Drop for Books {
-    fn drop(&mut self) {
-        // SAFETY: initialised (invariant), and owned; it is not used again.
-        unsafe { Books::page(self).cast_mut().drop_in_place() };
-    }
-}
-
-impl Page {
     /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of
     /// a send.
     pub fn limit_messages(&self, longest: u32, by_mtu: bool, sges: u32) {
         self.longest.store(longest, Ordering::Relaxed);
-        self.by_mtu.store(by_mtu as u32, Ordering::Relaxed);
+        self.by_mtu.store(by_mtu, Ordering::Relaxed);
         self.small.store(longest / sges.max(1), Ordering::Relaxed);
     }
 
     /// The longest message in bytes, and whether the MTU limits it.
     pub fn longest_message(&self) -> (u32, bool) {
-        (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed) == 1)
+        (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed))
     }
 
     /// Says that the device is siw.
     pub fn set_siw(&self) {
-        self.is_siw.store(1, Ordering::Relaxed);
+        self.is_siw.store(true, Ordering::Relaxed);
     }
 
     /// Whether the device is siw.
     pub fn is_siw(&self) -> bool {
-        self.is_siw.load(Ordering::Relaxed) == 1
+        self.is_siw.load(Ordering::Relaxed)
     }
 
     /// What is strange in the mark of a buffer to a direction of the queue (`mark`). For sends it
     /// changes with `limit_messages`.
-    #[inline(always)] // 30 instructions a queue pair
     pub fn strange(&self, direction: usize) -> u64 {
         match (direction, self.pool) {
             (SEND, _) => mark::strange_to_sends(self.pd, self.small.load(Ordering::Relaxed)),
@@ -292,15 +194,13 @@ impl Page {
     /// Test only: starts both counters at `completed`.
     #[cfg(test)]
     pub(crate) fn begin_at(&self, completed: u32) {
-        self.completed
-            .iter()
-            .for_each(|counter| counter.completed.store(completed, Ordering::Relaxed));
+        self.completed.iter().for_each(|counter| counter.0.store(completed, Ordering::Relaxed));
     }
 
     /// The number of completions that were polled and are not held any more, wrapping.
     #[inline]
     pub fn completed(&self, direction: usize) -> u32 {
-        self.completed[direction & 1].completed.load(Ordering::Acquire)
+        self.completed[direction & 1].0.load(Ordering::Acquire)
     }
 
     /// Notes one more completion queue that the queue is attached to.
@@ -319,7 +219,7 @@ impl Page {
 
     /// Safe code forgot lists of the queue, which ends now. What they hold is stranded, too.
     pub fn note_lists(&self) {
-        self.has_lists.store(1, Ordering::Relaxed);
+        self.has_lists.store(true, Ordering::Relaxed);
     }
 
     /// Gives back one part of `pending`: nothing can complete any more by the queue, or by one of
@@ -349,7 +249,7 @@ impl Page {
 
     /// Whether safe code forgot lists of the queue, which ended.
     fn has_lists(&self) -> bool {
-        self.has_lists.load(Ordering::Relaxed) != 0
+        self.has_lists.load(Ordering::Relaxed)
     }
 
     /// Notes that a completion of the ring was dropped instead of given to `complete`.
@@ -383,88 +283,71 @@ impl Page {
 /// The queues whose completions can no longer come. Handles that are with them are stranded.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    /// The first with something stranded, without memory of its own: mostly it is the only one.
-    first: Option<Arc<Books>>,
-    /// The others, in the order of their addresses: none if there is no first.
-    more: Few<Arc<Books>>,
+    /// Those with something stranded, in the order of their addresses.
+    stranded: Vec<Arc<Books>>,
     /// Those with nothing stranded, for an assertion.
     #[cfg(debug_assertions)]
     pub over: Vec<Arc<Books>>,
 }
 
 impl Quiet {
-    /// Those with something stranded.
-    fn stranded(&self) -> impl Iterator<Item = &Arc<Books>> + Clone {
-        self.first.iter().chain(self.more.iter())
-    }
-
     /// Where the counters of these queues are: from the first address to before the second. Those
     /// of others are there too if there are several queues; if there is one, nothing else is.
     pub fn span(&self) -> (usize, usize) {
-        let all = self.stranded().map(|books| Arc::as_ptr(books).addr());
-        let (lowest, highest) =
-            all.fold((usize::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
-        (lowest, highest.saturating_add(size_of::<Books>()))
+        let at = |books: Option<&Arc<Books>>| books.map(|books| Arc::as_ptr(books).addr());
+        let end = at(self.stranded.last()).map_or(0, |last| last + size_of::<Books>());
+        (at(self.stranded.first()).unwrap_or(usize::MAX), end)
     }
 
     /// The most handles that are stranded with them; a search that found as many has found all.
     pub fn most(&self) -> usize {
-        let all = self.stranded().map(|books| books.most_stranded());
+        let all = self.stranded.iter().map(|books| books.most_stranded());
         all.fold(0, |sum, most| most.map_or(usize::MAX, |most| most.saturating_add(sum)))
     }
 
     /// Whether nothing is stranded.
     pub fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.stranded.is_empty()
     }
 
     /// How many queues with something stranded they are.
     pub fn len(&self) -> usize {
-        self.first.is_some() as usize + self.more.len()
+        self.stranded.len()
     }
 
     /// Whether the queue with this counter is one of them, with something stranded. (Of thousands
     /// that ended at once, and each buffer that they had, not all are compared.)
-    #[inline(never)] // mostly there is one, and nobody asks: 20 instructions a search
     pub fn has(&self, counter: *const Counter) -> bool {
-        let behind = self.more.partition_point(|books| Arc::as_ptr(books).addr() <= counter.addr());
-        let last = behind.checked_sub(1).map(|at| &self.more[at]);
-        self.first.iter().chain(last).any(|books| books.has(counter))
+        let behind =
+            self.stranded.partition_point(|books| Arc::as_ptr(books).addr() <= counter.addr());
+        behind.checked_sub(1).is_some_and(|at| self.stranded[at].has(counter))
     }
 
     /// The protection domain of which alone they may have buffers; `None` if there may be several.
     /// (In a list that was forgotten amid a panic may be buffers of any that nobody looked at yet.)
     pub fn domain(&self) -> Option<u32> {
-        let first = self.first.as_ref()?;
-        self.stranded().all(|books| books.pd == first.pd && !books.has_lists()).then_some(first.pd)
+        let first = self.stranded.first()?.pd;
+        let is_only = |books: &Arc<Books>| books.pd == first && !books.has_lists();
+        self.stranded.iter().all(is_only).then_some(first)
     }
 
     /// Whether one of them may have buffers of this protection domain.
     pub fn is_of(&self, pd: u32) -> bool {
-        self.stranded().any(|books| books.pd == pd || books.has_lists())
+        self.stranded.iter().any(|books| books.pd == pd || books.has_lists())
     }
 
     /// Adds a queue with something stranded.
     pub fn add(&mut self, books: Arc<Books>) {
-        if self.first.is_none() {
-            self.first = Some(books);
-        } else {
-            let before =
-                self.more.partition_point(|other| Arc::as_ptr(other) < Arc::as_ptr(&books));
-            self.more.insert(before, books);
-        }
+        let address = Arc::as_ptr(&books);
+        let before = self.stranded.partition_point(|other| Arc::as_ptr(other) < address);
+        self.stranded.insert(before, books);
     }
 
     /// Gives back one part of a queue's `pending` (`Books::end_one`).
-    #[inline]
     pub fn end_one(&mut self, books: &Arc<Books>) {
-        if books.end_one() {
-            self.add_over(books);
+        if !books.end_one() {
+            return;
         }
-    }
-
-    /// Adds a queue that is over, if something of it is stranded.
-    fn add_over(&mut self, books: &Arc<Books>) {
         if books.most_stranded() != Some(0) {
             return self.add(books.clone());
         }
@@ -530,7 +413,7 @@ mod tests {
         let mut quiet = Quiet::default();
         all.iter().step_by(2).for_each(|books| quiet.add(books.clone()));
         assert_eq!(quiet.len(), 50);
-        assert!(quiet.more.is_sorted_by_key(Arc::as_ptr));
+        assert!(quiet.stranded.is_sorted_by_key(Arc::as_ptr));
         for (i, books) in all.iter().enumerate() {
             let found = books.completed.iter().filter(|&counter| quiet.has(counter)).count();
             assert_eq!(found, if i % 2 == 0 { 2 } else { 0 });

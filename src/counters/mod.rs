@@ -5,4 +5,3 @@ pub(crate) mod books;
 pub(crate) mod ids;
 pub(crate) mod mark;
 pub(crate) mod pending;
-pub(crate) mod withheld;

@@ -3,12 +3,16 @@
 #![allow(unsafe_code)] // reads the counters
 
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::cold::seldom;
 use crate::counters::books::{Books, Counter};
-use crate::ledger::{Account, Ledger, entry_in};
+use crate::ledger::withheld::Withheld;
+use crate::ledger::{Account, Ledger, account, entry_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
-use crate::sync::AtomicU64;
 
 /// The room of a poisoned ledger: what completes does not bring it to 0.
 const POISON: i32 = i32::MIN / 2;
@@ -25,8 +29,6 @@ pub struct Credits<E> {
     pub(crate) account: Account,
     /// The wr_id of a work request without a buffer: the counter, as a word.
     pub(crate) no_buffer: usize,
-    /// Lists that began and did not end.
-    pub(crate) lists: AtomicU64,
     /// Completions known at the last look, wrapping.
     pub(crate) seen: u32,
     _entries: PhantomData<E>,
@@ -42,22 +44,54 @@ impl<E: Entry> Credits<E> {
 
 impl<E: Entry> Ledger<E> for Credits<E> {
     const MARKED: bool = true;
+    type Cursor = ();
+    account!();
 
-    unsafe fn open(books: *const Books, direction: usize, depth: u32) -> Self {
-        // SAFETY: the caller says that the books live on, and nobody else asks what is withheld.
-        let account = unsafe {
-            let withheld = Counter::withheld(Books::counter(books, direction)).total();
-            let depth = depth.saturating_sub(withheld).min(DEEPEST);
-            Account::new(books, direction, depth as i32)
-        };
-        let counter = account.counter;
-        Credits {
-            account,
-            lists: AtomicU64::new(0),
-            seen: 0,
-            no_buffer: word::of(counter.cast_mut(), word::NONE),
-            _entries: PhantomData,
+    fn open(books: &Arc<Books>, direction: usize, depth: u32, withheld: Withheld) -> Self {
+        let depth = depth.saturating_sub(withheld.total()).min(DEEPEST);
+        let account = Account::new(books, direction, depth as i32, withheld);
+        let no_buffer = word::of(account.counter.cast_mut(), word::NONE);
+        Credits { account, no_buffer, seen: 0, _entries: PhantomData }
+    }
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, id: u64) -> u64 {
+        // The upper bits of the counter's address are 0 (`Books`).
+        word.map_or(self.no_buffer as u64 + id, |word| word as u64)
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        let account = &mut self.account;
+        account.room -= n as i32;
+        // (The sign is a flag of the subtraction; to compare first would take an instruction of its own.)
+        if account.room >= 0 {
+            return true;
         }
+        seldom();
+        // A queue that is kept as full as it is deep comes here with each post, so a look at the
+        // counter is not left to cold code.
+        // SAFETY: the counter is in the account's books (invariant).
+        let completed = unsafe { Counter::get(account.counter) };
+        let more = completed.wrapping_sub(self.seen);
+        // Added to both. Atomically, so that LLVM does not find that one sum is what completed: it
+        // would keep that for it (1 instruction).
+        // SAFETY: an aligned field that is borrowed mutably.
+        let seen = unsafe { AtomicU32::from_ptr(&raw mut self.seen) };
+        seen.store(seen.load(Relaxed).wrapping_add(more), Relaxed);
+        account.room += more as i32;
+        if account.room >= 0 {
+            return true;
+        }
+        seldom();
+        account.room += n as i32;
+        false
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
@@ -72,8 +106,7 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
         let completed = self.completed();
-        // SAFETY: the books outlive the value, and no other ledger looks for room (`open`).
-        let back = unsafe { Counter::withheld(self.account.counter) }.recover();
+        let back = self.account.withheld.recover();
         self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;
         self.seen = completed;
         self.account.depth += back;
@@ -104,7 +137,7 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     }
 
     fn completed(&self) -> u32 {
-        // SAFETY: the books outlive the value.
+        // SAFETY: the counter is in the account's books (invariant).
         unsafe { Counter::get(self.account.counter) }
     }
 }

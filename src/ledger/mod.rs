@@ -10,7 +10,7 @@
 //! - [`Uncounted`](uncounted::Uncounted): that of a shared receive queue. The entry is the wr_id,
 //!   and the buffers of the queue's pool bound how many there are.
 //!
-//! What a post does to each (`Commit`) is on its path, in `post::path`.
+//! A post enters the entries of a list, and then commits them by taking room (`spend`).
 
 #![allow(unsafe_code)] // says what its methods ask for
 
@@ -20,11 +20,16 @@ pub(crate) mod ring;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 pub(crate) mod uncounted;
+pub(crate) mod withheld;
 
-use crate::counters::books::{Books, Counter, Page};
+use std::sync::Arc;
+
+use crate::counters::books::{Books, Counter};
 use crate::ledger::released::Released;
+use crate::ledger::withheld::Withheld;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Chooses the ledger of a send queue by how it signals.
 #[doc(hidden)]
@@ -42,12 +47,12 @@ pub(crate) const MOST: u32 = 128;
 /// What the ledgers of all queues have.
 ///
 /// # Invariants
-/// - `counter` is that of the ledger's direction, in books that outlive the value.
+/// - `counter` is that of the ledger's direction in `books`.
 /// - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
 ///   ledger is poisoned (one of credits is below 0 then, and else amid a post alone; an uncounted
 ///   one has the poison in what is strange to it).
 #[doc(hidden)]
-#[repr(C)] // without a gap: it is moved with its queue pair
+#[repr(C)] // what each post touches, first
 pub struct Account {
     pub(crate) room: i32,
     /// How many work requests fit when nothing is outstanding.
@@ -56,38 +61,45 @@ pub struct Account {
     pub(crate) strange: u64,
     /// What the headers of buffers show that the queue has, if its ledger is `MARKED`.
     pub(crate) counter: *const Counter,
+    /// Lists that began and did not end. (An atomic, so that the compiler adds one in memory and
+    /// keeps nothing in registers: that saves two instructions a list.)
+    lists: AtomicU64,
+    pub(crate) withheld: Withheld,
+    pub(crate) books: Arc<Books>,
 }
 
 impl Account {
-    /// # Safety
-    /// `books` outlives the value.
-    #[inline(always)] // 30 instructions a queue pair
-    unsafe fn new(books: *const Books, direction: usize, room: i32) -> Self {
-        // SAFETY: the books are there (this function's contract), and the counter is theirs.
-        let (strange, counter) = unsafe {
-            let counter = Books::counter(books, direction);
-            (Counter::page(counter, direction).strange(direction), counter)
-        };
-        Account { room, depth: room as u32, strange, counter }
+    fn new(books: &Arc<Books>, direction: usize, room: i32, withheld: Withheld) -> Self {
+        Account {
+            room,
+            depth: room as u32,
+            strange: books.strange(direction),
+            // SAFETY: the books are there.
+            counter: unsafe { Books::counter(Arc::as_ptr(books), direction) },
+            lists: AtomicU64::new(0),
+            withheld,
+            books: books.clone(),
+        }
     }
 
-    /// The books of a ledger of this direction.
-    ///
-    /// # Safety
-    /// It is one.
+    /// Adds to the number of lists that are put together. It is a number, and not a flag, since
+    /// lists that end do not speak for one that was forgotten before.
     #[inline(always)]
-    pub(crate) unsafe fn books(&self, direction: usize) -> &Page {
-        // SAFETY: the counter is of this direction (this function's contract), and in books that
-        // outlive the value (invariant).
-        unsafe { Counter::page(self.counter, direction) }
+    fn count_list(&self, more: u64) {
+        self.lists.store(self.lists.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 }
 
-/// What a post does to a ledger: it enters the entries of a list, and commits them by taking room.
+/// The ledger of a queue with entries of type `E`.
 #[doc(hidden)]
-pub trait Commit {
+pub trait Ledger<E: Entry>: Sized {
+    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
+    const MARKED: bool;
     /// Where the entries of a list are noted that is being put together, and what names them.
     type Cursor: Copy;
+
+    /// A ledger of `depth` work requests of a direction, less what is withheld.
+    fn open(books: &Arc<Books>, direction: usize, depth: u32, withheld: Withheld) -> Self;
 
     fn account(&self) -> &Account;
 
@@ -121,28 +133,25 @@ pub trait Commit {
     fn spend(&mut self, n: u32) -> bool;
 
     /// A list begins: its buffers name the queue before it is posted.
-    fn begin_list(&mut self) {}
+    #[inline(always)]
+    fn begin_list(&mut self) {
+        if Self::MARKED {
+            self.account().count_list(1);
+        }
+    }
 
     /// A list ends: it was posted, refused or dropped. One that safe code forgot never does.
-    fn end_list(&mut self) {}
+    #[inline(always)]
+    fn end_list(&mut self) {
+        if Self::MARKED {
+            self.account().count_list(1u64.wrapping_neg());
+        }
+    }
 
     /// Whether lists were forgotten, asked when the queue ends: then no list is put together.
     fn has_lists(&self) -> bool {
-        false
+        self.account().lists.load(Ordering::Relaxed) != 0
     }
-}
-
-/// The ledger of a queue with entries of type `E`.
-#[doc(hidden)]
-pub trait Ledger<E: Entry>: Commit + Sized {
-    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
-    const MARKED: bool;
-
-    /// A ledger of `depth` work requests of a direction, less what the books say is withheld.
-    ///
-    /// # Safety
-    /// `books` outlives the value, and no other ledger of this direction looks for room in them.
-    unsafe fn open(books: *const Books, direction: usize, depth: u32) -> Self;
 
     /// Takes room for `n` work requests, which are the device's then, after a look at what has
     /// completed: no means that they do not fit.
@@ -190,6 +199,21 @@ pub trait Ledger<E: Entry>: Commit + Sized {
         n as i32 <= self.account().room || n <= self.room()
     }
 
+    /// What a reset leaves to the next ledger of this depth: the room that completions of the
+    /// `old` books may still take.
+    fn withhold(&mut self, old: &Arc<Books>, depth: u32) -> Withheld {
+        let mut withheld = std::mem::take(&mut self.account_mut().withheld);
+        withheld.add(old, self.outstanding(), depth);
+        withheld
+    }
+
+    /// Room that completions of before a reset still take.
+    fn withheld(&mut self) -> u32 {
+        let withheld = &mut self.account_mut().withheld;
+        withheld.recover();
+        withheld.total()
+    }
+
     /// Work requests posted and not known to be complete.
     fn outstanding(&self) -> u32 {
         self.posted().wrapping_sub(self.completed())
@@ -207,6 +231,21 @@ pub enum Until {
     /// All: the queue is gone, or reset.
     End,
 }
+
+macro_rules! account {
+    () => {
+        #[inline(always)]
+        fn account(&self) -> &Account {
+            &self.account
+        }
+
+        #[inline(always)]
+        fn account_mut(&mut self) -> &mut Account {
+            &mut self.account
+        }
+    };
+}
+use account;
 
 /// The entry in a wr_id, as a word: 0 if it has no buffer.
 fn entry_in(wr_id: u64) -> usize {

@@ -63,13 +63,8 @@ impl<'q, E: Entry> Released<'q, E> {
         if self.left as usize != N {
             return Err(self);
         }
-        let first = self.at & self.ring.mask;
-        if N > (self.ring.mask - first) as usize + 1 {
-            self.ring.unfold(first, N);
-        }
-        // SAFETY: as many slots are left, and lie side by side now.
-        let words: [usize; N] = std::array::from_fn(|i| unsafe {
-            self.ring.slots.get_unchecked(first as usize + i).get()
+        let words: [usize; N] = std::array::from_fn(|i| {
+            self.ring.word_at(self.at.wrapping_add(i as u32) & self.ring.mask)
         });
         // Or-ed together, as `NONE` is one bit: one test for all of them.
         if word::is_none(words.iter().fold(0, |all, word| all | word)) {

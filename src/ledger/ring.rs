@@ -10,10 +10,14 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr;
+use std::sync::Arc;
 
-use crate::counters::books::{Books, Counter, SEND};
+use crate::cold::seldom;
+use crate::counters::books::Books;
+use crate::hidden::hidden_word;
 use crate::ledger::released::Released;
-use crate::ledger::{Account, Ledger, MOST, Until, buffer_in};
+use crate::ledger::withheld::Withheld;
+use crate::ledger::{Account, Ledger, MOST, Until, account, buffer_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -127,18 +131,6 @@ impl<E: Entry> Ring<E> {
         (begin.max(len)..begin + n).map(move |index| (slot(index - len), slot(index)))
     }
 
-    /// Copies the words of `n` entries from slot `first` on that are beyond the end of the ring
-    /// behind it, side by side with the others. (Nothing is being posted, so nothing is there.)
-    #[cold]
-    #[inline(never)]
-    pub(super) fn unfold(&self, first: u32, n: usize) {
-        let len = self.mask as usize + 1;
-        let beyond = first as usize + n - len;
-        for index in 0..beyond {
-            self.slots[len + index].set(self.slots[index].get());
-        }
-    }
-
     /// As if as many work requests had been posted and completed.
     #[cfg(test)]
     pub(crate) fn begin_at(&mut self, sequence: u32) {
@@ -174,27 +166,70 @@ impl<E: Entry> Ring<E> {
 
 impl<E: Entry> Ledger<E> for Ring<E> {
     const MARKED: bool = false;
+    /// The slot, and its wr_id.
+    type Cursor = (*const Cell<usize>, u64);
+    account!();
 
-    unsafe fn open(books: *const Books, direction: usize, depth: u32) -> Self {
+    fn open(books: &Arc<Books>, direction: usize, depth: u32, withheld: Withheld) -> Self {
         let len = (depth + 1 + MOST).next_power_of_two();
         let slots = vec![Cell::new(word::NONE); 2 * len as usize];
-        // SAFETY: the caller says that the books live on, and nobody else asks what is withheld.
-        let (first, account) = unsafe {
-            let withheld = Counter::withheld(Books::counter(books, direction)).total();
-            let cap = depth.saturating_sub(withheld);
-            let first = Name { id: word::of_ring((*books).ring_tag()), sequence: 0 };
-            (first, Account::new(books, direction, cap as i32))
-        };
+        let first = Name { id: word::of_ring(books.ring_tag()), sequence: 0 };
+        let cap = depth.saturating_sub(withheld.total());
         Ring {
             next: first,
             oldest: first,
             at: slots.as_ptr(),
-            account,
+            account: Account::new(books, direction, cap as i32, withheld),
             mask: len - 1,
             slots,
             is_poisoned: false,
             _entries: PhantomData,
         }
+    }
+
+    #[inline(always)]
+    fn cursor(&self) -> Self::Cursor {
+        (self.at, self.next.wr_id())
+    }
+
+    #[inline(always)]
+    fn advance((slot, wr_id): &mut Self::Cursor) {
+        (*slot, *wr_id) = (slot.wrapping_add(1), wr_id.wrapping_add(1 << 32));
+    }
+
+    #[inline(always)]
+    unsafe fn enter(
+        &mut self,
+        (slot, wr_id): &mut Self::Cursor,
+        i: u32,
+        word: Option<usize>,
+        id: u64,
+    ) -> u64 {
+        let word = word.unwrap_or(word::none(id));
+        // SAFETY: the ring has as many slots from any one on as a list has work requests (the
+        // caller's word for it), and nobody else has them.
+        unsafe { (*slot.add(i as usize)).set(word) };
+        if i != 0 {
+            // One after the other, by a constant that all share: else each is the first one's and
+            // a large constant of its own (1 instruction a work request).
+            *wr_id = hidden_word(*wr_id).wrapping_add(1 << 32);
+        }
+        *wr_id
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        let account = &mut self.account;
+        account.room -= n as i32;
+        // (As in `Credits::spend`.)
+        if account.room < 0 {
+            seldom();
+            account.room += n as i32;
+            return false;
+        }
+        self.next.sequence = self.next.sequence.wrapping_add(n);
+        self.at = self.at.wrapping_add(n as usize);
+        true
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
@@ -211,8 +246,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
         self.send_dropped_home();
-        // SAFETY: the books outlive the value, and no other ledger looks for room (`open`).
-        self.account.depth += unsafe { Counter::withheld(self.account.counter) }.recover();
+        self.account.depth += self.account.withheld.recover();
         self.measure();
         self.free()
     }
@@ -241,8 +275,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     }
 
     fn completed(&self) -> u32 {
-        // SAFETY: a ring is of sends.
-        let dropped = self.done_by_dropped(unsafe { self.account.books(SEND) }.dropped());
+        let dropped = self.done_by_dropped(self.account.books.dropped());
         self.oldest.sequence.wrapping_add(dropped.map_or(0, NonZeroU32::get))
     }
 
@@ -250,8 +283,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
         let count = match until {
             Until::Completion(wr_id) => self.done_with(wr_id),
             Until::Dropped => {
-                // SAFETY: a ring is of sends.
-                let sequence = unsafe { self.account.books(SEND) }.take_dropped();
+                let sequence = self.account.books.take_dropped();
                 self.done_by_dropped(sequence)
             }
             Until::End => NonZeroU32::new(self.in_ring()),

@@ -25,16 +25,15 @@ fn pool() -> crate::Pool {
 
 /// A ledger of sends.
 fn open<L: Ledger<Buf>>(books: &Arc<Books>) -> L {
-    // SAFETY: each test drops its books after the ledgers.
-    unsafe { L::open(Arc::as_ptr(books), SEND, DEPTH) }
+    L::open(books, SEND, DEPTH, Withheld::default())
 }
 
-/// Withholds room of sends for what may still complete in a life before.
-fn withhold(books: &Arc<Books>, old: &Arc<Books>, entries: u32) {
+/// A ledger of sends, of which entries of a life before may still complete.
+fn open_after<L: Ledger<Buf>>(old: &Arc<Books>, entries: u32) -> L {
     old.attached();
-    // SAFETY: the books are live, and have no ledger yet.
-    let withheld = unsafe { Counter::withheld(Books::counter(Arc::as_ptr(books), SEND)) };
+    let mut withheld = Withheld::default();
     withheld.add(old, entries, DEPTH);
+    L::open(&Books::new(1).unwrap(), SEND, DEPTH, withheld)
 }
 
 /// Spends as a post does: what does not fit at once may fit after a look.
@@ -90,9 +89,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
 #[test]
 fn withheld_room_is_spent_once() {
     let old = Books::new(1).unwrap();
-    let books = Books::new(1).unwrap();
-    withhold(&books, &old, 2);
-    let mut credits: Credits<Buf> = open(&books);
+    let mut credits: Credits<Buf> = open_after(&old, 2);
     assert!(credits.spend(3));
     assert!(!credits.spend(1) && !credits.look_and_spend(1));
     assert_eq!((credits.room(), credits.outstanding()), (0, 3));
@@ -107,9 +104,7 @@ fn withheld_room_is_spent_once() {
 #[test]
 fn withheld_room_is_spent_at_once() {
     let old = Books::new(1).unwrap();
-    let books = Books::new(1).unwrap();
-    withhold(&books, &old, 2);
-    let mut credits: Credits<Buf> = open(&books);
+    let mut credits: Credits<Buf> = open_after(&old, 2);
     assert!(credits.spend(DEPTH - 2));
     assert!(!old.end_one() && old.end_one(), "the old life is over");
     assert!(!credits.spend(2) && credits.look_and_spend(2));
@@ -280,8 +275,7 @@ fn a_word_without_a_buffer() {
 fn a_ring_has_slots_beyond_its_depth() {
     let books = Books::new(1).unwrap();
     for depth in [1, 5, MOST - 1, MOST, MOST + 1, 2 * MOST, 3 * MOST - 1, 3 * MOST] {
-        // SAFETY: the books go after the ring.
-        let ring: Ring<Buf> = unsafe { Ring::open(Arc::as_ptr(&books), SEND, depth) };
+        let ring: Ring<Buf> = Ring::open(&books, SEND, depth, Withheld::default());
         assert!(ring.mask >= depth + MOST, "{depth}");
     }
 }

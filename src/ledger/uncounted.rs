@@ -4,33 +4,51 @@
 //! each. It takes buffers of one pool only, and each completion queue that receives from it has
 //! booked room for all of them.
 
-#![allow(unsafe_code)] // reads the books
+#![allow(unsafe_code)] // enters entries
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::counters::books::Books;
 use crate::counters::mark;
-use crate::ledger::{Account, Ledger, entry_in};
+use crate::ledger::withheld::Withheld;
+use crate::ledger::{Account, Ledger, account, entry_in};
 use crate::memory::entry::Entry;
-use crate::sync::AtomicU64;
+use crate::memory::header::word;
 
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first
 pub struct Uncounted<E> {
     pub(crate) account: Account,
-    /// Lists that began and did not end.
-    pub(crate) lists: AtomicU64,
     is_poisoned: bool,
     _entries: PhantomData<E>,
 }
 
 impl<E: Entry> Ledger<E> for Uncounted<E> {
     const MARKED: bool = true;
+    type Cursor = ();
+    account!();
 
-    unsafe fn open(books: *const Books, direction: usize, _: u32) -> Self {
-        // SAFETY: the caller says that the books live on.
-        let account = unsafe { Account::new(books, direction, i32::MAX) };
-        Uncounted { account, lists: AtomicU64::new(0), is_poisoned: false, _entries: PhantomData }
+    fn open(books: &Arc<Books>, direction: usize, _: u32, withheld: Withheld) -> Self {
+        let account = Account::new(books, direction, i32::MAX, withheld);
+        Uncounted { account, is_poisoned: false, _entries: PhantomData }
+    }
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, _: u64) -> u64 {
+        // What has no buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
+        word.unwrap_or(word::NONE) as u64
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, _: u32) -> bool {
+        true
     }
 
     fn look_and_spend(&mut self, _: u32) -> bool {

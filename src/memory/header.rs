@@ -27,7 +27,7 @@
 //!   dropped (`Header::come_home`; `Slots::put_later`, if its pool is gone; `Lent::apart`).
 //!
 //! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has
-//! their handles, and no device knows them. A queue knows of such a list (`Commit::has_lists`),
+//! their handles, and no device knows them. A queue knows of such a list (`Ledger::has_lists`),
 //! which borrowed it, so that nothing of the list is used any more when the queue ends: they are
 //! stranded with what was posted, and go home with it.
 //!

@@ -3,13 +3,13 @@
 #![allow(unsafe_code)] // emits and posts
 
 use std::ffi::c_int;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 use crate::post::chain::Post;
 use crate::post::path::Posted;
 use crate::post::queue::Kind;
-use crate::post::slow::{give_all, refuse, refused_by_device, why_not};
+use crate::post::slow::look_and_post;
 use crate::sys::data::head;
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
@@ -30,30 +30,17 @@ impl<T: Transport, Q: Kind> Post<'_, T, Q> {
         verb: impl FnOnce(*mut Q::Object, *mut Q::Wr, *mut *mut Q::Wr) -> c_int,
     ) -> Posted<Q> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
-        let (slot, mut bad) = (&raw mut slot, ptr::null_mut());
+        let slot = &raw mut slot;
         let first = slot.cast::<Q::Wr>();
         // SAFETY: the slot is a local for the elements of this work request, and stays until the
         // post. The entry is given up: it is posted, or never will be.
-        let errno = unsafe {
+        let posted = unsafe {
             let entry = ManuallyDrop::new(self.put(0, wr, slot, ptr::null_mut()).entry);
             (*head(first)).next = ptr::null_mut();
             let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
             let found = self.check.found_in(&entry, is_one, self.strange());
-            if let Some(kind) = why_not(self.queue, found, 1, first) {
-                return Err(refuse(self.queue, kind, 0, first).of(name));
-            }
-            give_all(self.queue, first);
-            verb(self.queue.object, first, &raw mut bad)
+            look_and_post(self.queue, found, 1, first, verb)
         };
-        if errno == 0 {
-            return Ok(());
-        }
-        let mut error = MaybeUninit::uninit();
-        // SAFETY: the work request was spent, is still there, and was not taken if it is `bad`. The
-        // error is written.
-        Err(unsafe {
-            refused_by_device(self.queue, 1, first, bad, errno, error.as_mut_ptr());
-            error.assume_init().of(name)
-        })
+        posted.map_err(|error| error.of(name))
     }
 }

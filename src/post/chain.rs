@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use crate::ledger::{Commit, Ledger, MOST};
+use crate::ledger::{Ledger, MOST};
 use crate::memory::entry::{Entry, Owned};
 use crate::post::path::{Cursor, KnownBy};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};

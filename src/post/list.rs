@@ -25,9 +25,17 @@ use crate::work::recv::Recv;
 use crate::work::refusal::WorkRequests;
 use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 
-/// What both kinds of slots are besides.
+/// What both kinds of slots have.
 macro_rules! slots_are_room {
-    ($($slots:ident($($bound:tt)*))*) => {$(
+    ($($slots:ident of $slot:ident($($bound:tt)*))*) => {$(
+        impl<const N: usize, const G: usize> $slots<N, G> {
+            /// All of them.
+            #[inline(always)]
+            pub(crate) fn first(&mut self) -> *mut $slot<[ibv_sge; G]> {
+                self.0.as_mut_ptr().cast()
+            }
+        }
+
         // SAFETY: slots are room that is not initialised. What a list writes there, pointers as
         // well, is read by its own post alone, and the list borrows them.
         unsafe impl<const N: usize, const G: usize> Send for $slots<N, G> {}
@@ -43,6 +51,37 @@ macro_rules! slots_are_room {
         impl<const N: usize, const G: usize> fmt::Debug for $slots<N, G> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}({N} of {G} elements)", stringify!($slots))
+            }
+        }
+    )*};
+}
+
+/// What both kinds of lists have.
+macro_rules! lists_have_a_length {
+    ($($list:ident)*) => {$(
+        impl<T: Transport, P: Profile, const G: usize> $list<'_, T, P, G>
+        where
+            P::Entry: Owned,
+        {
+            /// Work requests pushed so far.
+            #[inline(always)]
+            pub fn len(&self) -> usize {
+                self.0.count as usize
+            }
+
+            /// Whether there is none.
+            #[inline(always)]
+            pub fn is_empty(&self) -> bool {
+                self.0.is_empty()
+            }
+        }
+
+        impl<T: Transport, P: Profile, const G: usize> fmt::Debug for $list<'_, T, P, G>
+        where
+            P::Entry: Owned,
+        {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($list), WorkRequests(self.len() as u32))
             }
         }
     )*};
@@ -88,15 +127,9 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     {
         SendSlots([const { MaybeUninit::uninit() }; N])
     }
-
-    /// All of them.
-    #[inline(always)]
-    pub(crate) fn first(&mut self) -> *mut SendSlot<[ibv_sge; G]> {
-        self.0.as_mut_ptr().cast()
-    }
 }
 
-slots_are_room! { SendSlots(Max<G>: Sges<1>) RecvSlots() }
+slots_are_room! { SendSlots of SendSlot(Max<G>: Sges<1>) RecvSlots of RecvSlot() }
 
 /// Room for `N` receive work requests of at most `G` scatter/gather elements, for a [`RecvList`]
 /// (ibv_post_recv(3)), like [`SendSlots`].
@@ -107,12 +140,6 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
     #[inline(always)]
     pub fn new() -> Self {
         RecvSlots([const { MaybeUninit::uninit() }; N])
-    }
-
-    /// All of them.
-    #[inline(always)]
-    pub(crate) fn first(&mut self) -> *mut RecvSlot<[ibv_sge; G]> {
-        self.0.as_mut_ptr().cast()
     }
 }
 
@@ -155,18 +182,6 @@ impl<'d, T: Transport, P: Profile, const G: usize> SendList<'d, T, P, G>
 where
     P::Entry: Owned,
 {
-    /// Work requests pushed so far.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.0.count as usize
-    }
-
-    /// Whether there is none.
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry
     /// comes back in the error, and the list stays as it was.
     ///
@@ -292,18 +307,6 @@ impl<'d, T: Transport, P: Profile, const G: usize> RecvList<'d, T, P, G>
 where
     P::Entry: Owned,
 {
-    /// Work requests pushed so far.
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.0.count as usize
-    }
-
-    /// Whether there is none.
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes
     /// back in the error, and the list stays as it was.
     ///
@@ -356,20 +359,4 @@ where
     }
 }
 
-impl<T: Transport, P: Profile, const G: usize> fmt::Debug for SendList<'_, T, P, G>
-where
-    P::Entry: Owned,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SendList({})", WorkRequests(self.len() as u32))
-    }
-}
-
-impl<T: Transport, P: Profile, const G: usize> fmt::Debug for RecvList<'_, T, P, G>
-where
-    P::Entry: Owned,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RecvList({})", WorkRequests(self.len() as u32))
-    }
-}
+lists_have_a_length! { SendList RecvList }

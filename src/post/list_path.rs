@@ -11,7 +11,7 @@ use std::ptr;
 
 use crate::cold::out_of_line;
 use crate::counters::books::Counter;
-use crate::ledger::{Commit, Ledger};
+use crate::ledger::Ledger;
 use crate::memory::entry::Owned;
 use crate::post::bump::bump;
 use crate::post::chain::Post;

@@ -7,7 +7,7 @@
 
 use std::ptr;
 
-use crate::ledger::{Commit, Ledger};
+use crate::ledger::Ledger;
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};

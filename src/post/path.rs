@@ -3,28 +3,20 @@
 
 #![allow(unsafe_code)] // emits and posts
 
-use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
-use std::mem::{ManuallyDrop, MaybeUninit, transmute};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cold::{out_of_line, seldom};
 use crate::counters::books::Counter;
-use crate::hidden::hidden_word;
-use crate::ledger::credits::Credits;
-use crate::ledger::ring::{Name, Ring};
-use crate::ledger::uncounted::Uncounted;
-use crate::ledger::{Account, Commit, Ledger};
+use crate::ledger::Ledger;
 use crate::memory::entry::Entry;
 use crate::memory::header::{Word, word};
 use crate::post::chain::Post;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::PostError;
 use crate::post::slow::{refused_by_device, slow};
-use crate::sync::Ordering;
 use crate::sys::data::{Each, Verb, head};
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
@@ -32,7 +24,7 @@ use crate::work::refusal::fault;
 use crate::work::request::{Check, Found, Pending, Slot, Work};
 
 /// Where a list begins in the ledger of a queue.
-pub(super) type Cursor<Q> = <<Q as Kind>::Ledger as Commit>::Cursor;
+pub(super) type Cursor<Q> = <<Q as Kind>::Ledger as Ledger<<Q as Kind>::Entry>>::Cursor;
 
 /// What the verb of a queue knows of a work request.
 pub(super) type KnownBy<Q> = <<Q as Kind>::Verb as Verb>::Known;
@@ -226,7 +218,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
 /// `first` is a list of `n` emitted work requests whose entries are committed; if they are `known`,
 /// it is what the verb said of them.
 #[inline(always)]
-pub(super) unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
+unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     queue: &mut Queue<Q>,
     n: u32,
     first: *mut Q::Wr,
@@ -282,168 +274,4 @@ unsafe fn post<V: Verb>(
     // SAFETY: the list is one that the object may have.
     let errno = unsafe { V::post(object, first, &raw mut bad) };
     (errno, first, bad)
-}
-
-/// Takes room for `n` work requests, if as many fit by what is known; else nothing changes.
-#[inline(always)]
-fn spend(account: &mut Account, n: u32) -> bool {
-    account.room -= n as i32;
-    // The sign is a flag of the subtraction; to compare first would take an instruction of its own.
-    if account.room >= 0 {
-        return true;
-    }
-    seldom();
-    account.room += n as i32;
-    false
-}
-
-macro_rules! account {
-    ($($account:tt)*) => {
-        #[inline(always)]
-        fn account(&self) -> &Account {
-            &self.$($account)*
-        }
-
-        #[inline(always)]
-        fn account_mut(&mut self) -> &mut Account {
-            &mut self.$($account)*
-        }
-    };
-}
-
-/// Counts the lists that are put together. A count, and not a flag, since lists that end do not
-/// speak for one that was forgotten before. (An atomic, so that the compiler adds one in memory and
-/// keeps nothing in registers: that saves two instructions a list.)
-macro_rules! lists {
-    () => {
-        #[inline(always)]
-        fn begin_list(&mut self) {
-            self.lists.store(self.lists.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        }
-
-        #[inline(always)]
-        fn end_list(&mut self) {
-            self.lists.store(self.lists.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
-        }
-
-        fn has_lists(&self) -> bool {
-            self.lists.load(Ordering::Relaxed) != 0
-        }
-    };
-}
-
-impl<E: Entry> Commit for Credits<E> {
-    type Cursor = ();
-    account!(account);
-    lists!();
-
-    #[inline(always)]
-    fn cursor(&self) {}
-
-    #[inline(always)]
-    fn advance((): &mut ()) {}
-
-    #[inline(always)]
-    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, id: u64) -> u64 {
-        // The upper bits of the counter's address are 0 (`Books`).
-        word.map_or(self.no_buffer as u64 + id, |word| word as u64)
-    }
-
-    #[inline(always)]
-    fn spend(&mut self, n: u32) -> bool {
-        let account = &mut self.account;
-        account.room -= n as i32;
-        // (As in `spend`.)
-        if account.room >= 0 {
-            return true;
-        }
-        seldom();
-        // A queue that is kept as full as it is deep comes here with each post, so a look at the
-        // counter is not left to cold code.
-        // SAFETY: the counter is in the books, which outlive the value.
-        let completed = unsafe { Counter::get(account.counter) };
-        let more = completed.wrapping_sub(self.seen);
-        // Added to both. Atomically, so that LLVM does not find that one sum is what completed: it
-        // would keep that for it (1 instruction).
-        // SAFETY: an aligned field that is borrowed mutably.
-        let seen = unsafe { AtomicU32::from_ptr(&raw mut self.seen) };
-        seen.store(seen.load(Relaxed).wrapping_add(more), Relaxed);
-        account.room += more as i32;
-        if account.room >= 0 {
-            return true;
-        }
-        seldom();
-        account.room += n as i32;
-        false
-    }
-}
-
-impl<E: Entry> Commit for Uncounted<E> {
-    type Cursor = ();
-    account!(account);
-    lists!();
-
-    #[inline(always)]
-    fn cursor(&self) {}
-
-    #[inline(always)]
-    fn advance((): &mut ()) {}
-
-    #[inline(always)]
-    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, _: u64) -> u64 {
-        // What has no buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
-        word.unwrap_or(word::NONE) as u64
-    }
-
-    #[inline(always)]
-    fn spend(&mut self, _: u32) -> bool {
-        true
-    }
-}
-
-impl<E: Entry> Commit for Ring<E> {
-    /// The slot, and its wr_id.
-    type Cursor = (*const Cell<usize>, u64);
-    account!(account);
-
-    #[inline(always)]
-    fn cursor(&self) -> Self::Cursor {
-        // SAFETY: both halves of a `u64`, in its order and without padding.
-        (self.at, unsafe { transmute::<Name, u64>(self.next) })
-    }
-
-    #[inline(always)]
-    fn advance((slot, wr_id): &mut Self::Cursor) {
-        (*slot, *wr_id) = (slot.wrapping_add(1), wr_id.wrapping_add(1 << 32));
-    }
-
-    #[inline(always)]
-    unsafe fn enter(
-        &mut self,
-        (slot, wr_id): &mut Self::Cursor,
-        i: u32,
-        word: Option<usize>,
-        id: u64,
-    ) -> u64 {
-        let word = word.unwrap_or(word::none(id));
-        // SAFETY: the ring has as many slots from any one on as a list has work requests (the
-        // caller's word for it), and nobody else has them.
-        unsafe { (*slot.add(i as usize)).set(word) };
-        if i != 0 {
-            // One after the other, by a constant that all share: else each is the first one's and
-            // a large constant of its own (1 instruction a work request).
-            *wr_id = hidden_word(*wr_id).wrapping_add(1 << 32);
-        }
-        *wr_id
-    }
-
-    #[inline(always)]
-    fn spend(&mut self, n: u32) -> bool {
-        let fits = spend(&mut self.account, n);
-        if fits {
-            self.next.sequence = self.next.sequence.wrapping_add(n);
-            self.at = self.at.wrapping_add(n as usize);
-        }
-        fits
-    }
 }

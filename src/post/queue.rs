@@ -10,7 +10,7 @@ use crate::counters::books::SEND;
 use crate::device::ah_table::AhKeys;
 use crate::ledger::credits::Credits;
 use crate::ledger::uncounted::Uncounted;
-use crate::ledger::{Commit, Ledger, SendMode, Until};
+use crate::ledger::{Ledger, SendMode, Until};
 use crate::memory::entry::Entry;
 use crate::profile::{Posting, Profile};
 use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb, is_rdma};
@@ -26,7 +26,6 @@ use crate::work::refusal::PostErrorKind;
 ///
 /// # Invariants
 /// - `object` is alive as long as something is posted.
-/// - The ledger is of sends, or, if the kind `RECEIVES`, of receives.
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first, and so on one cache line
 pub struct Queue<Q: Kind> {
@@ -80,7 +79,7 @@ pub trait Kind: Sized {
     /// have no message yet.
     ///
     /// # Safety
-    /// `wr` is emitted; the books of the queue are there.
+    /// The queue's object is live, and `wr` is emitted.
     unsafe fn measure(
         _queue: &Queue<Self>,
         _wr: *mut Self::Wr,
@@ -100,7 +99,7 @@ pub trait Kind: Sized {
     /// What the device's refusal of a work request means.
     ///
     /// # Safety
-    /// The queue's object is live, and so are its books; `wr` is emitted.
+    /// The queue's object is live, and `wr` is emitted.
     unsafe fn meaning(_: &Queue<Self>, _wr: *mut Self::Wr, errno: i32) -> PostErrorKind {
         PostErrorKind::Refused { errno }
     }
@@ -145,11 +144,11 @@ impl<P: Profile> Kind for Sends<P> {
         wr: *mut ibv_send_wr,
         is_strange: bool,
     ) -> Option<PostErrorKind> {
-        // SAFETY: the caller says that the work request is emitted. The ledger is of sends.
-        let (asked, (max, by_mtu)) =
-            unsafe { (trim(wr), queue.ledger.account().books(SEND).longest_message()) };
-        // SAFETY: the queue pair is live as long as its books are there, and the work request is
-        // emitted (this function's contract).
+        let (max, by_mtu) = queue.ledger.account().books.longest_message();
+        // SAFETY: the caller says that the work request is emitted.
+        let asked = unsafe { trim(wr) };
+        // SAFETY: the queue pair is live, and the work request is emitted (this function's
+        // contract).
         if is_strange && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
             return Some(match by_mtu {
                 true => PostErrorKind::ExceedsMtu { asked, max },
@@ -171,10 +170,10 @@ impl<P: Profile> Kind for Sends<P> {
     }
 
     unsafe fn meaning(queue: &SendQueue<P>, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
-        // SAFETY: the queue pair is live, and its context and its books with it; the work request
-        // is emitted (this function's contract).
+        let is_siw = queue.ledger.account().books.is_siw();
+        // SAFETY: the queue pair is live, and its context with it; the work request is emitted
+        // (this function's contract).
         let why = unsafe {
-            let is_siw = queue.ledger.account().books(SEND).is_siw();
             let may_say = errno == libc::EINVAL && is_iwarp((*queue.object).context);
             may_say.then(|| opcode::why_not_on_iwarp(wr, is_siw)).flatten()
         };
@@ -235,9 +234,8 @@ impl Default for Home {
 impl<P: Profile> SendQueue<P> {
     /// The limit of messages is known, or changed.
     pub(crate) fn look_anew(&mut self) {
-        // SAFETY: the ledger is of sends (invariant).
-        let strange = unsafe { self.ledger.account().books(SEND) }.strange(SEND);
-        self.ledger.account_mut().strange = strange;
+        let account = self.ledger.account_mut();
+        account.strange = account.books.strange(SEND);
     }
 
     /// The entries that the ledger keeps: the queue is gone, or reset.
@@ -262,6 +260,14 @@ impl<P: Profile> SendQueue<P> {
         }
         let is_ring = !SendLedger::<P>::MARKED && self.ledger.posted() != 0;
         AtEnd { left: [self.ledger.outstanding(), receives], may_be_stale: is_ring }
+    }
+
+    /// The same when the queue pair is destroyed: what completed before a reset, too, may lie in a
+    /// completion queue still, whose room it takes.
+    pub(crate) fn at_last(&mut self, receives: u32) -> AtEnd {
+        let mut at_end = self.at_end(receives);
+        at_end.left[SEND] = at_end.left[SEND].saturating_add(self.ledger.withheld());
+        at_end
     }
 
     /// What the last of `n` carries, where the queue would be full of unsignaled ones otherwise

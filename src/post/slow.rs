@@ -6,18 +6,20 @@
 
 #![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
 
+use std::ffi::c_int;
 use std::mem::ManuallyDrop;
+use std::ptr;
 
-use crate::counters::books::{RECEIVE, SEND};
-use crate::ledger::{Commit, Ledger};
+use crate::cold::out_of_line;
+use crate::ledger::Ledger;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 use crate::memory::header::{Header, Word};
-use crate::post::path::doorbell;
+use crate::post::path::Posted;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::sys::control::status;
-use crate::sys::data::head;
+use crate::sys::data::{Verb, head};
 use crate::work::chain::{self, index_of};
 use crate::work::refusal::{Faults, PostErrorKind, fault};
 use crate::work::request::Found;
@@ -36,15 +38,11 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     first: *mut Q::Wr,
     out: *mut PostError<Q::Entry>,
 ) -> bool {
-    // SAFETY: the list is the caller's, and is spent only if nothing speaks against it.
+    // SAFETY: the list is the caller's, and the queue's verb posts it to its object, which is live.
     let posted = unsafe {
-        match why_not(queue, found, n, first) {
-            Some(kind) => Err(refuse(queue, kind, 0, first)),
-            None => {
-                give_all(queue, first);
-                doorbell(queue, n, first, None::<()>)
-            }
-        }
+        look_and_post(queue, found, n, first, |object, first, bad| {
+            Q::Verb::post(object, first, bad)
+        })
     };
     match posted {
         Ok(()) => true,
@@ -56,11 +54,38 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     }
 }
 
+/// Looks at a list and posts it by `verb`.
+///
+/// # Safety
+/// `first` is as for `slow`. `verb` posts the list to the queue's object, which is live, or gives an
+/// errno; the last pointer it has is to null, or to the work request that was refused.
+pub(super) unsafe fn look_and_post<Q: Kind>(
+    queue: &mut Queue<Q>,
+    found: Found,
+    n: u32,
+    first: *mut Q::Wr,
+    verb: impl FnOnce(*mut Q::Object, *mut Q::Wr, *mut *mut Q::Wr) -> c_int,
+) -> Posted<Q> {
+    let mut bad = ptr::null_mut();
+    // SAFETY: the list is the caller's, and is spent only if nothing speaks against it. It is still
+    // there when the verb refused it, and the error is written.
+    unsafe {
+        if let Some(kind) = why_not(queue, found, n, first) {
+            return Err(refuse(queue, kind, 0, first));
+        }
+        give_all(queue, first);
+        match verb(queue.object, first, &raw mut bad) {
+            0 => Ok(()),
+            errno => Err(out_of_line(|out| refused_by_device(queue, n, first, bad, errno, out))),
+        }
+    }
+}
+
 /// Why a list cannot be posted. If it can, it is spent.
 ///
 /// # Safety
 /// As for `slow`.
-pub(super) unsafe fn why_not<Q: Kind>(
+unsafe fn why_not<Q: Kind>(
     queue: &mut Queue<Q>,
     found: Found,
     n: u32,
@@ -119,7 +144,7 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
 ///
 /// # Safety
 /// `first` is that list, its entries given up.
-pub(super) unsafe fn refuse<Q: Kind>(
+unsafe fn refuse<Q: Kind>(
     queue: &Queue<Q>,
     kind: PostErrorKind,
     accepted: u32,
@@ -197,8 +222,7 @@ pub(super) unsafe fn look_at<Q: Kind>(
             if !is_strange {
                 return;
             }
-            // SAFETY: the queue's books outlive its ledger.
-            faults.bits |= unsafe { why_strange(queue, header) };
+            faults.bits |= why_strange(queue, header);
             if header.len() > header.capacity() {
                 // An atomic's 8 bytes.
                 let max = header.capacity().into();
@@ -214,17 +238,12 @@ pub(super) unsafe fn look_at<Q: Kind>(
 }
 
 /// Compares pool and protection domain of a buffer; what is wrong.
-///
-/// # Safety
-/// The books of the queue are there.
-unsafe fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
+fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
     let home = Q::home(queue);
     if !home.is_null() && header.home != home {
         return fault::POOL;
     }
-    let direction = if Q::RECEIVES { RECEIVE } else { SEND };
-    // SAFETY: the queue is of this direction.
-    if header.pd() != unsafe { queue.ledger.account().books(direction) }.pd {
+    if header.pd() != queue.ledger.account().books.pd {
         return fault::PD;
     }
     if !Q::RECEIVES {
@@ -237,7 +256,7 @@ unsafe fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
 ///
 /// # Safety
 /// The list was emitted and entered, and its entries are the caller's.
-pub(super) unsafe fn give_all<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr) {
+unsafe fn give_all<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr) {
     // SAFETY: the list is emitted.
     for wr in unsafe { chain::iter(first) } {
         // SAFETY: it is entered, and its entry the caller's.

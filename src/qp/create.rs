@@ -16,6 +16,7 @@ use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
 use crate::device::refusal::of_creation;
+use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
@@ -263,7 +264,7 @@ pub(super) fn create<T: Transport, P: Profile>(
     if let Some(srq) = srq {
         // The shared queue books its entries once. If this queue pair fails, they stay booked for
         // others.
-        recv_cq.shared().attach(&srq.books, srq.buffers, Share::Shared)?;
+        recv_cq.shared().attach(VERB, &srq.books, [0, srq.buffers], Share::Shared)?;
         srq.ends.completes_into(recv_cq.shared().inbox());
     }
 
@@ -359,10 +360,10 @@ impl<'a> Booking<'a> {
         }
         let booking = Booking { books, ends, is_used: false };
         if Arc::ptr_eq(send, recv) {
-            send.attach_both(&booking.books, [sends, receives])?;
+            send.attach(VERB, &booking.books, [sends, receives], Share::Both)?;
         } else {
-            send.attach(&booking.books, sends, Share::Sends)?;
-            recv.attach(&booking.books, receives, Share::Receives)?;
+            send.attach(VERB, &booking.books, [sends, 0], Share::Sends)?;
+            recv.attach(VERB, &booking.books, [0, receives], Share::Receives)?;
         }
         Ok(booking)
     }
@@ -517,12 +518,8 @@ impl<P: Profile> Core<P> {
     ) -> Self {
         booking.is_used = true;
         let (books, [send_cq, recv_cq]) = (booking.books.clone(), booking.ends.map(Arc::clone));
-        // SAFETY: the core owns the books and keeps them as long as it has the queues.
-        let (sends, receives) = unsafe {
-            let books = Arc::as_ptr(&books);
-            let sends = SendLedger::<P>::open(books, SEND, depth.send);
-            (sends, Ledger::open(books, RECEIVE, depth.recv))
-        };
+        let sends = SendLedger::<P>::open(&books, SEND, depth.send, Withheld::default());
+        let receives = Ledger::open(&books, RECEIVE, depth.recv, Withheld::default());
         let qp = handle.as_ptr();
         let aside = Box::new(Aside {
             books,

@@ -65,13 +65,13 @@ use crate::completion::attached::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
 use crate::completion::wc::Completion;
-use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
+use crate::counters::books::{Books, Quiet};
 use crate::device::ah::AddressHandle;
 use crate::device::ah_table::{AhIndex, AhTable};
 use crate::device::context::Context;
 #[cfg(feature = "cm")]
 use crate::device::pd::ProtectionDomain;
-use crate::ledger::{Commit, Ledger};
+use crate::ledger::Ledger;
 use crate::memory::entry::Entry;
 use crate::memory::stranded::reclaim_everything;
 use crate::memory::window::StaleKeys;
@@ -126,18 +126,6 @@ pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
     _types: PhantomData<(T, S)>,
 }
 
-/// The send queue is one cache line, and the value two: as many bytes as compilers move without a
-/// call, and each transition moves it twice.
-const _: () = {
-    use crate::terms::state::Rts;
-    use crate::terms::transport::Rc;
-    use std::mem::{align_of, offset_of};
-
-    type Pair = QueuePair<Rc, Rts>;
-    assert!(align_of::<Pair>() == 64 && size_of::<Pair>() <= 128);
-    assert!(offset_of!(Pair, core.send) == 0 && offset_of!(Pair, core.recv) <= 64);
-};
-
 /// A queue pair without its types.
 ///
 /// # Invariants
@@ -146,10 +134,7 @@ const _: () = {
 /// - The keys of `send` are those of `ah`.
 /// - What the device may use (the address handles, and the entries of `send`) is given up only
 ///   after the queue pair was destroyed or reset. If the device refuses to destroy it, it leaks.
-// What posts and completions touch first, and so that what a send touches is on one cache line.
-// (The alignment is here, so that no copy is of the core without the bytes behind it: 37
-// instructions a life, where the compiler takes two copies for one.)
-#[repr(C, align(64))]
+#[repr(C, align(64))] // what a send touches, first and on one cache line
 pub(crate) struct Core<P: Profile> {
     pub send: SendQueue<P>,
     pub recv: RecvQueue<P>,
@@ -246,8 +231,8 @@ impl<P: Profile> Core<P> {
         }
         self.handle.close()?;
         let mut quiet = Quiet::default();
-        // SAFETY: the core has the ledgers of its books.
-        let at_end = unsafe { at_last(self.at_end(), &self.books) };
+        let receives = self.recv.ledger.outstanding() + self.recv.ledger.withheld();
+        let at_end = self.send.at_last(receives);
         self.note_lists(&self.books);
         self.books.end(self.posted_as_wr_ids());
         let entries = self.send.release_all();
@@ -283,21 +268,6 @@ impl<P: Profile> Core<P> {
     fn at_end(&self) -> AtEnd {
         self.send.at_end(self.recv.ledger.outstanding())
     }
-}
-
-/// What a queue pair leaves that was destroyed with `at_end` outstanding: what completed before a
-/// reset, too, may lie in a completion queue still, whose room it takes.
-///
-/// # Safety
-/// The caller has the ledgers of these books, which alone ask what is withheld.
-unsafe fn at_last(mut at_end: AtEnd, books: &Books) -> AtEnd {
-    for (direction, left) in [SEND, RECEIVE].into_iter().zip(&mut at_end.left) {
-        // SAFETY: the books are borrowed, and nobody else asks (this function's contract).
-        let withheld = unsafe { Counter::withheld(Books::counter(books, direction)) };
-        withheld.recover();
-        *left = left.saturating_add(withheld.total());
-    }
-    at_end
 }
 
 impl<P: Profile> Drop for Core<P> {

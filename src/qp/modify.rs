@@ -11,7 +11,7 @@ use super::attr::*;
 use super::filled::{Attr, Fill};
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, books};
-use crate::counters::books::{Books, Counter, Quiet, RECEIVE, SEND};
+use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
 use crate::device::protocol::not_on_iwarp;
 use crate::device::refusal::of_transition;
 use crate::ledger::Ledger;
@@ -254,24 +254,11 @@ impl<P: Profile> Core<P> {
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
         self.note_lists(&old);
         let depth = self.depth;
-        let left = [
-            (SEND, self.send.ledger.outstanding(), depth.send),
-            (RECEIVE, self.recv.ledger.outstanding(), depth.recv),
-        ];
+        let sends = self.send.ledger.withhold(&old, depth.send);
+        let receives = self.recv.ledger.withhold(&old, depth.recv);
         let entries = self.send.release_all();
-        let books = Arc::as_ptr(&self.books);
-        // SAFETY: the core owns both books, the new ones as long as it has the queues. Nobody but
-        // their ledgers asks what they withhold: the old ones do it no more.
-        unsafe {
-            for (direction, outstanding, depth) in left {
-                let withheld = Counter::withheld(Books::counter(books, direction));
-                let before = Counter::withheld(Books::counter(Arc::as_ptr(&old), direction));
-                *withheld = std::mem::take(before);
-                withheld.add(&old, outstanding, depth);
-            }
-            self.send.ledger = Ledger::open(books, SEND, depth.send);
-            self.recv.ledger = Ledger::open(books, RECEIVE, depth.recv);
-        }
+        self.send.ledger = Ledger::open(&self.aside.books, SEND, depth.send, sends);
+        self.recv.ledger = Ledger::open(&self.aside.books, RECEIVE, depth.recv, receives);
         self.send_cq.renew(&old, &self.books);
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
             self.recv_cq.renew(&old, &self.books);

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use super::{Core, at_last};
+use super::Core;
 use crate::completion::booking::CqShared;
 use crate::completion::parked::{Over, Parked, Rest};
 use crate::counters::books::{Books, SEND};
 use crate::device::ah_table::AhTable;
-use crate::ledger::{Commit, Ledger};
+use crate::ledger::Ledger;
+use crate::ledger::withheld::Withheld;
 use crate::post::queue::{Queue, SendQueue};
 use crate::profile::Profile;
 use crate::srq::SrqCore;
@@ -46,9 +47,7 @@ impl<P: Profile> Core<P> {
             return;
         }
         let books = self.books.clone();
-        // SAFETY: `self` and the parked queue pair both own the books, and nobody posts any more,
-        // so neither ledger looks for room.
-        let ledger = unsafe { Ledger::open(Arc::as_ptr(&books), SEND, 0) };
+        let ledger = Ledger::open(&books, SEND, 0, Withheld::default());
         let empty = Queue::new(self.send.object, ledger);
         let rest = Dropped::<P> {
             handle: self.handle.take(),
@@ -75,8 +74,7 @@ impl<P: Profile> Rest for Dropped<P> {
             return;
         }
         let Dropped { handle, mut send, ah, books, send_cq, recv_cq, srq } = *self;
-        // SAFETY: these are the ledgers of the books (`park`).
-        let at_end = unsafe { at_last(send.at_end(0), &books) };
+        let at_end = send.at_last(0);
         if send.ledger.has_lists() {
             books.note_lists();
         }

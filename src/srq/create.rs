@@ -14,6 +14,7 @@ use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
 use crate::device::refusal::of_creation;
 use crate::ledger::Ledger;
+use crate::ledger::withheld::Withheld;
 use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
@@ -23,7 +24,6 @@ use crate::memory::slots::Slots;
 use crate::post::queue::{Home, Queue};
 use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Ends, SharedReceiveQueue, SrqCore};
-use crate::sys::control::Control;
 use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
 use crate::terms::bounded::SrqNum;
@@ -75,31 +75,25 @@ impl<L: Threads> ProtectionDomain<L> {
         C: 'static,
         Buf<C>: Data<E>,
     {
+        const VERB: &str = "ibv_create_srq";
         let pd = self.handle();
-        self.create_any_srq("ibv_create_srq", pool, |_, _, init, control| {
+        self.create_any_srq(VERB, pool, |_, init| {
+            let asked = init.attr;
             // SAFETY: the protection domain is live, and `init` is a local.
-            let made = unsafe { (control.create_srq)(pd.as_ptr(), init) };
-            Ok(made.map(|srq| Made {
-                srq,
-                parents: pd.clone().into(),
-                completes_into: None,
-                number: SrqNum::NONE,
-            }))
+            let made = unsafe { (pd.control().create_srq)(pd.as_ptr(), init) };
+            let srq = made.map_err(|errno| refused(VERB, errno, asked))?;
+            let parents = pd.clone().into();
+            Ok(Made { srq, parents, completes_into: None, number: SrqNum::NONE })
         })
     }
 
-    /// Creates a shared receive queue by a verb, which is given the books of the queue, the number
-    /// of its buffers, and its attributes, in which it returns what was granted.
+    /// Creates a shared receive queue by a verb, which is given the books of the queue, and its
+    /// attributes, in which it returns what was granted.
     pub(super) fn create_any_srq<T, E, M, C>(
         &self,
         verb: &'static str,
         pool: &impl FeedsSrq<C>,
-        make: impl FnOnce(
-            &Arc<Books>,
-            u32,
-            &mut ibv_srq_init_attr,
-            &'static Control,
-        ) -> Result<Result<Made, c_int>, Error>,
+        make: impl FnOnce(&Arc<Books>, &mut ibv_srq_init_attr) -> Result<Made, Error>,
     ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
     where
         T: SharesReceives,
@@ -120,61 +114,52 @@ impl<L: Threads> ProtectionDomain<L> {
         let id = SrqId::mint();
         let srq_context = ptr::without_provenance_mut(id.0 as usize);
         let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
-        let control = self.handle().control();
-        match make(&books, buffers, &mut init, control)? {
-            Ok(Made { srq, parents, completes_into, number }) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let handle = unsafe { handle::Srq::new(srq, control, parents) };
-                // The types say what may be posted, and the pool how much: at least that must be
-                // granted (R2.11).
-                let granted = init.attr;
-                for (what, asked, granted) in
-                    [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
-                {
-                    if asked > granted {
-                        drop(handle);
-                        if let Some(cq) = &completes_into {
-                            cq.detach(&books);
-                        }
-                        return Err(Error::limit(verb, what, asked.into(), granted.into()));
-                    }
-                }
-                let (home, slots, pd) = (feed.home, feed.first, self.id());
-                let ends = Ends::default();
+        let Made { srq, parents, completes_into, number } = make(&books, &mut init)?;
+        // SAFETY: the object was just created, and has no other owner.
+        let handle = unsafe { handle::Srq::new(srq, self.handle().control(), parents) };
+        // The types say what may be posted, and the pool how much: at least that must be granted
+        // (R2.11).
+        let granted = init.attr;
+        for (what, asked, granted) in
+            [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
+        {
+            if asked > granted {
+                drop(handle);
                 if let Some(cq) = &completes_into {
-                    ends.completes_into(cq.inbox());
+                    cq.detach(&books);
                 }
-                let _cq = completes_into;
-                let stale_keys = Default::default();
-                let core = SrqCore {
-                    handle,
-                    books,
-                    stale_keys,
-                    slots,
-                    buffers,
-                    pd,
-                    id,
-                    ends,
-                    number,
-                    _cq,
-                };
-                let books = Arc::as_ptr(&core.books);
-                // SAFETY: the core owns the books, and lives as long as the queue.
-                let ledger = unsafe { Ledger::open(books, RECEIVE, buffers) };
-                let queue = Queue { own: Home(home), ..Queue::new(core.as_ptr(), ledger) };
-                Ok(SharedReceiveQueue {
-                    queue,
-                    core: Arc::new(core),
-                    _pool: feed.keep,
-                    _types: PhantomData,
-                })
-            }
-            Err(errno) => {
-                let asked = format!("max_wr {buffers}, max_sge {}", M::VALUE);
-                Err(of_creation(verb, errno, asked))
+                return Err(Error::limit(verb, what, asked.into(), granted.into()));
             }
         }
+        let ends = Ends::default();
+        if let Some(cq) = &completes_into {
+            ends.completes_into(cq.inbox());
+        }
+        let core = SrqCore {
+            handle,
+            books,
+            stale_keys: Default::default(),
+            slots: feed.first,
+            buffers,
+            pd: self.id(),
+            id,
+            ends,
+            number,
+            _cq: completes_into,
+        };
+        let ledger = Ledger::open(&core.books, RECEIVE, buffers, Withheld::default());
+        Ok(SharedReceiveQueue {
+            queue: Queue { own: Home(feed.home), ..Queue::new(core.as_ptr(), ledger) },
+            core: Arc::new(core),
+            _pool: feed.keep,
+            _types: PhantomData,
+        })
     }
+}
+
+/// The device did not make a shared receive queue of these attributes.
+pub(super) fn refused(verb: &'static str, errno: c_int, asked: ibv_srq_attr) -> Error {
+    of_creation(verb, errno, format!("max_wr {}, max_sge {}", asked.max_wr, asked.max_sge))
 }
 
 /// A shared receive queue that a verb made, and what it needs.

@@ -23,7 +23,7 @@ use crate::counters::books::{Books, Quiet};
 use crate::device::attr::DeviceCap;
 use crate::device::context::Context;
 use crate::device::ids::SrqId;
-use crate::ledger::Commit;
+use crate::ledger::Ledger;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::memory::stranded::{count_posted, reclaim_everything};

@@ -12,7 +12,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::device::xrc::XrcDomain;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
-use crate::srq::create::Made;
+use crate::srq::create::{Made, refused};
 use crate::sys::handle;
 use crate::sys::xrc::ibv_srq_init_attr_ex;
 use crate::terms::bounded::SrqNum;
@@ -85,39 +85,30 @@ impl<L: Threads> ProtectionDomain<L> {
         if !Arc::ptr_eq(&shared.handle().parents().context, here) {
             return mismatch("the completion queue and the protection domain");
         }
-        self.create_any_srq(VERB, pool, |books, buffers, init, control| {
-            shared.attach(books, buffers, Share::Xrc).map_err(|error| match error.kind() {
-                // Booked here for another verb than the others.
-                kind @ ErrorKind::CqTooSmall { .. } => Error::new(VERB, kind.clone()),
-                _ => error,
-            })?;
-            let pd = self.handle();
-            let cq = shared.handle();
+        self.create_any_srq(VERB, pool, |books, init| {
+            let asked = init.attr;
+            shared.attach(VERB, books, [0, asked.max_wr], Share::Receives)?;
+            let refused = |errno| refused(VERB, errno, asked);
+            let (pd, cq) = (self.handle(), shared.handle());
+            let control = pd.control();
             let mut ex = ibv_srq_init_attr_ex::xrc(init, pd.as_ptr(), domain.as_ptr(), cq.as_ptr());
             // SAFETY: domains and completion queue are live, and of one context.
             let made = unsafe { (control.create_srq_ex)(&mut ex) };
             init.attr = ex.attr;
-            let numbered = made.map_err(Ok).and_then(|srq| {
+            let numbered = made.map_err(refused).and_then(|srq| {
                 // SAFETY: the queue was just made for XRC.
-                let number = unsafe { (control.srq_num)(srq.as_ptr()) }.map_err(Ok);
-                let number = number.and_then(|number| SrqNum::try_from(number).map_err(Err));
-                number.map(|number| (srq, number)).inspect_err(|_| {
+                let number = unsafe { (control.srq_num)(srq.as_ptr()) }.map_err(refused);
+                number.and_then(|number| Ok((srq, SrqNum::try_from(number)?))).inspect_err(|_| {
                     // SAFETY: the queue is live, and nobody else has it.
                     unsafe { (control.destroy_srq)(srq.as_ptr()) };
                 })
             });
-            let (srq, number) = match numbered {
-                Ok(numbered) => numbered,
-                Err(why) => {
-                    shared.detach(books);
-                    return Ok(Err(why?));
-                }
-            };
+            let (srq, number) = numbered.inspect_err(|_| shared.detach(books))?;
             let parents = handle::SrqParents {
                 pd: pd.clone(),
                 xrc: Some((domain.handle().clone(), cq.clone())),
             };
-            Ok(Ok(Made { srq, parents, completes_into: Some(shared.clone()), number }))
+            Ok(Made { srq, parents, completes_into: Some(shared.clone()), number })
         })
     }
 }

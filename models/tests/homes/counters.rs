@@ -12,6 +12,3 @@ pub mod mark;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/counters/pending.rs"]
 pub mod pending;
-#[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/counters/withheld.rs"]
-pub mod withheld;

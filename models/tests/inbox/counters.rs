@@ -14,9 +14,6 @@ pub mod mark;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/counters/pending.rs"]
 mod pending;
-#[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/counters/withheld.rs"]
-mod withheld;
 
 /// Books of a queue of which something will be stranded.
 pub fn books() -> Arc<books::Books> {

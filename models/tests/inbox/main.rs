@@ -14,6 +14,8 @@ mod counters;
 mod memory;
 mod parked;
 mod srq;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../support/sys.rs"]
 mod sys;
 mod terms;
 
@@ -52,7 +54,7 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
     loom::model(|| {
         let (inbox, books) = (inbox(), [books(), books()]);
         for books in &books {
-            inbox.attach_both(books, [1, 1]).unwrap();
+            inbox.attach("", books, [1, 1], Share::Both).unwrap();
         }
         let ends = {
             let inbox = inbox.clone();
@@ -74,7 +76,7 @@ fn a_shared_receive_queue_and_its_completion_queues() {
     loom::model(|| {
         let (one, two, books) = (inbox(), inbox(), books());
         for inbox in [&one, &two] {
-            inbox.attach(&books, 2, Share::Shared).unwrap();
+            inbox.attach("", &books, [0, 2], Share::Shared).unwrap();
         }
         let known = [&one, &two].map(Arc::downgrade);
         let goes = thread::spawn(move || poll::close(one));
@@ -98,8 +100,8 @@ fn a_shared_receive_queue_and_its_completion_queues() {
 fn a_queue_pair_and_two_completion_queues() {
     loom::model(|| {
         let (sends, receives, books) = (inbox(), inbox(), books());
-        sends.attach(&books, 1, Share::Sends).unwrap();
-        receives.attach(&books, 1, Share::Receives).unwrap();
+        sends.attach("", &books, [1, 0], Share::Sends).unwrap();
+        receives.attach("", &books, [0, 1], Share::Receives).unwrap();
         let queue = {
             let (sends, receives) = (sends.clone(), receives.clone());
             thread::spawn(move || {
@@ -144,7 +146,7 @@ fn a_reset_that_ends_its_old_life_first() {
 fn reset(renew: fn(&Inbox, &Arc<Books>, &Arc<Books>) -> usize) {
     loom::model(move || {
         let (inbox, old, new) = (inbox(), books(), books());
-        inbox.attach(&old, 3, Share::Sends).unwrap();
+        inbox.attach("", &old, [3, 0], Share::Sends).unwrap();
         let queue = {
             let (inbox, new) = (inbox.clone(), new.clone());
             thread::spawn(move || renew(&inbox, &old, &new))

@@ -4,7 +4,7 @@
 
 use std::cell::UnsafeCell;
 
-pub use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 macro_rules! global {

@@ -14,7 +14,6 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use super::fields::WcFields;
-use crate::cold::seldom;
 use crate::completion::inbox::BATCH;
 use crate::memory::header::word;
 use crate::sys::polling::{self as c, ibv_cq_ex};
@@ -34,7 +33,8 @@ pub(crate) struct Row {
 /// # Invariants
 /// - `cq` is first, its context is `context`, and neither is written after `new`. An adapter does
 ///   not move.
-/// - `device` has the functions of `wc_flags`, and `context.ops.poll_cq` reads no others.
+/// - `device` has the functions of the owner's `wc_flags`, and `context.ops.poll_cq` reads no
+///   others.
 /// - A row belongs to the completion of the same index in the inbox, and is used as that is: by who
 ///   has the completion queue.
 #[repr(C)]
@@ -43,11 +43,14 @@ struct Adapter {
     context: ibv_context,
     device: *mut ibv_cq_ex,
     rows: UnsafeCell<[Row; BATCH]>,
-    wc_flags: u64,
 }
 
 /// The owner of an adapter, which lives as long as the inbox that is polled through it.
-pub(crate) struct Extended(NonNull<Adapter>);
+pub(crate) struct Extended {
+    adapter: NonNull<Adapter>,
+    /// The fields of its rows.
+    pub wc_flags: u64,
+}
 
 // SAFETY: the object is memory of its own, and the C object behind it may be used from any thread
 // (R17.1).
@@ -69,63 +72,33 @@ impl Extended {
             context,
             device: device.as_ptr(),
             rows: UnsafeCell::default(),
-            wc_flags: F::WC_FLAGS,
         }));
         // SAFETY: a box is not null. It was just made, and a pointer to a part of it is taken
         // without a reference.
         unsafe {
             (*adapter).cq.context = &raw mut (*adapter).context;
-            Extended(NonNull::new_unchecked(adapter))
+            Extended { adapter: NonNull::new_unchecked(adapter), wc_flags: F::WC_FLAGS }
         }
     }
 
     /// What to poll.
     pub fn queue(&self) -> *mut ibv_cq {
         // Of the whole, since the function finds the adapter by it.
-        self.0.as_ptr().cast()
-    }
-
-    /// `ibv_poll_cq` of the adapter, for one completion. (In line and without a loop: 20
-    /// instructions less than the call.)
-    ///
-    /// # Safety
-    /// As for `poll`; the adapter is this one.
-    #[inline(always)]
-    pub unsafe fn poll_one<F: WcFields>(&self, wc: *mut ibv_wc) -> c_int {
-        let mut attr = c::ibv_poll_cq_attr { comp_mask: 0 };
-        // SAFETY: the adapter is live. Its rows are ours while we poll, and there is room for one
-        // completion (this function's contract). The device's queue is live and has the functions
-        // of `F` (invariant); it is read when it is started and shows a completion, and ended.
-        unsafe {
-            let device = (*self.0.as_ptr()).device;
-            let errno = c::start_poll(device, &mut attr);
-            if errno != 0 {
-                return not_started(errno);
-            }
-            read::<F>(device, wc, self.row(0).cast_mut());
-            c::end_poll(device);
-        }
-        1
-    }
-
-    /// The fields of its rows.
-    pub fn wc_flags(&self) -> u64 {
-        // SAFETY: the adapter is live, and this field is never written.
-        unsafe { (*self.0.as_ptr()).wc_flags }
+        self.adapter.as_ptr().cast()
     }
 
     /// The row of the completion at this index of the inbox, to be read while that is.
     pub fn row(&self, index: usize) -> *const Row {
         debug_assert!(index < BATCH);
         // SAFETY: the adapter is live; no reference to the rows is made.
-        unsafe { (&raw const (*self.0.as_ptr()).rows).cast::<Row>().wrapping_add(index) }
+        unsafe { (&raw const (*self.adapter.as_ptr()).rows).cast::<Row>().wrapping_add(index) }
     }
 }
 
 impl Drop for Extended {
     fn drop(&mut self) {
         // SAFETY: `new` made it as a box. Its inbox is gone, so nobody polls it.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        drop(unsafe { Box::from_raw(self.adapter.as_ptr()) });
     }
 }
 
@@ -184,9 +157,8 @@ unsafe extern "C" fn poll<F: WcFields, const IS_SINGLE: bool>(
 }
 
 /// What a poll returns that `ibv_start_poll` refused.
-#[inline(always)]
+#[cold]
 fn not_started(errno: c_int) -> c_int {
-    seldom();
     if errno == libc::ENOENT { 0 } else { -1 }
 }
 

@@ -22,10 +22,6 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         channel: Option<&CompletionChannel>,
         vector: Option<&CompVector>,
     ) -> Result<Self, Error> {
-        if let Some(vector) = vector {
-            vector.check_is_of(context)?;
-        }
-        let vector = vector.map_or(0, CompVector::index);
         let wc_flags = wc_flags::OURS | F::WC_FLAGS;
         let fields = Fields { wc_flags, adapter: Extended::new::<F> };
         let queue = CompletionQueue::create(context, cqe, channel, vector, Some(fields))?;

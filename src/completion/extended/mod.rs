@@ -15,16 +15,12 @@ use std::ptr;
 
 use adapter::Row;
 
-use crate::cold::seldom;
-use crate::completion::inbox::BATCH;
 use crate::completion::poll::{Completions, completion};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
-use crate::sync::Ordering;
 use crate::sys::polling::wc_flags;
-use crate::sys::types::ibv_wc;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
@@ -95,15 +91,8 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     #[doc(alias("ibv_wc_read_sl", "cq_context", "wr_id"))]
     pub fn poll(&mut self) -> Result<CompletionsEx<'_, F, E>, Error> {
         self.check()?;
-        let count = self.queue.ask(BATCH as i32);
         let inbox = self.queue.inbox.0;
-        if count > 0 {
-            // SAFETY: the inbox lives as long as the queue, and is polled for fields.
-            let row = unsafe { (*inbox).extended().row(0) };
-            let completions = self.queue.find_all(count)?;
-            return Ok(CompletionsEx { completions, row, _fields: PhantomData });
-        }
-        let completions = self.queue.find_all(count)?;
+        let completions = self.queue.poll()?;
         // SAFETY: it was polled from the queue of this inbox, which has the fields.
         let row = |wc| unsafe { (*inbox).row_of(wc) };
         let row = completions.first().map_or(ptr::null(), row);
@@ -116,7 +105,7 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// As for [`poll`](Self::poll).
     pub fn poll_one(&mut self) -> Result<Option<WithFields<'_, F, E>>, Error> {
         self.check()?;
-        let count = self.ask_one();
+        let count = self.queue.ask(1);
         let Some(at) = self.queue.find_one(count)? else { return Ok(None) };
         // SAFETY: the inbox lives as long as the queue, which is borrowed; the completion was
         // polled from it just now, and is handed out once, here. The queue has the fields.
@@ -136,21 +125,6 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
         self.queue.destroy().map_err(|refused| {
             refused.map(|queue| CompletionQueueEx { queue, _fields: PhantomData })
         })
-    }
-
-    /// Polls for one completion, as the queue in here does, which is one of these fields.
-    #[inline(always)]
-    fn ask_one(&mut self) -> i32 {
-        let inbox = self.queue.inbox.0;
-        // SAFETY: the inbox lives as long as `shared`, and is polled for fields.
-        let (switch, extended) = unsafe { (&(*inbox).switch, (*inbox).extended()) };
-        if switch.polled.load(Ordering::Relaxed) == extended.queue() {
-            // SAFETY: no stand-in takes the adapter's place, so it may be polled, and the inbox has
-            // room, as no completion in it is left. It has these fields.
-            return unsafe { extended.poll_one::<F>(inbox.cast::<ibv_wc>().cast_mut()) };
-        }
-        seldom();
-        self.queue.ask(1)
     }
 
     /// The queue in here is one of these fields, unless the program put another one in its place.

@@ -1,25 +1,14 @@
 //! Room of a queue that completions of before a reset may still take.
 
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use crate::cold::drop_cold;
 use crate::counters::books::Books;
 
 /// The earlier lives of a queue that may still complete, and how much. One word where there are
 /// none.
 #[derive(Default)]
 #[doc(hidden)]
-pub struct Withheld(ManuallyDrop<Option<Box<Lives>>>);
-
-impl Drop for Withheld {
-    #[inline(always)] // mostly nothing is called: 15 instructions a ledger
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            drop_cold(&mut *self.0);
-        }
-    }
-}
+pub struct Withheld(Option<Box<Lives>>);
 
 #[derive(Default)]
 struct Lives {
@@ -39,19 +28,16 @@ impl Withheld {
 
     /// At most the depth: the sentinel of a drain that was interrupted is one of the entries, and
     /// beyond it.
-    #[inline]
     pub(crate) fn total(&self) -> u32 {
-        let Some(lives) = &*self.0 else { return 0 };
+        let Some(lives) = &self.0 else { return 0 };
         lives.all.iter().map(|(_, entries)| entries).sum::<u32>().min(lives.depth)
     }
 
     /// The room that is free again.
     pub(crate) fn recover(&mut self) -> u32 {
         let before = self.total();
-        let Some(lives) = &mut *self.0 else { return 0 };
-        lives.all.retain(|(books, _)| !books.is_quiet());
-        if lives.all.is_empty() {
-            *self.0 = None;
+        if let Some(lives) = &mut self.0 {
+            lives.all.retain(|(books, _)| !books.is_quiet());
         }
         before - self.total()
     }
