@@ -56,7 +56,7 @@ unsafe impl Sync for Inbox {}
 /// The `left` completions of the batch from `next` on are polled and not handed out. While there
 /// are some, or `watches` or `is_broken` is set, a stand-in takes the queue's place
 /// (`Reason::Held`).
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Poller {
     pub next: u32,
     pub left: u32,
@@ -120,25 +120,15 @@ impl Inbox {
         self.wc_flags == wc_flags
     }
 
-    /// What is polled in the queue's place.
-    ///
-    /// # Safety
-    /// It is polled for fields.
-    #[inline(always)]
-    pub(super) unsafe fn extended(&self) -> &Extended {
-        // SAFETY: a queue that is polled for fields has `extended` from `new` on (this function's
-        // contract says that this is one), and nothing takes it out.
-        unsafe { self.extended.as_ref().unwrap_unchecked() }
-    }
-
     /// The fields of a completion.
     ///
     /// # Safety
     /// `wc` points into `wcs` of this inbox, which is polled for fields, and was derived from a
     /// pointer to all of it.
     pub(super) unsafe fn row_of(&self, wc: *const ibv_wc) -> *const Row {
-        // SAFETY: it is polled for fields, and `wc` is in `wcs` (this function's contract).
-        unsafe { self.extended().row(self.index_of(wc)) }
+        // SAFETY: it is polled for fields, so it has `extended` from `new` on; and `wc` is in `wcs`
+        // (this function's contract).
+        unsafe { self.extended.as_ref().unwrap_unchecked().row(self.index_of(wc)) }
     }
 
     /// The place of a completion in `wcs`.

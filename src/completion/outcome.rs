@@ -9,7 +9,7 @@ use crate::completion::datagram::UdReceived;
 use crate::completion::inbox::Inbox;
 use crate::completion::status::WcError;
 use crate::completion::wc::{Completion, Promised, Success};
-use crate::counters::books::Names;
+use crate::counters::books::Books;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry, Raw};
 use crate::memory::header::{Header, word};
@@ -194,20 +194,20 @@ impl<E: Entry> Completion<'_, E> {
         is_soft_roce.then(|| arrival.word(ibv_wc_flags::IBV_WC_IP_CSUM_OK))?
     }
 
-    /// Whether the work request was posted to the queue with these names, and its wr_id is its own
+    /// Whether the work request was posted to the queue with these books, and its wr_id is its own
     /// handle.
     #[inline(always)]
-    pub(crate) fn belongs_to(&self, names: Names) -> bool {
+    pub(crate) fn belongs_to(&self, books: &Books) -> bool {
         let word = self.word;
         if !E::OWNED {
             return false;
         }
         if word::is_none(word) {
-            return !self.is_ring() && names.has(word::counter(word));
+            return !self.is_ring() && books.has(word::counter(word));
         }
         // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
         let header = unsafe { &*word::address::<Header>(word) };
-        names.has(header.counter())
+        books.has(header.counter())
     }
 }
 

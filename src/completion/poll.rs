@@ -94,7 +94,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     pub fn poll_one(&mut self) -> Result<Option<Completion<'_, E>>, Error> {
         let count = self.ask(1);
         // SAFETY: it was polled just now, from this queue, and is handed out once, here.
-        Ok(self.find_one(count)?.map(|at| unsafe { completion(at) }))
+        Ok(self.find_one(count)?.map(|at| unsafe { Completion::new(at) }))
     }
 
     /// Where the next completion is, which is to be handed out, after a poll of one that returned
@@ -125,6 +125,12 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[inline(always)]
     pub(super) fn look_for(&mut self) -> Result<Polled, Error> {
         let count = self.ask(BATCH as i32);
+        self.found(count)
+    }
+
+    /// What a poll of a batch found that returned `count`.
+    #[inline(always)]
+    pub(super) fn found(&mut self, count: i32) -> Result<Polled, Error> {
         if count > 0 {
             return Ok(Polled { at: self.inbox.0.cast(), left: count as u32 });
         }
@@ -160,7 +166,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Notes that the `left` completions from `next` on are polled and not handed out yet.
     pub(crate) fn keep(&mut self, next: u32, left: u32) {
         // SAFETY: `self` is the completion queue of this inbox.
-        unsafe { keep(self.inbox.0, next, left) };
+        unsafe { keep(&self.shared, next, left) };
     }
 
     /// Like `find`, and takes the first completion out of the batch.
@@ -254,7 +260,7 @@ impl<'cq, E: Entry> Completions<'cq, E> {
         // SAFETY: as some were left, the one at `at` is in the batch and not handed out
         // (invariant), and `at` moves at most one past the last.
         unsafe {
-            let completion = completion(self.at);
+            let completion = Completion::new(self.at);
             self.at = self.at.add(1);
             completion
         }
@@ -288,32 +294,16 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
             all = see(all, unsafe { self.pull() });
         }
         while self.left() != 0 {
-            // SAFETY: a multiple of four and not 0: four are left.
-            all = see(all, unsafe { self.pull() });
-            // SAFETY: three are left.
-            all = see(all, unsafe { self.pull() });
-            // SAFETY: two are left.
-            all = see(all, unsafe { self.pull() });
-            // SAFETY: one is left.
-            all = see(all, unsafe { self.pull() });
+            for _ in 0..4 {
+                // SAFETY: a multiple of four and not 0: four were left.
+                all = see(all, unsafe { self.pull() });
+            }
         }
         all
     }
 }
 
 impl<E: Entry> ExactSizeIterator for Completions<'_, E> {}
-
-/// The completion at `wc`.
-///
-/// # Safety
-/// `wc` is in an inbox that lives as long as `'cq`. It was polled from a queue of `E` and is handed
-/// out once.
-#[inline(always)]
-pub(super) unsafe fn completion<'cq, E: Entry>(wc: *const ibv_wc) -> Completion<'cq, E> {
-    // SAFETY: the provider wrote at least the wr_id, as of every completion (ibv_poll_cq(3)). The
-    // rest is this function's contract, which is that of `Completion::new`.
-    unsafe { Completion::new(wc, (*wc).wr_id as usize) }
-}
 
 impl<E: Entry> Drop for Completions<'_, E> {
     #[inline(always)]
@@ -345,11 +335,9 @@ unsafe fn put_back(at: *const ibv_wc, left: u32) {
 /// Notes that the `left` completions from `next` on are polled and not handed out yet.
 ///
 /// # Safety
-/// `inbox` is live, and the caller has its completion queue or the exclusive borrow of it.
-/// (Completions that were handed out point into `wcs`, which is not touched.)
-unsafe fn keep(inbox: *const Inbox, next: u32, left: u32) {
-    // SAFETY: the inbox is live (this function's contract).
-    let inbox = unsafe { &*inbox };
+/// The caller has the completion queue of the inbox or the exclusive borrow of it. (Completions
+/// that were handed out point into `wcs`, which is not touched.)
+unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
     // SAFETY: the completion queue is the caller's, so there is no other reference to the poller's
     // part.
     let poller = unsafe { inbox.poller() };

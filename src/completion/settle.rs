@@ -93,14 +93,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// Ends the bookings of queues that are over by now and destroys parked queue pairs. The batch
     /// is empty. Returns whether a queue pair was destroyed.
     fn settle(&mut self, over: &mut Over) -> bool {
-        let shared = &self.shared;
-        // SAFETY: `self` is the completion queue of this inbox, and no other reference to its
-        // poller exists here.
-        let poller = unsafe { shared.poller() };
-        let (watches, parked) = shared.settle(poller, over);
-        poller.watches = watches;
-        poller.seen_empty_at = None;
-        for parked in parked.iter() {
+        let poller = *self.poller();
+        let (watches, parked) = self.shared.settle(&poller, over);
+        *self.poller() = Poller { watches, seen_empty_at: None, ..poller };
+        for parked in &parked {
             parked.end(over);
         }
         !parked.is_empty()

@@ -63,14 +63,14 @@ pub struct Completion<'cq, E: Entry> {
 
 impl<'cq, E: Entry> Completion<'cq, E> {
     /// # Safety
-    /// `wc` is a completion of a queue with entries of type `E`, in an inbox that lives as long as
-    /// `'cq`, and is handed out once. `word` is its wr_id.
+    /// `wc` was polled from a queue with entries of type `E`, into an inbox that lives as long as
+    /// `'cq`, and is handed out once.
     #[inline(always)]
-    pub(crate) unsafe fn new(wc: *const ibv_wc, word: usize) -> Self {
+    pub(super) unsafe fn new(wc: *const ibv_wc) -> Self {
         // INVARIANT: the provider wrote `wc`, which stays as it is for `'cq`. The completion is
         // handed out once, so the entry in the wr_id is ours.
         let wc = Promised { at: wc, _borrowed: PhantomData };
-        Completion { wc, word, _entry: PhantomData }
+        Completion { wc, word: wc.wr_id() as usize, _entry: PhantomData }
     }
 
     /// Success, or the reason of the failure ([R10.1](crate::guide::rules#r10-1)).

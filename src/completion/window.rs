@@ -2,6 +2,7 @@
 
 use crate::completion::outcome::{Outcome, Received};
 use crate::completion::wc::Completion;
+use crate::counters::books::Books;
 use crate::memory::entry::Owned;
 use crate::memory::window::{LentWindow, MemoryWindow};
 
@@ -30,7 +31,7 @@ impl LentWindow {
         self,
         by: Completion<'cq, E>,
     ) -> Result<(MemoryWindow, Received<E>), (Self, Completion<'cq, E>)> {
-        let is_of = |names| by.belongs_to(names);
+        let is_of = |books: &Books| by.belongs_to(books);
         if !self.is_ended_by(by.qp_num(), by.invalidated_rkey(), is_of) {
             return Err((self, by));
         }

@@ -70,7 +70,8 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     fn spend(&mut self, n: u32) -> bool {
         let account = &mut self.account;
         account.room -= n as i32;
-        // (The sign is a flag of the subtraction; to compare first would take an instruction of its own.)
+        // (The sign is a flag of the subtraction; to compare first would take an instruction of
+        // its own.)
         if account.room >= 0 {
             return true;
         }
@@ -115,7 +116,7 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {
-        entry_in(wr_id)
+        entry_in(wr_id as usize)
     }
 
     fn take_back(&mut self, n: u32) {

@@ -247,12 +247,7 @@ macro_rules! account {
 }
 use account;
 
-/// The entry in a wr_id, as a word: 0 if it has no buffer.
-fn entry_in(wr_id: u64) -> usize {
-    buffer_in(wr_id as usize)
-}
-
-/// The same word: 0 if it has no buffer.
-fn buffer_in(word: usize) -> usize {
+/// The entry in a word: 0 if it has no buffer.
+fn entry_in(word: usize) -> usize {
     if word::is_none(word) { 0 } else { word }
 }

@@ -17,7 +17,7 @@ use crate::counters::books::Books;
 use crate::hidden::hidden_word;
 use crate::ledger::released::Released;
 use crate::ledger::withheld::Withheld;
-use crate::ledger::{Account, Ledger, MOST, Until, account, buffer_in};
+use crate::ledger::{Account, Ledger, MOST, Until, account, entry_in};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
@@ -252,7 +252,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     }
 
     fn word(&self, i: u32, _: u64) -> usize {
-        buffer_in(self.slots[(self.index() + i) as usize].get())
+        entry_in(self.slots[(self.index() + i) as usize].get())
     }
 
     fn take_back(&mut self, n: u32) {

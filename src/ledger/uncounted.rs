@@ -60,7 +60,7 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
     }
 
     fn word(&self, _: u32, wr_id: u64) -> usize {
-        entry_in(wr_id)
+        entry_in(wr_id as usize)
     }
 
     fn take_back(&mut self, _: u32) {}

@@ -15,15 +15,14 @@ use crate::ledger::Ledger;
 use crate::memory::entry::Owned;
 use crate::post::bump::bump;
 use crate::post::chain::Post;
-use crate::post::list_slow::{
-    Looked, drop_list, full, look_at_one, look_through, more_room, not_pushed,
-};
+use crate::post::list_slow::{Looked, drop_list, look_at_one, look_through, more_room, not_pushed};
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::sys::data::head;
 use crate::sys::types::ibv_sge;
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
+use crate::work::refusal::PostErrorKind;
 use crate::work::request::{Found, Slot, Work};
 
 /// A list of work requests for a queue.
@@ -117,7 +116,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
                 // SAFETY: a slot of its own, whose work request is not posted. What else is wrong
                 // with it is not the next one's fault: that has a check of its own.
                 let pending = unsafe { post.put(0, wr, &raw mut scratch, ptr::null_mut()) };
-                return Err(full::<Q>(most, pending.entry));
+                let kind = PostErrorKind::QueueFull { asked: most + 1, room: most };
+                return Err(not_pushed::<Q>(most, kind, pending.entry));
             }
         }
         // SAFETY: a slot is left.

@@ -141,10 +141,3 @@ pub(super) extern "C" fn not_pushed<Q: Kind>(
     rejected.push_entry(entry);
     PostError::new(Q::VERB, kind, at, rejected)
 }
-
-/// As `not_pushed`, where only `room` work requests fit, and are there.
-#[cold]
-#[inline(never)]
-pub(super) extern "C" fn full<Q: Kind>(room: u32, entry: Option<Q::Entry>) -> PostError<Q::Entry> {
-    not_pushed::<Q>(room, PostErrorKind::QueueFull { asked: room + 1, room }, entry)
-}

@@ -3,7 +3,6 @@
 
 #![allow(unsafe_code)] // emits and posts
 
-use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
@@ -233,45 +232,22 @@ unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now. What
     // is known is shown in a room that is there until it was refused.
     unsafe {
+        let (mut first, mut bad) = (first, ptr::null_mut());
         if let (true, Some(known)) = (Q::Verb::KNOWS, &known) {
             // (Each answer has its own way out: else which it was is kept across the session.)
-            return match Q::Verb::post_known(queue.object, known) {
-                Some(0) => Ok(()),
-                Some(errno) => {
-                    seldom();
-                    let first = known.show::<Q::Verb>(room.as_mut_ptr());
-                    refused(queue, first, first, errno)
-                }
-                None => {
-                    seldom();
-                    let first = known.show::<Q::Verb>(room.as_mut_ptr());
-                    match post::<Q::Verb>(queue.object, first) {
-                        (0, ..) => Ok(()),
-                        (errno, first, bad) => refused(queue, first, bad, errno),
-                    }
-                }
-            };
+            let posted = Q::Verb::post_known(queue.object, known);
+            if posted == Some(0) {
+                return Ok(());
+            }
+            seldom();
+            first = known.show::<Q::Verb>(room.as_mut_ptr());
+            if let Some(errno) = posted {
+                return refused(queue, first, first, errno);
+            }
         }
-        let mut bad = ptr::null_mut();
         match Q::Verb::post(queue.object, first, &raw mut bad) {
             0 => Ok(()),
             errno => refused(queue, first, bad, errno),
         }
     }
-}
-
-/// Posts a list that is shown: the answer, the list, and from where on it was refused.
-///
-/// # Safety
-/// As for [`Verb::post`].
-#[cold]
-#[inline(never)]
-unsafe fn post<V: Verb>(
-    object: *mut V::Object,
-    first: *mut V::Wr,
-) -> (c_int, *mut V::Wr, *mut V::Wr) {
-    let mut bad = ptr::null_mut();
-    // SAFETY: the list is one that the object may have.
-    let errno = unsafe { V::post(object, first, &raw mut bad) };
-    (errno, first, bad)
 }

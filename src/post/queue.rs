@@ -69,9 +69,9 @@ pub trait Kind: Sized {
         ptr::null()
     }
 
-    /// The home of the headers of the only pool that buffers may come from; null if any may.
-    fn home(_queue: &Queue<Self>) -> *const () {
-        ptr::null()
+    /// The home of the headers of the only pool that buffers may come from; 0 if any may.
+    fn home(_queue: &Queue<Self>) -> usize {
+        0
     }
 
     /// Leaves out elements of no bytes, and says whether the message of a work request is too long:
@@ -216,20 +216,15 @@ impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
     type MaxInline = Max<0>;
     const NEEDS_BUFFERS: bool = true;
 
-    fn home(queue: &SharedQueue<E, M>) -> *const () {
+    fn home(queue: &SharedQueue<E, M>) -> usize {
         queue.own.0
     }
 }
 
-/// The home of the headers of a shared receive queue's pool.
+/// The address of the home of the headers of a shared receive queue's pool.
 #[doc(hidden)]
-pub struct Home(pub(crate) *const ());
-
-impl Default for Home {
-    fn default() -> Self {
-        Home(ptr::null())
-    }
-}
+#[derive(Default)]
+pub struct Home(pub(crate) usize);
 
 impl<P: Profile> SendQueue<P> {
     /// The limit of messages is known, or changed.

@@ -57,8 +57,8 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
 /// Looks at a list and posts it by `verb`.
 ///
 /// # Safety
-/// `first` is as for `slow`. `verb` posts the list to the queue's object, which is live, or gives an
-/// errno; the last pointer it has is to null, or to the work request that was refused.
+/// `first` is as for `slow`. `verb` posts the list to the queue's object, which is live, or gives
+/// an errno; the last pointer it has is to null, or to the work request that was refused.
 pub(super) unsafe fn look_and_post<Q: Kind>(
     queue: &mut Queue<Q>,
     found: Found,
@@ -240,7 +240,7 @@ pub(super) unsafe fn look_at<Q: Kind>(
 /// Compares pool and protection domain of a buffer; what is wrong.
 fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
     let home = Q::home(queue);
-    if !home.is_null() && header.home != home {
+    if home != 0 && header.home.addr() != home {
         return fault::POOL;
     }
     if header.pd() != queue.ledger.account().books.pd {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::{Core, QueuePair};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
-use crate::counters::books::Names;
+use crate::counters::books::Books;
 use crate::ledger::{Ledger, Until};
 use crate::memory::entry::Owned;
 use crate::profile::{Posting, Profile};
@@ -168,10 +168,9 @@ where
         let count = completions.len();
         progress.passed += count;
         progress.sees_all |= sees || progress.passed >= progress.capacity;
-        // Once: the compiler does not know that what `found` does leaves the books where they are.
-        let own = self.core.books.names();
+        let own = self.core.books.clone();
         for completion in completions {
-            self.core.sort(own, completion, found);
+            self.core.sort(&own, completion, found);
         }
         Ok(count)
     }
@@ -208,7 +207,7 @@ impl<P: Profile> Core<P> {
     #[inline(always)]
     fn sort<'cq>(
         &mut self,
-        own: Names,
+        own: &Books,
         completion: Completion<'cq, P::Entry>,
         found: &mut impl FnMut(Drained<'_, P::Entry>),
     ) where

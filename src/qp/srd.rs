@@ -137,8 +137,7 @@ where
     /// [`create_srd_qp`](ProtectionDomain::create_srd_qp) has an example.
     #[inline]
     pub fn sender(&self, completion: &Completion<'_, P::Entry>) -> Option<Sender> {
-        if completion.direction() != Direction::Receive
-            || !completion.belongs_to(self.core.books.names())
+        if completion.direction() != Direction::Receive || !completion.belongs_to(&self.core.books)
         {
             return None;
         }

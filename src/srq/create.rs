@@ -231,7 +231,7 @@ pub struct Feed {
     /// The number of headers, the address of the first, and their `home`.
     count: usize,
     first: usize,
-    home: *const (),
+    home: usize,
     keep: Box<dyn Any>,
 }
 
@@ -242,7 +242,7 @@ impl Feed {
             number: slots.number(),
             count: slots.count(),
             first: slots.first().addr(),
-            home: ptr::from_ref(slots).cast(),
+            home: ptr::from_ref(slots).addr(),
             keep,
         }
     }

@@ -108,17 +108,15 @@ impl Ends {
     /// Destroys the parked queue pairs.
     pub fn end_parked(&self, over: &mut Over) {
         let known = std::mem::take(&mut self.parked().known);
-        destroy(known, over);
+        for parked in known.iter().filter_map(Weak::upgrade) {
+            parked.end(over);
+        }
     }
 
     /// Like `end_parked`, and lets no more be parked.
     pub fn close(&self, over: &mut Over) {
-        let known = {
-            let mut here = self.parked();
-            here.is_over = true;
-            std::mem::take(&mut here.known)
-        };
-        destroy(known, over);
+        self.parked().is_over = true;
+        self.end_parked(over);
     }
 
     /// The shared receive queue with these books is destroyed.
@@ -129,13 +127,6 @@ impl Ends {
             inbox.end(books, AtEnd::UNKNOWN, quiet);
         }
         quiet.end_one(books);
-    }
-}
-
-/// Destroys these queue pairs, as far as they still exist. The caller holds no lock.
-fn destroy(known: Vec<Weak<Parked>>, over: &mut Over) {
-    for parked in known.iter().filter_map(Weak::upgrade) {
-        parked.end(over);
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) use type1::sealed::Sealed as IsType1;
 pub use type1::{BoundType1Window, Type1, Type1Window};
 
 use self::core::Known;
-use crate::counters::books::Names;
+use crate::counters::books::Books;
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
@@ -160,11 +160,11 @@ impl LentWindow {
         &self,
         qp_num: u32,
         rkey: Option<u32>,
-        is_of: impl FnOnce(Names) -> bool,
+        is_of: impl FnOnce(&Books) -> bool,
     ) -> bool {
         let core = self.0.core();
         let is_its = match &core.of {
-            Of::Pair(_, receives, number) => *number == qp_num && is_of(receives.names()),
+            Of::Pair(_, receives, number) => *number == qp_num && is_of(receives),
             Of::Domain(_) => false,
         };
         is_its && core.is_fresh && rkey == Some(core.rkey)
