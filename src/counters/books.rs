@@ -294,6 +294,7 @@ impl Quiet {
     }
 
     /// How many queues with something stranded they are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.stranded.len()
     }

@@ -8,7 +8,6 @@ use std::ptr::NonNull;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
-use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::pool::{close, no_headers, within};
@@ -55,7 +54,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 ///
 /// A buffer's header is not beside its bytes, which begin at multiples of 64 and are rounded up to
 /// such; what the device writes beyond a buffer touches no header. All headers are made with the
-/// arena, their number is asked for, and each takes about 190 bytes (and the user's context).
+/// arena, their number is asked for, and each takes about 160 bytes (and the user's context).
 ///
 /// # Fragmentation
 ///
@@ -180,7 +179,6 @@ impl ProtectionDomain {
         M::Sharing: CanBeSlices,
         M::Protection: CanBeWritten,
     {
-        let mut headers = None;
         let choose = |bytes: NonNull<[u8]>| {
             within("number of buffers", buffers)?;
             let lead = bytes.addr().get().wrapping_neg() % ALIGN;
@@ -189,13 +187,12 @@ impl ProtectionDomain {
                 let asked = format!("an arena of {buffers} buffers in {} bytes", bytes.len());
                 return Err(Error::os(VERB, libc::EINVAL, asked));
             }
-            headers = Some(Headers::of_arena(len, buffers).map_err(|_| no_headers(buffers))?);
-            Ok((lead, len))
+            let headers = Headers::of_arena(len, buffers).map_err(|_| no_headers(buffers))?;
+            Ok((lead, len, headers))
         };
         let access = AccessFlags::LOCAL_WRITE;
-        let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let headers = Headers::with(headers, context);
-        Ok(Arena { shared: Slots::create(region, 0, headers), _memory: PhantomData })
+        let (region, headers) = Registered::new(self, memory, access, Holds::Buffers, choose)?;
+        Ok(Arena { shared: Slots::create(region, 0, headers, context), _memory: PhantomData })
     }
 }
 
@@ -221,7 +218,7 @@ impl<C, M> Arena<C, M> {
         }
         let slot = Slots::take_bytes(&self.shared, len)?;
         // SAFETY: the handle is new, and given up here.
-        let mut buf = unsafe { Buf::<C>::from_header(slot.as_ptr().cast()) };
+        let mut buf = unsafe { Buf::of(slot) };
         buf.set_len(len);
         Some(buf)
     }
@@ -242,7 +239,7 @@ impl<C, M> Arena<C, M> {
 
     /// The number of bytes that no buffer has.
     pub fn available(&self) -> usize {
-        self.shared.look(|ranges, _| ranges.free()).unwrap_or(0)
+        self.shared.blocks().map_or(0, |blocks| blocks.ranges.free())
     }
 
     /// The capacity of the longest buffer that can be taken now, if a header is free. It looks at
@@ -259,7 +256,7 @@ impl<C, M> Arena<C, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn longest(&self) -> usize {
-        self.shared.look(|ranges, _| ranges.longest().min(LONGEST)).unwrap_or(0)
+        self.shared.blocks().map_or(0, |blocks| blocks.ranges.longest().min(LONGEST))
     }
 
     /// The number of headers, which is the most buffers that there can be at once.
@@ -269,7 +266,7 @@ impl<C, M> Arena<C, M> {
 
     /// The number of headers that no buffer has.
     pub fn spare(&self) -> usize {
-        self.shared.look(|_, spare| spare).unwrap_or(0)
+        self.shared.blocks().map_or(0, |blocks| blocks.spare())
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the arena and other

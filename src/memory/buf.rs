@@ -55,9 +55,19 @@ unsafe impl<C: Send> Send for Buf<C> {}
 unsafe impl<C: Sync> Sync for Buf<C> {}
 
 impl<C> Buf<C> {
+    /// A slot's only handle.
+    ///
+    /// # Safety
+    /// The handle is new, and given up here.
+    pub(super) unsafe fn of(slot: &Slot<C>) -> Self {
+        // INVARIANT: asked of the caller.
+        Buf { slot: NonNull::from(slot), _context: PhantomData }
+    }
+
     /// The slot whose handle this is.
-    pub(super) fn slot(&self) -> NonNull<Slot<C>> {
-        self.slot
+    pub(super) fn slot(&self) -> &Slot<C> {
+        // SAFETY: the slot lives as long as this handle.
+        unsafe { self.slot.as_ref() }
     }
 
     /// The number of bytes that the buffer holds and a receive may fill.
@@ -111,16 +121,15 @@ impl<C> Buf<C> {
     /// stays with the header, which has another buffer at each take.)
     #[doc(alias("qp_context", "srq_context", "cq_context"))]
     pub fn context(&self) -> &C {
-        // SAFETY: the slot lives as long as this handle. The context is reached through the only
-        // handle to it, which is borrowed.
-        unsafe { &*self.slot.as_ref().context.get() }
+        // SAFETY: the context is reached through the only handle to it, which is borrowed.
+        unsafe { &*self.slot().context.get() }
     }
 
     /// The user's context, mutably.
     pub fn context_mut(&mut self) -> &mut C {
-        // SAFETY: the slot lives as long as this handle. The context is reached through the only
-        // handle to it, which is borrowed exclusively.
-        unsafe { &mut *self.slot.as_ref().context.get() }
+        // SAFETY: the context is reached through the only handle to it, which is borrowed
+        // exclusively.
+        unsafe { &mut *self.slot().context.get() }
     }
 
     /// Gives up the right to write, so that the same bytes may be posted several times at once.

@@ -35,7 +35,7 @@ use crate::memory::window::WindowEntry;
 /// pd.create_qp::<Rc, Mixed>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait Entry: sealed::Sealed + Word + 'static {
+pub trait Entry: Word + 'static {
     /// Every header of the entry.
     #[doc(hidden)]
     fn each_header(&self, see: &mut dyn FnMut(&Header)) {
@@ -171,34 +171,24 @@ impl<C> AnyBuf<C> {
     }
 }
 
-// SAFETY: a buffer is one pointer to a slot, which begins with a header, and owns the handle.
-unsafe impl<C: 'static> Handle for Buf<C> {
-    const KIND: usize = word::EXCLUSIVE;
+/// The kinds of handles that are entries by themselves.
+macro_rules! handles {
+    ($($handle:ident$(<$($of:ident),*>)? = $kind:ident;)*) => {$(
+        // SAFETY: the value is one pointer to a header (that of a slot, or of `Lent`), and owns the
+        // handle.
+        unsafe impl$(<$($of: 'static),*>)? Handle for $handle$(<$($of),*>)? {
+            const KIND: usize = word::$kind;
+        }
+    )*};
 }
 
-// SAFETY: a shared buffer is one pointer to a boxed header, and owns the handle (`Lent`).
-unsafe impl Handle for SharedBuf {
-    const KIND: usize = word::SHARED;
-}
-
-// SAFETY: a piece is one pointer to a boxed header, and owns the handle (`Lent`).
-unsafe impl Handle for OpenBuf {
-    const KIND: usize = word::OPEN;
-}
-
-// SAFETY: a piece is one pointer to a boxed header, and owns the handle (`Lent`).
-unsafe impl Handle for ReadOnlyBuf {
-    const KIND: usize = word::READ_ONLY;
-}
-
-// SAFETY: a window is one pointer to a boxed header, and owns the handle (`Lent`).
-unsafe impl Handle for WindowEntry {
-    const KIND: usize = word::WINDOW;
-}
-
-// SAFETY: it is one pointer to a boxed header, and owns the handle (`Lent`).
-unsafe impl<T: 'static, O: 'static> Handle for ImplicitBuf<T, O> {
-    const KIND: usize = word::IMPLICIT;
+handles! {
+    Buf<C> = EXCLUSIVE;
+    SharedBuf = SHARED;
+    OpenBuf = OPEN;
+    ReadOnlyBuf = READ_ONLY;
+    WindowEntry = WINDOW;
+    ImplicitBuf<T, O> = IMPLICIT;
 }
 
 impl<C: 'static> Entry for Buf<C> {
@@ -225,18 +215,25 @@ impl<C: 'static> Entry for BufList<C> {
     }
 }
 
+/// Does the same with whatever the entry is.
+macro_rules! with_each {
+    ($any:expr, $it:ident => $do:expr) => {
+        match $any {
+            AnyBuf::Buf($it) => $do,
+            AnyBuf::List($it) => $do,
+            AnyBuf::Shared($it) => $do,
+            AnyBuf::Open($it) => $do,
+            AnyBuf::Window($it) => $do,
+            AnyBuf::ReadOnlyPiece($it) => $do,
+            AnyBuf::Implicit($it) => $do,
+        }
+    };
+}
+
 impl<C: 'static> Word for AnyBuf<C> {
     #[inline]
     fn word(&self) -> usize {
-        match self {
-            AnyBuf::Buf(buf) => buf.word(),
-            AnyBuf::List(list) => list.word(),
-            AnyBuf::Shared(buf) => buf.word(),
-            AnyBuf::Open(buf) => buf.word(),
-            AnyBuf::Window(window) => window.word(),
-            AnyBuf::ReadOnlyPiece(buf) => buf.word(),
-            AnyBuf::Implicit(buf) => buf.word(),
-        }
+        with_each!(self, entry => entry.word())
     }
 
     #[inline]
@@ -266,32 +263,14 @@ impl<C: 'static> Word for AnyBuf<C> {
 
     #[inline]
     unsafe fn first(&self) -> &Header {
-        match self {
-            AnyBuf::Buf(buf) => buf.header(),
-            // SAFETY: the list is not empty (this function's contract).
-            AnyBuf::List(list) => unsafe { list.first() },
-            AnyBuf::Shared(buf) => buf.header(),
-            AnyBuf::Open(buf) => buf.header(),
-            AnyBuf::Window(window) => window.header(),
-            AnyBuf::ReadOnlyPiece(buf) => buf.header(),
-            AnyBuf::Implicit(buf) => buf.header(),
-        }
+        // SAFETY: a list is not empty (this function's contract).
+        unsafe { with_each!(self, entry => entry.first()) }
     }
 
     unsafe fn received(&self, len: u32) {
         // SAFETY: nobody else has a reference to the entry (this function's contract), and so none
         // to the buffer or the list in it.
-        unsafe {
-            match self {
-                AnyBuf::Buf(buf) => buf.received(len),
-                AnyBuf::List(list) => list.received(len),
-                AnyBuf::Shared(_)
-                | AnyBuf::Open(_)
-                | AnyBuf::Window(_)
-                | AnyBuf::ReadOnlyPiece(_)
-                | AnyBuf::Implicit(_) => {}
-            }
-        }
+        unsafe { with_each!(self, entry => entry.received(len)) }
     }
 }
 
@@ -323,11 +302,7 @@ impl<C: 'static> Entry for AnyBuf<C> {
         match self {
             AnyBuf::Buf(buf) => buf.segment(i),
             AnyBuf::List(list) => list.segment(i),
-            AnyBuf::Shared(_)
-            | AnyBuf::Open(_)
-            | AnyBuf::Window(_)
-            | AnyBuf::ReadOnlyPiece(_)
-            | AnyBuf::Implicit(_) => None,
+            _ => None,
         }
     }
 }
@@ -361,16 +336,3 @@ impl Owned for OpenBuf {}
 impl Owned for ReadOnlyBuf {}
 impl<T: 'static, O: 'static> Owned for ImplicitBuf<T, O> {}
 impl<C: 'static> Owned for AnyBuf<C> {}
-
-mod sealed {
-    use super::*;
-    pub trait Sealed {}
-    impl<C: 'static> Sealed for Buf<C> {}
-    impl<C: 'static> Sealed for BufList<C> {}
-    impl Sealed for SharedBuf {}
-    impl Sealed for OpenBuf {}
-    impl Sealed for ReadOnlyBuf {}
-    impl<T: 'static, O: 'static> Sealed for ImplicitBuf<T, O> {}
-    impl<C: 'static> Sealed for AnyBuf<C> {}
-    impl Sealed for Raw {}
-}

@@ -166,8 +166,7 @@ impl<A: Access> RemoteSlice<A> {
         let (addr, len, rkey) = (self.addr(), self.len(), self.rkey());
         let longest = u64::from(u32::MAX);
         if len > longest {
-            let (available, of) = (longest, Extent::Element);
-            return Err(OutOfBounds { offset: 0, len, available, misaligned: false, of });
+            return Err(OutOfBounds::new(Extent::Element, 0, len, longest));
         }
         Ok(RemoteFlush { addr, len, rkey, placement, level: selectivity::RANGE })
     }

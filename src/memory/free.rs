@@ -129,29 +129,6 @@ impl Free {
         first.addr() & TAG == 0 && unsafe { enter(&self.first, first, slot) }.is_ok()
     }
 
-    /// Enters slots in one step. If the answer is false, nothing was done.
-    ///
-    /// # Safety
-    /// The slots from `first` to `last` are linked as those of a list, and the caller has the only
-    /// handles to them. If the answer is true, they are given up, and neither they nor this may be
-    /// touched any more.
-    #[must_use]
-    pub unsafe fn put_all(&self, first: NonNull<Header>, last: NonNull<Header>) -> bool {
-        let before = self.first.load(Ordering::Relaxed);
-        if before.addr() & TAG != 0 {
-            return false;
-        }
-        // SAFETY: the slots are the caller's until they are entered, which is by the first.
-        let last = unsafe { last.as_ref() };
-        last.come_home(before);
-        let now = (first.as_ptr(), Ordering::Release, Ordering::Relaxed);
-        let is_done = self.first.compare_exchange(before, now.0, now.1, now.2).is_ok();
-        if !is_done {
-            last.come_home(ptr::null_mut());
-        }
-        is_done
-    }
-
     /// Enters a slot, whatever others do. False, and nothing is done, if the list is closed.
     ///
     /// # Safety

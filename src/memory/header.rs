@@ -310,13 +310,6 @@ impl Header {
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 
-    /// Links a header that was with a queue, which it is no more, before that at `next`, whose
-    /// address is exposed, or 0.
-    #[inline(always)]
-    pub(super) fn link_found(&self, next: usize) {
-        self.at_queue.store(ptr::with_exposed_provenance_mut(next), Ordering::Release);
-    }
-
     /// Marks the buffer as at home, before `next`, and with no queue.
     #[inline(always)]
     pub(super) fn come_home(&self, next: *mut Header) {

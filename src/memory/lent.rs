@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use crate::cold::{Few, drop_each};
+use crate::cold::drop_each;
 use crate::counters::books::{Counter, Quiet};
 use crate::memory::header::Header;
 use crate::memory::spares;
@@ -250,8 +250,8 @@ fn posted_to(header: NonNull<LentHeader>) -> *const Counter {
 }
 
 /// Takes the handles with headers of their own that are with one of the queues in `quiet`.
-pub(super) fn lent_with(quiet: &Quiet) -> Few<Lent> {
-    let mut stranded = Few::new();
+pub(super) fn lent_with(quiet: &Quiet) -> Vec<Lent> {
+    let mut stranded = Vec::new();
     let (lowest, highest) = quiet.span();
     // One search at a time.
     spares::each(|header| {

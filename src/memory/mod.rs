@@ -2,8 +2,8 @@
 //! regions.
 
 pub(crate) mod arena;
+pub(crate) mod blocks;
 pub(crate) mod buf;
-pub(crate) mod cuts;
 pub(crate) mod device;
 pub(crate) mod entry;
 pub(crate) mod flush;

@@ -15,7 +15,6 @@ use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
 use crate::memory::rights::{Access, Includes, Remote};
-use crate::sys::control::Holds;
 use crate::sys::memory::{FLUSH, advice};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::{Errno, Error, ErrorKind, Refused};
@@ -152,9 +151,8 @@ impl ProtectionDomain {
             return Err(Refused::new(memory, error));
         }
         let access = AccessFlags::from_bits_retain(A::FLAGS) | AccessFlags::ON_DEMAND;
-        let region =
-            Registered::new(self, memory, access, Holds::Open, |bytes| Ok((0, bytes.len())))?;
-        Ok(OnDemandRegion { region: MemoryRegion::of(region) })
+        let region = MemoryRegion::of(Registered::all(self, memory, access)?);
+        Ok(OnDemandRegion { region })
     }
 }
 

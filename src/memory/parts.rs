@@ -4,10 +4,11 @@
 
 use std::fmt;
 use std::ops::{Range, RangeBounds};
+use std::ptr::NonNull;
 
 use crate::memory::arena::LONGEST;
+use crate::memory::blocks::Bytes;
 use crate::memory::buf::Buf;
-use crate::memory::cuts::Bytes;
 use crate::memory::header::Handle;
 use crate::memory::remote::{Extent, OutOfBounds};
 use crate::memory::slots::{Slots, slots_of};
@@ -115,7 +116,7 @@ impl<C> Buf<C> {
             .split(self.slot(), self.bytes_before() + at)
             .ok_or_else(|| SplitError::NoHeader { count: slots.count() })?;
         // SAFETY: the handle is new, and given up here.
-        let rest = unsafe { Buf::<C>::from_header(rest.as_ptr().cast()) };
+        let rest = unsafe { Buf::of(rest) };
         // The slots have the bytes on either side of `at`; of those, what the buffer had.
         self.header().set_bytes(addr, at as u32, len.min(at) as u32);
         let there = (capacity - at) as u32;
@@ -172,7 +173,7 @@ impl<C> Buf<C> {
     /// The slots that this handle keeps alive.
     fn slots(&self) -> &Slots<C> {
         // SAFETY: the handle is borrowed.
-        unsafe { slots_of(self.slot()) }
+        unsafe { slots_of(NonNull::from(self.slot())) }
     }
 
     /// The number of bytes that a narrowed buffer has before it begins.

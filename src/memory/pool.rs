@@ -8,7 +8,6 @@ use std::ptr::NonNull;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
-use crate::memory::header::Handle;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
@@ -185,16 +184,15 @@ impl ProtectionDomain {
         context: impl FnMut(usize) -> C,
     ) -> Result<Pool<C, M>, Refused<M>> {
         let access = AccessFlags::LOCAL_WRITE;
-        let mut headers = None;
         let choose = |bytes| {
             let (lead, len) = choose(bytes)?;
             let count = len / size;
-            headers = Some(Headers::of_pool(count).map_err(|_| no_headers(count))?);
-            Ok((lead, len))
+            let headers = Headers::of_pool(count).map_err(|_| no_headers(count))?;
+            Ok((lead, len, headers))
         };
-        let region = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let headers = Headers::with(headers, context);
-        Ok(Pool { shared: Slots::create(region, size as u32, headers), _memory: PhantomData })
+        let (region, headers) = Registered::new(self, memory, access, Holds::Buffers, choose)?;
+        let shared = Slots::create(region, size as u32, headers, context);
+        Ok(Pool { shared, _memory: PhantomData })
     }
 }
 
@@ -238,7 +236,7 @@ impl<C, M> Pool<C, M> {
     pub fn take(&self) -> Option<Buf<C>> {
         let slot = Slots::take(&self.shared)?;
         // SAFETY: the handle is new, and given up here.
-        Some(unsafe { Buf::<C>::from_header(slot.as_ptr().cast()) })
+        Some(unsafe { Buf::of(slot) })
     }
 
     /// The number of buffers, taken or not.
@@ -332,7 +330,7 @@ mod tests {
         let crate::loopback::Pair { pool, pd, .. } = crate::loopback::pair().unwrap();
         let (context, free) = (std::rc::Rc::new(()), pool.available());
         let own = pd.create_pool_with(3, 8, |_| context.clone()).unwrap();
-        let slots = [(); 3].map(|()| Slots::take(&own.shared).unwrap());
+        let slots = [(); 3].map(|()| NonNull::from(Slots::take(&own.shared).unwrap()));
         // SAFETY: a header is alive while its handle is. What it names as its home are the slots.
         let home = unsafe { slots[0].cast::<Header>().as_ref() }.home.cast_mut().cast();
         let home = NonNull::new(home).unwrap();
@@ -344,7 +342,7 @@ mod tests {
             Slots::put_later(slots[0], home);
             assert_eq!(own.available(), 2);
             // The last one home goes first.
-            assert_eq!(Slots::take(&own.shared), Some(slots[0]));
+            assert_eq!(Slots::take(&own.shared).map(NonNull::from), Some(slots[0]));
             drop(own);
             assert_eq!(std::rc::Rc::strong_count(&context), 4);
             Slots::put_later(slots[2], home);
@@ -366,7 +364,8 @@ mod tests {
         let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
         let pool = pd.create_pool(4, 8).unwrap();
         let free = crate::memory::free::Free::new();
-        let slots = [(); 4].map(|()| Mine(Slots::take(&pool.shared).unwrap().cast()));
+        let slots =
+            [(); 4].map(|()| Mine(NonNull::from(Slots::take(&pool.shared).unwrap()).cast()));
         let (free, begin) = (&free, std::sync::Barrier::new(4));
         std::thread::scope(|scope| {
             for mine in slots {
@@ -408,7 +407,7 @@ mod tests {
     fn a_buffer_comes_home_while_another_is_taken() {
         let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
         let pool = pd.create_pool(2, 8).unwrap();
-        let [one, two] = [(); 2].map(|()| Slots::take(&pool.shared).unwrap());
+        let [one, two] = [(); 2].map(|()| NonNull::from(Slots::take(&pool.shared).unwrap()));
         let free = crate::memory::free::Free::new();
         // SAFETY: each is the only handle of its slot, and given up once.
         let taken = free.take_later(|| unsafe {

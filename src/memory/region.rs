@@ -18,10 +18,9 @@ use crate::memory::own::{
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
-use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
+use crate::memory::remote::{OutOfBounds, RemoteSlice};
 use crate::memory::rights::{Access, Includes, Remote};
 use crate::memory::shared::SharedBuf;
-use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
 /// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.
@@ -120,9 +119,7 @@ impl ProtectionDomain {
         M::Protection: Allows<A>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
-        let region =
-            Registered::new(self, memory, access, Holds::Open, |bytes| Ok((0, bytes.len())))?;
-        Ok(MemoryRegion::of(region))
+        Ok(MemoryRegion::of(Registered::all(self, memory, access)?))
     }
 }
 
@@ -331,9 +328,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.region.check(offset, 8)?;
         let at = self.region.at(offset).cast::<u64>();
         if !at.is_aligned() {
-            let (offset, available) = (offset as u64, self.len() as u64);
-            let of = Extent::Region;
-            return Err(OutOfBounds { offset, len: 8, available, misaligned: true, of });
+            return Err(OutOfBounds::misaligned(offset as u64, self.len() as u64));
         }
         // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and touched
         // only by atomics of this size (`Open`). The region lives as long as `self`, which is

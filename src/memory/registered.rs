@@ -18,7 +18,7 @@ use crate::device::protocol::{not_on_iwarp, refusal};
 use crate::memory::lent::Loan;
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::{Memory, Protection};
-use crate::memory::remote::OutOfBounds;
+use crate::memory::remote::{Extent, OutOfBounds};
 use crate::memory::span::LONGEST_PIECE;
 use crate::sys::control::{Created, Holds};
 use crate::sys::handle;
@@ -108,17 +108,17 @@ unsafe impl Sync for Registered {}
 
 impl Registered {
     /// Registers that part of `memory` which `choose` names, as an offset and a length within its
-    /// bytes. A refusal gives the memory back.
-    pub(crate) fn new<M: Memory>(
+    /// bytes, and returns what else `choose` made. A refusal gives the memory back.
+    pub(crate) fn new<M: Memory, T>(
         pd: &ProtectionDomain,
         memory: M,
         access: AccessFlags,
         holds: Holds,
-        choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize), Error>,
-    ) -> Result<Self, Refused<M>> {
+        choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize, T), Error>,
+    ) -> Result<(Self, T), Refused<M>> {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
-        let (offset, len) = match choose(bytes) {
+        let (offset, len, made) = match choose(bytes) {
             Ok(part) => part,
             Err(error) => return Err(Refused::new(*memory, error)),
         };
@@ -158,13 +158,24 @@ impl Registered {
                 // SAFETY: the object was just created, and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
-                Ok(Self::of(mr, pd, base.as_ptr(), len, memory, is_writable, is_exposed))
+                let region = Self::of(mr, pd, base.as_ptr(), len, memory, is_writable, is_exposed);
+                Ok((region, made))
             }
             Err(errno) => {
                 let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
                 Err(Refused::new(*memory, error))
             }
         }
+    }
+
+    /// Registers all of `memory`, to be open to the device and to peers.
+    pub(crate) fn all<M: Memory>(
+        pd: &ProtectionDomain,
+        memory: M,
+        access: AccessFlags,
+    ) -> Result<Self, Refused<M>> {
+        let choose = |bytes: NonNull<[u8]>| Ok((0, bytes.len(), ()));
+        Ok(Self::new(pd, memory, access, Holds::Open, choose)?.0)
     }
 
     /// Memory of which this process has no bytes: `len` of them, whose addresses in work requests
@@ -325,7 +336,10 @@ impl Registered {
     unsafe fn unusual_piece(&self, offset: usize, len: usize, to: *mut Result<Loan, OutOfBounds>) {
         let loan = match u32::try_from(len) {
             Ok(short @ ..=LONGEST_PIECE) => self.locate(offset, len).map(|at| self.loan(at, short)),
-            _ => Err(OutOfBounds::too_long(offset, len)),
+            _ => {
+                let (offset, len) = (offset as u64, len as u64);
+                Err(OutOfBounds::new(Extent::Element, offset, len, LONGEST_PIECE.into()))
+            }
         };
         // SAFETY: it is writable (this function's contract).
         unsafe { to.write(loan) };

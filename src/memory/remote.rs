@@ -1,11 +1,40 @@
 //! Slices of the peer's memory, with the rights that the peer granted in the type.
 
-use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
 pub use crate::terms::bounds::{Extent, OutOfBounds};
+
+/// Makes a type with a marker plain data, by its fields. (A derive would ask the same of the
+/// marker, of which there is no value.)
+macro_rules! by_fields {
+    ($t:ident<$of:ident$(: $bound:ident)?>: $($field:tt),*) => {
+        impl<$of$(: $bound)?> Clone for $t<$of> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<$of$(: $bound)?> Copy for $t<$of> {}
+
+        impl<$of$(: $bound)?> PartialEq for $t<$of> {
+            fn eq(&self, other: &Self) -> bool {
+                $(self.$field == other.$field)&&*
+            }
+        }
+
+        impl<$of$(: $bound)?> Eq for $t<$of> {}
+
+        impl<$of$(: $bound)?> std::hash::Hash for $t<$of> {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                $(self.$field.hash(state);)*
+            }
+        }
+    };
+}
+
+pub(super) use by_fields;
 
 /// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
 /// exported them, with the rights `A` that it granted.
@@ -42,27 +71,7 @@ pub struct RemoteSlice<A: Access> {
     pub(crate) _rights: PhantomData<A>,
 }
 
-impl<A: Access> Clone for RemoteSlice<A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<A: Access> Copy for RemoteSlice<A> {}
-
-impl<A: Access> PartialEq for RemoteSlice<A> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.addr, self.len, self.rkey) == (other.addr, other.len, other.rkey)
-    }
-}
-
-impl<A: Access> Eq for RemoteSlice<A> {}
-
-impl<A: Access> Hash for RemoteSlice<A> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.addr, self.len, self.rkey).hash(state);
-    }
-}
+by_fields!(RemoteSlice<A: Access>: addr, len, rkey);
 
 impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -163,13 +172,7 @@ impl<A: Access> RemoteSlice<A> {
     fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(OutOfBounds {
-                offset,
-                len,
-                available: self.len,
-                misaligned: false,
-                of: Extent::Region,
-            }),
+            _ => Err(OutOfBounds::new(Extent::Region, offset, len, self.len)),
         }
     }
 
@@ -221,13 +224,7 @@ impl<A: Access> RemoteSlice<A> {
         let addr = self.addr.wrapping_add(offset);
         match addr % 8 {
             0 => Ok(addr),
-            _ => Err(OutOfBounds {
-                offset,
-                len: 8,
-                available: self.len,
-                misaligned: true,
-                of: Extent::Region,
-            }),
+            _ => Err(OutOfBounds::misaligned(offset, self.len)),
         }
     }
 

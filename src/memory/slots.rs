@@ -22,23 +22,20 @@
 
 #![allow(unsafe_code)] // owns the headers that handles point to
 
-use std::alloc::{Layout, dealloc};
 use std::cell::UnsafeCell;
 use std::collections::TryReserveError;
-use std::mem::MaybeUninit;
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
-use crate::cold::{drop_each, reserve};
+use crate::cold::reserve;
 use crate::counters::ids::PoolNumber;
 use crate::counters::mark;
-use crate::memory::cuts::{Book, Bytes, Cuts};
+use crate::memory::blocks::{Blocks, Bytes};
 use crate::memory::free::Free;
 use crate::memory::header::Header;
-use crate::memory::ranges::Ranges;
 use crate::memory::registered::Registered;
 use crate::memory::stranded;
-use crate::sync::{Arc, AtomicU32, AtomicU64, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 
 /// A header with the user's context behind it.
 #[repr(C)]
@@ -48,10 +45,10 @@ pub(crate) struct Slot<C> {
 }
 
 /// # Invariants
-/// - `slots` are `count` initialised slots, freed when the last handle and the last `Keeper` are
+/// - `slots` do not change from `create` on. They go when the last handle and the last `Keeper` are
 ///   gone.
 /// - `free` and the slots from `untaken` on are exactly those whose handle is neither with the
-///   program nor in flight; in an arena, `free` are those of them that `cuts` has not yet seen.
+///   program nor in flight; in an arena, `free` are those of them that `blocks` has not yet seen.
 /// - The bytes of two slots with handles do not overlap: in a pool each slot has its own, in an
 ///   arena a block that is taken.
 /// - `left` is the number of `Keeper`s; after the last, of handles.
@@ -62,13 +59,12 @@ pub(crate) struct Slots<C> {
     /// The bytes of each buffer of a pool; 0 in an arena.
     size: u32,
     free: Free,
-    slots: NonNull<Slot<C>>,
-    count: usize,
+    slots: Vec<Slot<C>>,
     /// The pool's number in the marks of its buffers.
     number: PoolNumber,
     /// In an arena, which bytes each handle has.
-    cuts: Option<Cuts>,
-    /// All slots from here on have never been taken. It only grows, to at most `count`: the search
+    blocks: Option<Mutex<Blocks>>,
+    /// All slots from here on have never been taken. It only grows, to at most their number: the search
     /// for stranded buffers reads all headers below it. (Whoever looks for stranded
     /// buffers reads it at any time, also while the memory of this goes: so it is not a part of
     /// it.)
@@ -128,7 +124,7 @@ impl<C> Drop for Keeper<C> {
 impl<C> Keeper<C> {
     /// The region, if nobody else has the slots: no other keeper, and no handle.
     pub fn region(&mut self) -> Option<&mut Registered> {
-        let is_only = self.left.load(Ordering::Acquire) == 1 && self.at_home() == self.count;
+        let is_only = self.left.load(Ordering::Acquire) == 1 && self.at_home() == self.count();
         // SAFETY: only a keeper makes keepers and handles. This one is the only one, and is
         // borrowed; that there is no handle was seen by an Acquire.
         is_only.then(|| unsafe { &mut (*self.0.as_ptr()).region })
@@ -138,66 +134,51 @@ impl<C> Keeper<C> {
 /// The memory for the slots of a pool or an arena. It is allocated before the region is registered,
 /// because the allocation may fail.
 pub(crate) struct Headers<C> {
-    slots: Box<[MaybeUninit<Slot<C>>]>,
-    contexts: Vec<C>,
-    cuts: Option<Cuts>,
+    count: usize,
+    slots: Vec<Slot<C>>,
+    blocks: Option<Blocks>,
 }
 
 impl<C> Headers<C> {
     /// For a pool of `count` buffers, at least one.
     pub fn of_pool(count: usize) -> Result<Self, TryReserveError> {
-        let mut slots = reserve(count)?;
-        slots.resize_with(count, MaybeUninit::uninit);
-        Ok(Headers { slots: slots.into(), contexts: reserve(count)?, cuts: None })
+        Ok(Headers { count, slots: reserve(count)?, blocks: None })
     }
 
     /// For an arena of `len` bytes and at most `count` buffers, at least one of each.
     pub fn of_arena(len: usize, count: usize) -> Result<Self, TryReserveError> {
-        let slots = Self::of_pool(count)?;
-        Ok(Headers { cuts: Some(Cuts::new(len, count)?), ..slots })
-    }
-
-    /// Makes all contexts of headers that were reserved while a region was registered. If one
-    /// panics, nothing else is half made.
-    pub fn with(reserved: Option<Self>, context: impl FnMut(usize) -> C) -> Self {
-        let mut headers = reserved.expect("a region is registered after its range was chosen");
-        let count = headers.slots.len();
-        headers.contexts.extend((0..count).map(context));
-        headers
+        Ok(Headers { count, slots: reserve(count)?, blocks: Some(Blocks::new(len, count)?) })
     }
 }
 
 impl<C: 'static> Slots<C> {
-    /// Puts the slots into `headers`, one for each of its contexts. A pool's buffers have `size`
-    /// bytes each; an arena has no buffer yet, and its `size` is 0.
-    pub fn create(region: Registered, size: u32, headers: Headers<C>) -> Keeper<C> {
-        let Headers { slots, contexts, cuts } = headers;
-        let count = slots.len();
-        assert_eq!(contexts.len(), count, "a context for each slot");
-        let slots = NonNull::from(Box::leak(slots)).cast::<Slot<C>>();
+    /// Makes the slots, each with its context. A pool's buffers have `size` bytes each; an arena
+    /// has no buffer yet, and its `size` is 0.
+    pub fn create(
+        region: Registered,
+        size: u32,
+        headers: Headers<C>,
+        mut context: impl FnMut(usize) -> C,
+    ) -> Keeper<C> {
+        let Headers { count, mut slots, blocks } = headers;
         let (pd, number) = (region.pd(), PoolNumber::new());
         let mark = mark::of(pd, number.get(), size);
         let untaken = Arc::new(AtomicU32::new(0));
-        let noted = untaken.clone();
-        let (free, left) = (Free::new(), AtomicU64::new(1));
-        let all = Slots { pd, size, free, slots, count, number, cuts, untaken, left, region };
-        let shared = NonNull::from(Box::leak(Box::new(all)));
-        let home = shared.as_ptr().cast_const().cast::<()>();
+        let (free, blocks) = (Free::new(), blocks.map(Mutex::new));
+        let (none, noted, left) = (Vec::new(), untaken.clone(), AtomicU64::new(1));
+        let all = Slots { pd, size, free, slots: none, number, blocks, untaken, left, region };
         // INVARIANT: it is counted.
-        let shared = Keeper(shared);
-        for (i, context) in contexts.into_iter().enumerate() {
-            let region = &shared.region;
-            let addr = region.at(i * size as usize);
-            let header = Header::new(addr, size, region.lkey(), home, mark);
-            // SAFETY: slot `i` is within the allocation, and is written once, before a handle to it
-            // exists.
-            unsafe {
-                let slot = slots.as_ptr().add(i);
-                slot.write(Slot { header, context: UnsafeCell::new(context) });
-            }
-        }
-        // SAFETY: all slots are initialised, and `drop` calls `forget_pool` before it frees them.
-        unsafe { stranded::note_pool(slots.as_ptr(), noted, pd) };
+        let shared = Keeper(NonNull::from(Box::leak(Box::new(all))));
+        let home = shared.0.as_ptr();
+        slots.extend((0..count).map(|i| {
+            let (addr, lkey) = (shared.region.at(i * size as usize), shared.region.lkey());
+            let header = Header::new(addr, size, lkey, home.cast_const().cast(), mark);
+            Slot { header, context: UnsafeCell::new(context(i)) }
+        }));
+        // SAFETY: there is no handle yet, so nobody looks at the slots.
+        unsafe { (*home).slots = slots };
+        // SAFETY: `drop` calls `forget_pool`, before the slots go.
+        unsafe { stranded::note_pool(&shared.slots, noted, pd) };
         shared
     }
 }
@@ -206,9 +187,10 @@ impl<C> Slots<C> {
     /// Takes a slot of a pool that is at home and makes its only handle, which `put_back` ends. It
     /// has all of its bytes, and is as long.
     #[inline(always)]
-    pub fn take(this: &Keeper<C>) -> Option<NonNull<Slot<C>>> {
+    pub fn take(this: &Keeper<C>) -> Option<&Slot<C>> {
         match this.free.take() {
-            Some(slot) => this.whole_again(slot.cast()),
+            // SAFETY: it is one of the slots, which live as long as the keeper.
+            Some(slot) => this.whole_again(unsafe { slot.cast().as_ref() }),
             None => this.take_later(),
         }
     }
@@ -216,66 +198,65 @@ impl<C> Slots<C> {
     /// As `take`, where no slot was found at once.
     #[cold]
     #[inline(never)]
-    fn take_later(&self) -> Option<NonNull<Slot<C>>> {
+    fn take_later(&self) -> Option<&Slot<C>> {
         let slot = self.free.take_later(|| self.fresh())?;
-        self.whole_again(slot.cast())
+        self.whole_again(&self.slots[self.index(slot)])
     }
 
     /// A slot of a pool that was just taken, with all of its bytes.
     #[inline(always)]
-    fn whole_again(&self, slot: NonNull<Slot<C>>) -> Option<NonNull<Slot<C>>> {
+    fn whole_again<'a>(&'a self, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
         /// It was narrowed.
         #[cold]
         #[inline(never)]
-        fn widened<C>(slots: &Slots<C>, slot: NonNull<Slot<C>>) -> Option<NonNull<Slot<C>>> {
+        fn widened<'a, C>(slots: &Slots<C>, slot: &'a Slot<C>) -> Option<&'a Slot<C>> {
             slots.widen(slot);
             Some(slot)
         }
-        // SAFETY: the slots are initialised, and live as long as `self`.
-        let header = unsafe { slot.cast::<Header>().as_ref() };
-        if header.capacity() != self.size {
+        if slot.header.capacity() != self.size {
             return widened(self, slot);
         }
-        header.set_some_len(self.size);
+        slot.header.set_some_len(self.size);
         Some(slot)
     }
 
     /// A slot of a pool that was never taken, for one thread at a time.
     fn fresh(&self) -> Option<NonNull<Header>> {
         let index = self.untaken.load(Ordering::Relaxed);
-        if index as usize == self.count {
-            return None;
-        }
+        let slot = self.slots.get(index as usize)?;
         // (As `note_taken`.)
         self.untaken.store(index + 1, Ordering::Relaxed);
-        NonNull::new(self.slot(index as usize).cast())
+        Some(NonNull::from(slot).cast())
+    }
+
+    /// What an arena knows of its bytes, after those of buffers that were dropped were given back.
+    pub fn blocks(&self) -> Option<MutexGuard<'_, Blocks>> {
+        let mut blocks = lock(self.blocks.as_ref()?);
+        if !blocks.is_closed {
+            self.free.all().for_each(|slot| blocks.give(self.index(slot)));
+        }
+        Some(blocks)
     }
 
     /// Takes a slot of an arena with at least `len` bytes, and makes its only handle, which
     /// `put_back` ends.
-    pub fn take_bytes(this: &Keeper<C>, len: usize) -> Option<NonNull<Slot<C>>> {
-        let cuts = this.cuts.as_ref()?;
-        let index = cuts.take(&mut this.book_now(cuts), len)?;
-        Some(this.hand_out(index))
-    }
-
-    /// The arena's book, after what was dropped since was given back.
-    fn book_now<'a>(&self, cuts: &'a Cuts) -> MutexGuard<'a, Book> {
-        cuts.book_now(|| self.free.all().map(|slot| self.index(slot.cast()) as u32))
+    pub fn take_bytes(this: &Keeper<C>, len: usize) -> Option<&Slot<C>> {
+        let mut blocks = this.blocks()?;
+        let index = blocks.take(len)?;
+        Some(this.hand_out(index, blocks.whole(index)))
     }
 
     /// Gives the bytes from `at` on of the slot, of an arena and with a handle, to another one and
     /// makes its only handle. `at` is within these bytes, and there are some before it. `None` if
     /// all slots have some.
-    pub fn split(&self, slot: NonNull<Slot<C>>, at: usize) -> Option<NonNull<Slot<C>>> {
-        let cuts = self.cuts.as_ref()?;
-        let mut book = self.book_now(cuts);
-        let index = cuts.split(&mut book, self.index(slot) as u32, at)?;
-        if book.is_closed {
+    pub fn split(&self, slot: &Slot<C>, at: usize) -> Option<&Slot<C>> {
+        let mut blocks = self.blocks()?;
+        let index = blocks.split(self.index(NonNull::from(slot).cast()), at)?;
+        if blocks.is_closed {
             // The handle of `slot` is counted, so `left` is not 0.
             self.left.fetch_add(1, Ordering::Relaxed);
         }
-        Some(self.hand_out(index))
+        Some(self.hand_out(index, blocks.whole(index)))
     }
 
     /// Gives the bytes of the slot `next` to `slot`, if they are those behind it: then the handle
@@ -284,73 +265,55 @@ impl<C> Slots<C> {
     /// # Safety
     /// The caller has the only handle to each of them. It uses that of `next` no more if the answer
     /// is true.
-    pub unsafe fn join(&self, slot: NonNull<Slot<C>>, next: NonNull<Slot<C>>) -> bool {
-        let Some(cuts) = &self.cuts else { return false };
-        let [slot, next] = [slot, next].map(|slot| self.index(slot) as u32);
-        let mut book = cuts.book();
-        let is_joined = cuts.join(&mut book, slot, next);
-        if is_joined && book.is_closed {
+    pub unsafe fn join(&self, slot: &Slot<C>, next: &Slot<C>) -> bool {
+        let Some(mut blocks) = self.blocks() else { return false };
+        let [slot, next] = [slot, next].map(|slot| self.index(NonNull::from(slot).cast()));
+        let is_joined = blocks.join(slot, next);
+        if is_joined && blocks.is_closed {
             // The handle of `slot` is counted, so this is not the last.
             self.left.fetch_sub(1, Ordering::AcqRel);
         }
         is_joined
     }
 
-    /// Makes the only handle to a slot that `cuts` just gave bytes.
-    fn hand_out(&self, index: u32) -> NonNull<Slot<C>> {
-        self.note_taken(index);
-        // SAFETY: not null, as a part of the allocation.
-        let slot = unsafe { NonNull::new_unchecked(self.slot(index as usize)) };
-        // SAFETY: the slots are initialised, and live as long as `self`. It was at home.
-        unsafe { slot.cast::<Header>().as_ref() }.leave_home();
-        self.widen(slot);
+    /// Makes the only handle to a slot that just got these bytes.
+    fn hand_out(&self, index: usize, Bytes { start, len }: Bytes) -> &Slot<C> {
+        // Whoever has the handle later, or takes it back from a queue, sees this too: a handle goes
+        // from thread to thread only by what makes writes visible.
+        self.untaken.fetch_max(index as u32 + 1, Ordering::Relaxed);
+        let slot = &self.slots[index];
+        slot.header.leave_home();
+        slot.header.set_bytes(self.region.at(start), len, len);
         slot
     }
 
-    /// Notes that a slot is handed out. Whoever has the handle later, or takes it back from a
-    /// queue, sees this too: a handle goes from thread to thread only by what makes writes
-    /// visible.
-    fn note_taken(&self, index: u32) {
-        self.untaken.fetch_max(index + 1, Ordering::Relaxed);
-        debug_assert!(self.untaken.load(Ordering::Relaxed) as usize <= self.count);
-    }
-
     /// Gives a buffer all of its bytes, for the holder of its only handle, whose slot it is.
-    pub fn widen(&self, slot: NonNull<Slot<C>>) {
+    pub fn widen(&self, slot: &Slot<C>) {
         let Bytes { start, len } = self.whole(slot);
-        // SAFETY: the slots are initialised, and live as long as `self`.
-        let header = unsafe { slot.cast::<Header>().as_ref() };
-        header.set_bytes(self.region.at(start), len, len);
+        slot.header.set_bytes(self.region.at(start), len, len);
     }
 
     /// All the bytes of a buffer, for the holder of its only handle, whose slot it is.
-    pub fn whole(&self, slot: NonNull<Slot<C>>) -> Bytes {
-        let index = self.index(slot);
-        match &self.cuts {
-            Some(cuts) => cuts.whole(index),
+    pub fn whole(&self, slot: &Slot<C>) -> Bytes {
+        let index = self.index(NonNull::from(slot).cast());
+        match &self.blocks {
+            Some(blocks) => lock(blocks).whole(index),
             None => Bytes { start: index * self.size as usize, len: self.size },
         }
     }
 
-    /// The index of a slot of this allocation.
-    fn index(&self, slot: NonNull<Slot<C>>) -> usize {
-        (slot.addr().get() - self.slots.addr().get()) / size_of::<Slot<C>>()
+    /// The index of a slot, by its header.
+    fn index(&self, slot: NonNull<Header>) -> usize {
+        (slot.addr().get() - self.slots.as_ptr().addr()) / size_of::<Slot<C>>()
     }
 
     pub fn count(&self) -> usize {
-        self.count
+        self.slots.len()
     }
 
     /// The bytes of each buffer of a pool.
     pub fn size(&self) -> u32 {
         self.size
-    }
-
-    /// What nobody has of an arena, and how many slots have no bytes.
-    pub fn look<T>(&self, look: impl FnOnce(&Ranges, usize) -> T) -> Option<T> {
-        let cuts = self.cuts.as_ref()?;
-        let book = self.book_now(cuts);
-        Some(look(&book.ranges, book.spare()))
     }
 
     /// The pool's number in the marks of its buffers.
@@ -360,26 +323,28 @@ impl<C> Slots<C> {
 
     /// The number of slots that have no handle. They are counted on each call.
     pub fn at_home(&self) -> usize {
-        match &self.cuts {
-            Some(cuts) => self.book_now(cuts).spare(),
+        match self.blocks() {
+            Some(blocks) => blocks.spare(),
             None => self.free.count() + self.never_taken(),
         }
     }
 
     fn never_taken(&self) -> usize {
-        self.count - self.untaken.load(Ordering::Relaxed) as usize
+        self.count() - self.untaken.load(Ordering::Relaxed) as usize
     }
 
     /// There is no keeper any more: from here on, handles are counted. Returns how many slots have
     /// none.
     fn close(&self) -> usize {
         // Whoever finds `free` closed sees this.
-        self.left.store(self.count as u64 + 1, Ordering::Relaxed);
-        let dropped = || self.free.close();
-        match &self.cuts {
-            Some(cuts) => cuts.close(|| dropped().map(|slot| self.index(slot.cast()) as u32)),
-            None => dropped().count() + self.never_taken(),
-        }
+        self.left.store(self.count() as u64 + 1, Ordering::Relaxed);
+        let Some(blocks) = &self.blocks else {
+            return self.free.close().count() + self.never_taken();
+        };
+        let mut blocks = lock(blocks);
+        self.free.close().for_each(|slot| blocks.give(self.index(slot)));
+        blocks.is_closed = true;
+        blocks.spare()
     }
 
     /// Counts `parts` of those who are left less, and frees the slots with the last.
@@ -414,16 +379,9 @@ impl<C> Slots<C> {
         }
     }
 
-    /// The first slot.
-    pub fn first(&self) -> *mut Slot<C> {
+    /// Where the slots begin: what they are known by.
+    pub fn first(&self) -> *const Slot<C> {
         self.slots.as_ptr()
-    }
-
-    fn slot(&self, index: usize) -> *mut Slot<C> {
-        debug_assert!(index < self.count);
-        // SAFETY: the callers, all in this file, pass an index below `count`, as the assertion
-        // says.
-        unsafe { self.slots.as_ptr().add(index) }
     }
 }
 
@@ -451,38 +409,8 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
     }
 }
 
-/// As `put_back` for each slot from `first` to `last`, which are of one pool or arena and linked as
-/// those in `Free` are. If the answer is false, nothing was done.
-///
-/// # Safety
-/// The caller has the only handles to them. If the answer is true, they are given up.
-#[must_use]
-pub(super) unsafe fn put_all_back<C>(first: NonNull<Header>, last: NonNull<Header>) -> bool {
-    // SAFETY: headers and slots are alive while the handles are, which are given up to `free`;
-    // after that nothing is touched.
-    unsafe { (*first.as_ref().home.cast::<Slots<C>>()).free.put_all(first, last) }
-}
-
 impl<C> Drop for Slots<C> {
     fn drop(&mut self) {
-        stranded::forget_pool(self.slots.as_ptr(), self.pd);
-        /// Frees the slots' memory at the end, even if a context panics when dropped.
-        struct Free(*mut u8, Option<Layout>);
-
-        impl Drop for Free {
-            fn drop(&mut self) {
-                if let Some(layout) = self.1 {
-                    // SAFETY: a leaked box of `count` slots, which has this layout. Its slots have
-                    // been dropped.
-                    unsafe { dealloc(self.0, layout) };
-                }
-            }
-        }
-
-        let layout = Layout::array::<Slot<C>>(self.count).ok();
-        let _free = Free(self.slots.as_ptr().cast(), layout);
-        // SAFETY: each slot was initialised in `create` and is dropped once. No handle is left,
-        // since each would be counted.
-        drop_each(&mut (0..self.count).map(|i| unsafe { ptr::drop_in_place(self.slot(i)) }));
+        stranded::forget_pool(&self.slots, self.pd);
     }
 }

@@ -1,9 +1,9 @@
 //! The target of an RDMA WRITE or the source of a READ: with an end, or without.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
+use crate::memory::remote::by_fields;
 use crate::sys::data;
 
 /// A start and a length in the peer's memory: the bytes that an RDMA WRITE may write, or that a
@@ -90,49 +90,8 @@ const _: () = assert!(LONGEST_PIECE == READS_NOTHING - 1);
 /// The limit of a span without an end. No WRITE's data is longer (R3.5).
 const NO_END: u32 = u32::MAX;
 
-impl<U> Clone for RemoteSpan<U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<U> Copy for RemoteSpan<U> {}
-
-impl<U> PartialEq for RemoteSpan<U> {
-    fn eq(&self, other: &Self) -> bool {
-        self.c == other.c
-    }
-}
-
-impl<U> Eq for RemoteSpan<U> {}
-
-impl<U> Hash for RemoteSpan<U> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.c.hash(state);
-    }
-}
-
-impl<U> Clone for RemoteAddr<U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<U> Copy for RemoteAddr<U> {}
-
-impl<U> PartialEq for RemoteAddr<U> {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl<U> Eq for RemoteAddr<U> {}
-
-impl<U> Hash for RemoteAddr<U> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
+by_fields!(RemoteSpan<U>: c);
+by_fields!(RemoteAddr<U>: 0);
 
 impl RemoteSpan {
     /// The limit is cut to 32 bits: a longer WRITE is refused in any case (R3.5).
@@ -186,6 +145,8 @@ impl<U> fmt::Debug for RemoteAddr<U> {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    use std::hash::{Hash, Hasher};
 
     use super::*;
     use crate::memory::{RemoteRead, RemoteSlice};

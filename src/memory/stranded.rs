@@ -26,24 +26,21 @@
 //!
 //! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
 //! and removes them under the lock before it frees them.
-//!
-//! What is found is linked through its headers, where the name of the queue was, so that a search
-//! needs no memory for it. To other searches the address of a header is no counter of a queue.
 
 #![allow(unsafe_code)] // looks at headers that others own
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::ptr::NonNull;
+use std::ptr;
 
-use crate::cold::{Few, drop_each};
-use crate::counters::books::{Books, Quiet};
+use crate::counters::books::{Books, Counter, Quiet};
 use crate::memory::header::{Header, Word, word};
 use crate::memory::lent::lent_with;
 use crate::memory::list::BufList;
-use crate::memory::slots::{Slot, put_all_back};
+use crate::memory::slots::Slot;
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 
-/// The headers of a pool, and the function that returns one of them to it.
+/// The headers of a pool, and the function that makes owners of handles of them.
 ///
 /// # Invariants
 /// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
@@ -53,7 +50,8 @@ struct Headers {
     first: usize,
     stride: usize,
     untaken: Arc<AtomicU32>,
-    send_home: unsafe fn(&Stranded),
+    /// Takes the addresses of headers whose handles the caller gives up.
+    adopt: unsafe fn(Vec<usize>) -> Box<dyn Any>,
 }
 
 /// The headers of the pools of a protection domain, by the address of the first.
@@ -70,96 +68,38 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
 
 /// Handles of one pool that queues left stranded. Dropped, they go home, all of them, even if a
 /// user's Drop, which runs with the last handle of a pool, panics.
-///
-/// # Invariants
-/// - `send_home` is that of the pool.
-/// - `first` is the address of the header of the first handle, and `last` that of the last one;
-///   they are linked, and the address of each is exposed. Each was with a queue whose completions
-///   can no longer bring it back (`Quiet`), so it is ours. That its header says so was taken back
-///   under the lock, so no other thread has it.
-/// - None of them is a list of several buffers if `are_single`.
 struct Stranded {
     pool: usize,
     count: usize,
-    first: usize,
-    last: usize,
-    are_single: bool,
-    send_home: unsafe fn(&Stranded),
-}
-
-impl Drop for Stranded {
-    fn drop(&mut self) {
-        // SAFETY: the handles are ours (invariant), and are given up here, once.
-        unsafe { (self.send_home)(self) };
-    }
-}
-
-/// What a search has found, by pools: of the first one without memory of its own, since it is
-/// mostly the only one.
-#[derive(Default)]
-struct Found {
-    first: Option<Stranded>,
-    others: Few<Stranded>,
-    count: usize,
-}
-
-impl Found {
-    fn add(&mut self, stranded: Stranded) {
-        self.count += stranded.count;
-        if self.first.is_none() {
-            self.first = Some(stranded);
-        } else {
-            self.others.push(stranded);
-        }
-    }
+    _handles: Box<dyn Any>,
 }
 
 /// Enters the slots of a new pool of a protection domain. Those from `untaken` on were never taken.
 /// The entry, not the pointer, says how long they live.
 ///
 /// # Safety
-/// The slots are initialised, and [`forget_pool`] is called before they are freed.
-pub(crate) unsafe fn note_pool<C: 'static>(slots: *mut Slot<C>, untaken: Arc<AtomicU32>, pd: u32) {
+/// [`forget_pool`] is called before the slots are freed.
+pub(crate) unsafe fn note_pool<C: 'static>(slots: &[Slot<C>], untaken: Arc<AtomicU32>, pd: u32) {
     /// # Safety
     /// The handles are of a pool of `C`, and the caller gives them up.
-    unsafe fn send_home<C: 'static>(stranded: &Stranded) {
-        let &Stranded { first, last, are_single, .. } = stranded;
-        let header = std::ptr::with_exposed_provenance_mut::<Header>;
-        // SAFETY: not null. The handles are given up (this function's contract), and the only ones.
-        // They are of one pool and linked, and none has others behind it.
-        let is_done = are_single
-            && unsafe {
-                let (first, last) = (header(first), header(last));
-                put_all_back::<C>(NonNull::new_unchecked(first), NonNull::new_unchecked(last))
-            };
-        if is_done {
-            return;
-        }
-        let mut at = first;
-        drop_each(&mut std::iter::from_fn(|| {
-            if at == 0 {
-                return None;
-            }
-            let word = at | word::LIST;
-            // SAFETY: the handle is the caller's, so its header is alive; it is given up (this
-            // function's contract). A single buffer is a list of one.
-            unsafe {
-                at = (*header(at)).link();
-                Some(BufList::<C>::from_word(word))
-            }
-        }));
+    unsafe fn adopt<C: 'static>(handles: Vec<usize>) -> Box<dyn Any> {
+        let own = |address| {
+            // SAFETY: the handle is given up (this function's contract). A single buffer is a list
+            // of one.
+            unsafe { BufList::<C>::from_word(address | word::LIST) }
+        };
+        Box::new(handles.into_iter().map(own).collect::<Vec<_>>())
     }
-    let first = slots.expose_provenance();
-    let stride = size_of::<Slot<C>>();
-    let headers = Headers { first, stride, untaken, send_home: send_home::<C> };
+    let first = slots.as_ptr().expose_provenance();
+    let headers = Headers { first, stride: size_of::<Slot<C>>(), untaken, adopt: adopt::<C> };
     domains().entry(pd).or_default().insert(first, headers);
 }
 
 /// Removes the slots of a pool of a protection domain before they are freed.
-pub(crate) fn forget_pool<C>(slots: *mut Slot<C>, pd: u32) {
+pub(crate) fn forget_pool<C>(slots: &[Slot<C>], pd: u32) {
     let mut domains = domains();
     if let Some(pools) = domains.get_mut(&pd) {
-        pools.remove(&slots.addr());
+        pools.remove(&slots.as_ptr().addr());
         if pools.is_empty() {
             domains.remove(&pd);
         }
@@ -167,19 +107,13 @@ pub(crate) fn forget_pool<C>(slots: *mut Slot<C>, pd: u32) {
 }
 
 impl Headers {
-    /// The headers of buffers that were taken at some time: all that can be with a queue.
+    /// The headers of buffers that were taken at some time, with their addresses: all that can be
+    /// with a queue.
     fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
         let &Headers { first, stride, .. } = self;
-        let taken = self.taken();
-        // (In locals, since atomics are read meanwhile, and without a division.)
-        let (mut next, end) = (first, first + taken * stride);
-        std::iter::from_fn(move || {
-            let address = (next != end).then_some(next)?;
-            next += stride;
-            Some(address)
-        })
-        .map(|address| {
-            let header = std::ptr::with_exposed_provenance::<Header>(address);
+        (0..self.taken()).map(move |i| {
+            let address = first + i * stride;
+            let header = ptr::with_exposed_provenance::<Header>(address);
             // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
             // touched through it, unless the handle is found to be ours.
             (address, unsafe { &*header })
@@ -191,37 +125,23 @@ impl Headers {
         self.untaken.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes the handles that are with one of the queues in `quiet`, at most as many as are missing
-    /// to make it `most` in all.
-    fn take(&self, quiet: &Quiet, most: usize, found: &mut Found) {
-        let missing = most - found.count;
-        let (mut count, mut first, mut last) = (0, 0, 0);
-        let mut are_single = true;
-        // One comparison for each header of another queue, or of none: there may be many. Where the
-        // span is that of one queue, no other has its name there.
+    /// Takes the handles that are with one of the queues in `quiet`, at most so many.
+    fn take(&self, quiet: &Quiet, most: usize) -> Option<Stranded> {
+        // Most headers of other queues are told by one comparison.
         let (lowest, highest) = quiet.span();
-        let is_one = quiet.len() == 1;
-        for (address, header) in self.all() {
-            let name = header.posted_to();
-            if name.addr().wrapping_sub(lowest) < highest.wrapping_sub(lowest)
-                && (is_one || quiet.has(name))
-            {
-                header.link_found(first);
-                are_single &= header.next.get() == 0;
-                if count == 0 {
-                    last = address;
-                }
-                (count, first) = (count + 1, address);
-                if count == missing {
-                    break;
-                }
-            }
-        }
-        if count != 0 {
-            // INVARIANT: as many as were taken, linked.
-            let Headers { first: pool, send_home, .. } = *self;
-            found.add(Stranded { pool, count, first, last, are_single, send_home });
-        }
+        let is_theirs =
+            |name: *const Counter| (lowest..highest).contains(&name.addr()) && quiet.has(name);
+        let theirs = self.all().filter(|(_, header)| is_theirs(header.posted_to())).take(most);
+        let take = |(address, header): (usize, &Header)| {
+            header.forget_queue();
+            address
+        };
+        let handles: Vec<_> = theirs.map(take).collect();
+        let (pool, count) = (self.first, handles.len());
+        // SAFETY: each was with a queue whose completions can no longer bring it back (`Quiet`), so
+        // it is ours. That its header says so was taken back under the lock, so no other thread has
+        // it.
+        (count != 0).then(|| Stranded { pool, count, _handles: unsafe { (self.adopt)(handles) } })
     }
 }
 
@@ -236,68 +156,42 @@ pub(crate) fn count_posted(slots: usize, books: &Books, most: usize) -> usize {
 
 /// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
 /// Returns how many came home.
-#[inline]
 pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
     #[cfg(debug_assertions)]
     assert_unnamed(quiet);
     if quiet.is_empty() {
         return Homecoming::default();
     }
-    reclaim(quiet)
-}
-
-#[inline(never)]
-fn reclaim(quiet: &Quiet) -> Homecoming {
     let most = quiet.most();
     let stranded = search(quiet, most);
-    let lent = if stranded.count < most { lent_with(quiet) } else { Few::new() };
-    let home = Homecoming::of(&stranded, lent.len());
-    // Dropped last and outside the locks, so that a user's Drop, even one that panics, loses
-    // nothing.
-    drop(stranded);
-    drop(lent);
-    home
+    let pools: Vec<_> = stranded.iter().map(|of| (of.pool, of.count)).collect();
+    let count = pools.iter().map(|(_, count)| count).sum::<usize>();
+    let lent = if count < most { lent_with(quiet) } else { Vec::new() };
+    // (They are dropped at the end and outside the locks, so that a user's Drop, even one that
+    // panics, loses nothing.)
+    Homecoming { pools, lent: lent.len() }
 }
 
 /// Takes the handles of pools that are with one of the queues in `quiet`, until `most` are found.
-fn search(quiet: &Quiet, most: usize) -> Found {
-    let mut found = Found::default();
+fn search(quiet: &Quiet, mut most: usize) -> Vec<Stranded> {
     // The lock keeps other threads from reclaiming, and keeps each listed header alive.
     let domains = domains();
-    let theirs = match quiet.domain() {
-        None => {
-            let theirs = domains.iter().filter(|(pd, _)| quiet.is_of(**pd));
-            theirs.flat_map(|(_, pools)| pools.values().map(Some)).collect()
-        }
-        Some(pd) => match domains.get(&pd) {
-            None => return found,
-            Some(pools) if pools.len() <= FEW => {
-                let mut few = [None; FEW];
-                few.iter_mut().zip(pools.values()).for_each(|(few, pool)| *few = Some(pool));
-                take_each(&mut few[..pools.len()], quiet, most, &mut found);
-                return found;
-            }
-            Some(pools) => pools.values().map(Some).collect::<Vec<_>>(),
-        },
-    };
-    take_each(&mut { theirs }, quiet, most, &mut found);
-    found
-}
-
-/// The pools of a domain that are looked through without memory of their own.
-const FEW: usize = 4;
-
-/// Takes the handles of these pools that are with one of the queues in `quiet`, until `most` are
-/// found.
-fn take_each(pools: &mut [Option<&Headers>], quiet: &Quiet, most: usize, found: &mut Found) {
+    let (first, last) = quiet.domain().map_or((0, u32::MAX), |pd| (pd, pd));
+    let theirs = domains.range(first..=last).filter(|(pd, _)| quiet.is_of(**pd));
+    let mut pools: Vec<_> = theirs.flat_map(|(_, pools)| pools.values()).collect();
     // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
     // of a small one.
-    pools.sort_unstable_by_key(|pool| pool.map(Headers::taken));
-    for pool in pools.iter().flatten() {
-        if found.count < most {
-            pool.take(quiet, most, found);
+    pools.sort_unstable_by_key(|pool| pool.taken());
+    let mut stranded = Vec::new();
+    for pool in pools {
+        if most == 0 {
+            break;
         }
+        let found = pool.take(quiet, most);
+        most -= found.as_ref().map_or(0, |found| found.count);
+        stranded.extend(found);
     }
+    stranded
 }
 
 /// Asserts that books outlive the headers that name them (see `memory::header`): where nothing is
@@ -316,25 +210,16 @@ fn assert_unnamed(quiet: &Quiet) {
 /// The handles that came home.
 #[derive(Default)]
 pub(crate) struct Homecoming {
-    /// The first pool of which there were some, and how many.
-    first: (usize, usize),
-    /// The other pools.
-    others: Vec<(usize, usize)>,
+    /// The pools of which there were some, and how many.
+    pools: Vec<(usize, usize)>,
     /// The number of shared and open handles, which no pool has.
     pub lent: usize,
 }
 
 impl Homecoming {
-    fn of(stranded: &Found, lent: usize) -> Self {
-        let count = |of: &Stranded| (of.pool, of.count);
-        let first = stranded.first.as_ref().map_or((0, 0), count);
-        Homecoming { first, others: stranded.others.iter().map(count).collect(), lent }
-    }
-
-    /// The number of entries of the pool whose headers begin at `slots`.
+    /// The number of buffers of the pool whose slots begin at `slots`.
     pub(crate) fn count_of(&self, slots: usize) -> usize {
-        let all = std::iter::once(&self.first).chain(&self.others);
-        all.filter(|(pool, _)| *pool == slots).map(|(_, count)| count).sum()
+        self.pools.iter().filter(|(pool, _)| *pool == slots).map(|(_, count)| count).sum()
     }
 }
 
@@ -359,12 +244,12 @@ mod tests {
         // SAFETY: the books are there.
         buf.header().give(unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) });
         std::mem::forget(buf);
-        let (mut quiet, mut found) = (Quiet::default(), Found::default());
+        let mut quiet = Quiet::default();
         quiet.add(books);
-        for _ in 0..2 {
-            domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX, &mut found);
-            assert_eq!(found.count, 1);
-        }
+        let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
+        let found = search();
+        assert_eq!(found.as_ref().map(|found| found.count), Some(1));
+        assert!(search().is_none());
         drop(found);
         assert_eq!(pool.available(), 2);
     }
@@ -430,13 +315,16 @@ mod tests {
             ends.iter().for_each(|&books| quiet.add(books.clone()));
             // SAFETY: the books are there.
             last.header().give(unsafe { Books::counter(std::sync::Arc::as_ptr(low), SEND) });
-            let mut found = Found::default();
+            let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
+            buf.header().give(others[0]);
+            let found = search();
+            assert_eq!(found.as_ref().map(|found| found.count), Some(1));
+            std::mem::forget(found); // this test has it
             for other in others {
                 buf.header().give(other);
-                domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX, &mut found);
-                assert_eq!((found.count, buf.header().posted_to()), (1, other));
+                assert!(search().is_none());
+                assert_eq!(buf.header().posted_to(), other);
             }
-            std::mem::forget(found); // this test has it
             buf.header().forget_queue();
         }
     }
@@ -476,7 +364,7 @@ mod tests {
             }
             with.iter().for_each(|buf| buf.header().forget_queue());
             if most == 4 {
-                others.extend((0..FEW).map(|_| pd.create_pool(1, 8).unwrap()));
+                others.extend((0..4).map(|_| pd.create_pool(1, 8).unwrap()));
             }
         }
     }

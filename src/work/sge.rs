@@ -36,12 +36,9 @@ impl<'mr> Piece<'mr> {
         let (addr, lkey) = region.locate(range.start, len)?;
         let addr = addr.expose_provenance() as u64;
         // An element's length has 32 bits (R3.8).
-        let length = u32::try_from(len).map_err(|_| OutOfBounds {
-            offset: range.start as u64,
-            len: len as u64,
-            available: u32::MAX as u64,
-            misaligned: false,
-            of: Extent::Element,
+        let length = u32::try_from(len).map_err(|_| {
+            let (offset, available) = (range.start as u64, u32::MAX as u64);
+            OutOfBounds::new(Extent::Element, offset, len as u64, available)
         })?;
         Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
     }

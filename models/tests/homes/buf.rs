@@ -20,12 +20,11 @@ impl<C> Pool<C> {
     pub fn new(contexts: Vec<C>) -> Self {
         let mut contexts = contexts.into_iter();
         let headers = Headers::of_pool(contexts.len()).unwrap();
-        let headers = Headers::with(Some(headers), |_| contexts.next().unwrap());
-        Pool(Slots::create(Registered::new(), 8, headers))
+        Pool(Slots::create(Registered::new(), 8, headers, |_| contexts.next().unwrap()))
     }
 
     pub fn take(&self) -> Option<Buf<C>> {
-        Slots::take(&self.0).map(Buf)
+        Slots::take(&self.0).map(Buf::of)
     }
 
     pub fn available(&self) -> usize {
@@ -45,21 +44,21 @@ impl<C> Clone for Arena<C> {
 impl Arena<()> {
     pub fn new(region: Registered, headers: usize) -> Self {
         let headers = Headers::of_arena(region.len(), headers).unwrap();
-        Arena(Slots::create(region, 0, Headers::with(Some(headers), |_| ())))
+        Arena(Slots::create(region, 0, headers, |_| ()))
     }
 
     pub fn take(&self, len: usize) -> Option<Buf<()>> {
-        Slots::take_bytes(&self.0, len).map(Buf)
+        Slots::take_bytes(&self.0, len).map(Buf::of)
     }
 
     /// The bytes that nobody has.
     pub fn free(&self) -> usize {
-        self.0.look(|ranges, _| ranges.free()).unwrap()
+        self.0.blocks().unwrap().ranges.free()
     }
 
     /// The headers that nobody has.
     pub fn spare(&self) -> usize {
-        self.0.look(|_, spare| spare).unwrap()
+        self.0.blocks().unwrap().spare()
     }
 }
 
@@ -70,17 +69,24 @@ pub struct Buf<C: 'static>(NonNull<Slot<C>>);
 unsafe impl<C: Send> Send for Buf<C> {}
 
 impl<C> Buf<C> {
-    pub fn context(&self) -> &C {
+    fn of(slot: &Slot<C>) -> Self {
+        Buf(NonNull::from(slot))
+    }
+
+    fn slot(&self) -> &Slot<C> {
         // SAFETY: the slot lives as long as its handle.
-        let slot = unsafe { self.0.as_ref() };
+        unsafe { self.0.as_ref() }
+    }
+
+    pub fn context(&self) -> &C {
         // SAFETY: who has the handle has the context alone, for which loom looks.
-        unsafe { &*slot.context.get() }
+        unsafe { &*self.slot().context.get() }
     }
 
     /// Where its bytes begin, and how many there are.
     pub fn bytes(&self) -> (usize, usize) {
         // SAFETY: the handle is ours.
-        let whole = unsafe { slots::slots_of(self.0) }.whole(self.0);
+        let whole = unsafe { slots::slots_of(self.0) }.whole(self.slot());
         (whole.start, whole.len as usize)
     }
 
@@ -88,13 +94,13 @@ impl<C> Buf<C> {
     pub fn split(&self, at: usize) -> Option<Buf<C>> {
         // SAFETY: the handle is ours.
         let slots = unsafe { slots::slots_of(self.0) };
-        slots.split(self.0, at).map(Buf)
+        slots.split(self.slot(), at).map(Buf::of)
     }
 
     /// As `join`.
     pub fn join(self, next: Buf<C>) -> Result<Buf<C>, [Buf<C>; 2]> {
         // SAFETY: the handles are ours, and that of `next` is given up if they are joined.
-        let is_joined = unsafe { slots::slots_of(self.0).join(self.0, next.0) };
+        let is_joined = unsafe { slots::slots_of(self.0).join(self.slot(), next.slot()) };
         if !is_joined {
             return Err([self, next]);
         }

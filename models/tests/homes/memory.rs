@@ -1,10 +1,10 @@
 //! `src/memory`, what of it the models take in.
 
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/blocks.rs"]
+pub mod blocks;
 #[path = "buf.rs"]
 pub mod buf;
-#[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/memory/cuts.rs"]
-pub mod cuts;
 #[path = "../../../src/memory/free.rs"]
 pub mod free;
 #[allow(dead_code)] // all that the crate uses

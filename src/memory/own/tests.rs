@@ -528,11 +528,10 @@ fn only_what_cannot_be_cut_off_is_sealed() {
 #[cfg(not(miri))]
 fn read_only_pages_are_not_pinned_to_be_written() {
     use crate::memory::registered::{AccessFlags, Registered};
-    use crate::sys::control::Holds;
     static TABLE: [u64; 1024] = [7; 1024];
     let pd = loopback::pair().unwrap().pd;
     fn errno<M: Memory>(pd: &ProtectionDomain, memory: M, access: AccessFlags) -> Option<i32> {
-        let made = Registered::new(pd, memory, access, Holds::Open, |all| Ok((0, all.len())));
+        let made = Registered::all(pd, memory, access);
         made.err().map(|refused| refused.error.errno().unwrap())
     }
     let read = AccessFlags::REMOTE_READ;

@@ -86,9 +86,8 @@ impl Extent {
         if start <= end && end <= available {
             return Ok(start..end);
         }
-        let (offset, len) = (start as u64, end.saturating_sub(start) as u64);
-        let available = available as u64;
-        Err(OutOfBounds { offset, len, available, misaligned: false, of: self })
+        let len = end.saturating_sub(start) as u64;
+        Err(OutOfBounds::new(self, start as u64, len, available as u64))
     }
 }
 
@@ -99,23 +98,24 @@ impl OutOfBounds {
     pub fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
         match offset.checked_add(len) {
             Some(end) if end <= available => Ok(()),
-            _ => Err(OutOfBounds::beyond(offset, len, available)),
+            _ => {
+                let [offset, len, available] = [offset, len, available].map(|it| it as u64);
+                Err(OutOfBounds::new(Extent::Region, offset, len, available))
+            }
         }
     }
 
-    /// More bytes than an element can have.
+    /// `len` bytes at `offset`, where `of` has `available`.
     #[cold]
     #[inline(never)]
     #[doc(hidden)]
-    pub fn too_long(offset: usize, len: usize) -> Self {
-        let (offset, len, available) = (offset as u64, len as u64, LONGEST_PIECE.into());
-        OutOfBounds { offset, len, available, misaligned: false, of: Extent::Element }
+    pub fn new(of: Extent, offset: u64, len: u64, available: u64) -> Self {
+        OutOfBounds { offset, len, available, misaligned: false, of }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn beyond(offset: usize, len: usize, available: usize) -> Self {
-        let (offset, len, available) = (offset as u64, len as u64, available as u64);
-        OutOfBounds { offset, len, available, misaligned: false, of: Extent::Region }
+    /// A cell at `offset` that is not aligned.
+    #[doc(hidden)]
+    pub fn misaligned(offset: u64, available: u64) -> Self {
+        OutOfBounds { misaligned: true, ..Self::new(Extent::Region, offset, 8, available) }
     }
 }

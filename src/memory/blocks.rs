@@ -1,0 +1,82 @@
+//! What an arena knows of its slots: which block of bytes each has, and which bytes nobody has.
+//!
+//! A buffer that is dropped enters its slot into the free list of its `Slots`, as a pool's does. The
+//! next take looks there first, and gives the bytes back to `Ranges`.
+
+use std::collections::TryReserveError;
+
+use crate::cold::reserve;
+use crate::memory::ranges::Ranges;
+
+/// # Invariants
+/// - The blocks of slots that have a handle, or whose handle was dropped and not yet seen, are
+///   taken in `ranges`, one each.
+/// - `spare` are the slots that have no block. It has room for all slots.
+pub struct Blocks {
+    pub ranges: Ranges,
+    /// The block of each slot.
+    of_slot: Vec<u32>,
+    spare: Vec<u32>,
+    /// The arena has no handle any more: what is dropped now, `Slots` counts.
+    pub is_closed: bool,
+}
+
+/// A buffer's bytes, as an offset in the region and a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    pub start: usize,
+    pub len: u32,
+}
+
+impl Blocks {
+    /// For `len` bytes, not 0, and `count` slots.
+    pub fn new(len: usize, count: usize) -> Result<Self, TryReserveError> {
+        let mut of_slot = reserve(count)?;
+        of_slot.resize(count, 0);
+        let mut spare = reserve(count)?;
+        spare.extend((0..count as u32).rev());
+        let ranges = Ranges::new(len, count as u32)?;
+        Ok(Blocks { ranges, of_slot, spare, is_closed: false })
+    }
+
+    /// The bytes of a slot's buffer when it is not narrowed.
+    pub fn whole(&self, slot: usize) -> Bytes {
+        let (start, len) = self.ranges.range(self.of_slot[slot]);
+        Bytes { start, len: len as u32 }
+    }
+
+    /// A block of at least `len` bytes, for a slot that had none.
+    pub fn take(&mut self, len: usize) -> Option<usize> {
+        let slot = *self.spare.last()? as usize;
+        self.of_slot[slot] = self.ranges.take(len)?;
+        self.spare.pop();
+        Some(slot)
+    }
+
+    /// Gives the bytes of `slot` from `at` on to another slot. There are some, on either side.
+    pub fn split(&mut self, slot: usize, at: usize) -> Option<usize> {
+        let other = self.spare.pop()? as usize;
+        self.of_slot[other] = self.ranges.split(self.of_slot[slot], at);
+        Some(other)
+    }
+
+    /// Gives the bytes of `next` to `slot`, if they are behind its own. Then `next` has none.
+    pub fn join(&mut self, slot: usize, next: usize) -> bool {
+        let is_next = self.ranges.join(self.of_slot[slot], self.of_slot[next]);
+        if is_next {
+            self.spare.push(next as u32);
+        }
+        is_next
+    }
+
+    /// Takes the bytes of a slot whose handle was dropped.
+    pub fn give(&mut self, slot: usize) {
+        self.ranges.give(self.of_slot[slot]);
+        self.spare.push(slot as u32);
+    }
+
+    /// The number of slots that have no block.
+    pub fn spare(&self) -> usize {
+        self.spare.len()
+    }
+}
