@@ -37,8 +37,8 @@ const TAG: usize = 1;
 
 /// # Invariants
 /// - Each list is empty (null), `LOCKED` (only the first one), `CLOSED`, or the first of
-///   initialised headers without a handle. They are linked where the queue's name is else, ended by
-///   null, and live as long as this.
+///   initialised headers without a handle. They are linked, ended by null, and live as long as
+///   this.
 /// - The thread that put `LOCKED` into `first` has all links, until it stores something else.
 pub(crate) struct Free {
     first: AtomicPtr<Header>,
@@ -56,9 +56,30 @@ impl Free {
     /// may be.
     #[inline(always)]
     pub fn take(&self) -> Option<NonNull<Header>> {
+        self.take_chain(1)
+    }
+
+    /// As `take`, of `n` slots, at least one, which stay linked. `None` if there are fewer.
+    #[inline(always)]
+    pub fn take_chain(&self, n: usize) -> Option<NonNull<Header>> {
         let first = self.first.load(Ordering::Relaxed);
-        // SAFETY: the list is ours, and not empty.
-        (first.addr() > LOCKED && self.locks(first)).then(|| unsafe { self.pop(first) })
+        if first.addr() <= LOCKED || !self.locks(first) {
+            return None;
+        }
+        let mut last = first;
+        for _ in 1..n {
+            // SAFETY: a header of the list, which is ours.
+            let next = unsafe { (*last).link.next() };
+            if next.is_null() {
+                self.first.store(first, Ordering::Release);
+                return None;
+            }
+            last = next;
+        }
+        // SAFETY: the last of them is a header of the list, too.
+        let rest = unsafe { (*last).link.unlink() };
+        self.first.store(rest, Ordering::Release);
+        NonNull::new(first)
     }
 
     /// Locks `first`, if it is still this.
@@ -75,7 +96,7 @@ impl Free {
     #[inline(always)]
     unsafe fn pop(&self, first: *mut Header) -> NonNull<Header> {
         // SAFETY: a header of the list, which is ours.
-        let next = unsafe { (*first).leave_home() };
+        let next = unsafe { (*first).link.unlink() };
         self.first.store(next, Ordering::Release);
         // SAFETY: the address of a header.
         unsafe { NonNull::new_unchecked(first) }
@@ -198,7 +219,7 @@ unsafe fn enter(
     slot: NonNull<Header>,
 ) -> Result<*mut Header, *mut Header> {
     // SAFETY: the slot is the caller's until it is entered.
-    unsafe { (*slot.as_ptr()).come_home(first) };
+    unsafe { (*slot.as_ptr()).link.set_next(first) };
     list.compare_exchange(first, slot.as_ptr(), Ordering::Release, Ordering::Acquire)
 }
 
@@ -212,7 +233,7 @@ unsafe fn each(first: *mut Header) -> impl Iterator<Item = NonNull<Header>> {
     std::iter::from_fn(move || {
         let header = at?;
         // SAFETY: a header of the list, not shown yet.
-        at = NonNull::new(unsafe { (*header.as_ptr()).next_at_home() });
+        at = NonNull::new(unsafe { (*header.as_ptr()).link.next() });
         Some(header)
     })
 }

@@ -24,7 +24,7 @@
 //! - what was posted and not counted is stranded, and the last part of `Pending` sends it home,
 //!   which clears `at_queue` too, before it gives up the books (`stranded`);
 //! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
-//!   dropped (`Header::come_home`; `Slots::put_later`, if its pool is gone; `Lent::apart`).
+//!   dropped (`slots::put_back`, `Slab::put`).
 //!
 //! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has
 //! their handles, and no device knows them. A queue knows of such a list (`Ledger::has_lists`),
@@ -37,7 +37,7 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::{AtomicUsize, compiler_fence};
 
 use crate::counters::books::Counter;
 use crate::counters::mark;
@@ -49,7 +49,8 @@ use crate::sync::{AtomicPtr, Ordering};
 /// - A header has one handle. Its holder may touch the `Cell`s and, if the handle is exclusive, the
 ///   bytes; nothing else touches them.
 /// - `home` begins with a `u32` and lives as long as the header.
-/// - `next` is 0 except in a handle that is part of a list, or behind shared ones.
+/// - `link` is null except in a free list, in a handle that is part of a list, or behind shared
+///   ones.
 /// - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
 ///   request, of a work request that is being built for a queue that exists, or of a completion
 ///   that still holds it.
@@ -67,14 +68,11 @@ pub struct Header {
     /// The same address again: the element of a receive.
     fill: Cell<*mut u8>,
     capacity: Cell<u32>,
-    fill_lkey: u32,
-    /// The counter of the queue that has the buffer; null if none has. In an entry of a refused
-    /// list: the next entry. Of a buffer at home: the next one there. Of one that a search found:
-    /// the next one of the pool.
+    fill_lkey: Cell<u32>,
+    /// The counter of the queue that has the buffer; null if none has. (In an entry of a refused
+    /// list, which no queue has: the next entry. See `next_refused`.)
     at_queue: AtomicPtr<Counter>,
-    /// The next buffer of the same work request, as a word. Of a frozen buffer, which is in no work
-    /// request: how many handles share it.
-    pub(crate) next: Cell<usize>,
+    pub(crate) link: Link,
     /// What keeps header and memory alive; its type follows from the kind of handle. It begins with
     /// the number of the region's protection domain, as `Pd` numbers them.
     pub(crate) home: *const (),
@@ -82,18 +80,9 @@ pub struct Header {
     mark: Cell<u64>,
 }
 
-/// An element of a header, to be written by two stores.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Element {
-    addr: *mut u8,
-    len_and_lkey: [u32; 2],
-}
-
-// The two elements of a header have its layout.
+// A header begins with two elements.
 static_assertions::const_assert!(
-    size_of::<Element>() == 16
-        && std::mem::offset_of!(Header, addr) == 0
+    std::mem::offset_of!(Header, addr) == 0
         && std::mem::offset_of!(Header, len) == 8
         && std::mem::offset_of!(Header, lkey) == 12
         && std::mem::offset_of!(Header, fill) == 16
@@ -111,9 +100,9 @@ impl Header {
             lkey: Cell::new(lkey),
             fill: Cell::new(addr),
             capacity: Cell::new(capacity),
-            fill_lkey: lkey,
+            fill_lkey: Cell::new(lkey),
             at_queue: AtomicPtr::new(ptr::null_mut()),
-            next: Cell::new(0),
+            link: Link::default(),
             home,
             mark: Cell::new(mark),
         }
@@ -162,39 +151,13 @@ impl Header {
         self.mark.set(mark);
     }
 
-    /// Makes a spare header that of another buffer, and of a new handle.
-    ///
-    /// # Safety
-    /// It is an initialised header that does not move, without a handle and with no queue. (So
-    /// others may look which queue has it, by [`name_of`](Self::name_of).) It never was in a list
-    /// of buffers, so that `next` is 0.
-    #[inline]
-    pub(crate) unsafe fn renew(
-        this: *mut Self,
-        addr: *mut u8,
-        capacity: u32,
-        lkey: u32,
-        mark: u64,
-    ) {
-        addr.expose_provenance();
-        let element = Element { addr, len_and_lkey: [capacity, lkey] };
-        // SAFETY: without a handle it is the caller's, but for the name of the queue, and no
-        // reference to all of it exists. Its elements have the layout of `Element` (asserted).
-        unsafe {
-            (&raw mut (*this).addr).cast::<Element>().write(element);
-            (&raw mut (*this).fill).cast::<Element>().write(element);
-            (*this).mark.set(mark);
-        }
-    }
-
-    /// The counter of the queue that has the handle, for any thread, also of a header that is being
-    /// renewed.
-    ///
-    /// # Safety
-    /// It is an initialised header.
-    pub(crate) unsafe fn name_of(this: *const Self) -> *const Counter {
-        // SAFETY: the name is atomic, and `renew` leaves it alone.
-        unsafe { (*this).at_queue.load(Ordering::Acquire) }
+    /// Makes the header of a handle that is gone that of a new one.
+    #[inline(always)]
+    pub(crate) fn renew(&self, addr: *mut u8, capacity: u32, lkey: u32, mark: u64) {
+        self.set_place(addr, capacity);
+        self.lkey.set(lkey);
+        self.fill_lkey.set(lkey);
+        self.mark.set(mark);
     }
 
     /// The number of bytes that a send sends.
@@ -300,40 +263,58 @@ impl Header {
     }
 
     /// The next entry in a list of refused ones, as a word.
-    pub(crate) fn link(&self) -> usize {
+    pub(crate) fn next_refused(&self) -> usize {
         self.counter().addr()
     }
 
     /// Links a header that is with no queue.
-    pub(crate) fn set_link(&self, word: usize) {
+    pub(crate) fn set_next_refused(&self, word: usize) {
         debug_assert!(self.counter().is_null());
         self.at_queue.store(ptr::without_provenance_mut(word), Ordering::Relaxed);
     }
 
-    /// Marks the buffer as at home, before `next`, and with no queue.
-    #[inline(always)]
-    pub(super) fn come_home(&self, next: *mut Header) {
-        self.at_queue.store(next.cast(), Ordering::Release);
-    }
-
-    /// The next one at home, of a buffer that is.
-    #[inline(always)]
-    pub(super) fn next_at_home(&self) -> *mut Header {
-        self.at_queue.load(Ordering::Relaxed).cast()
-    }
-
-    /// Marks the buffer as no longer at home. Returns the next one there.
-    #[inline(always)]
-    pub(super) fn leave_home(&self) -> *mut Header {
-        let next = self.next_at_home();
-        self.forget_queue();
-        next
-    }
-
     /// The counter of the queue that has the handle, for any thread; null if none has. (In a list
-    /// of refused entries, and at home, it is the address of a header, which is no counter's.)
+    /// of refused entries it is the address of a header, which is no counter's.)
     pub(crate) fn posted_to(&self) -> *const Counter {
         self.at_queue.load(Ordering::Acquire)
+    }
+}
+
+/// The word that ties a header to others. Its meaning follows from where the header is:
+/// - in a free list or in a list of buffers: the next header there, or null;
+/// - behind shared handles, so in no list: how many there are.
+///
+/// Elsewhere it is null.
+#[derive(Default)]
+pub(crate) struct Link(Cell<*mut Header>);
+
+impl Link {
+    /// The next header of the list.
+    #[inline(always)]
+    pub fn next(&self) -> *mut Header {
+        self.0.get()
+    }
+
+    #[inline(always)]
+    pub fn set_next(&self, next: *mut Header) {
+        self.0.set(next);
+    }
+
+    /// The header leaves its list, or is shared no more. Returns the next one of the list.
+    #[inline(always)]
+    pub fn unlink(&self) -> *mut Header {
+        self.0.replace(ptr::null_mut())
+    }
+
+    /// The number of handles that share the buffer.
+    ///
+    /// # Safety
+    /// The header is behind shared handles, or its only handle is the caller's, as long as the
+    /// reference is used.
+    #[inline(always)]
+    pub unsafe fn shares(&self) -> &AtomicUsize {
+        // SAFETY: then only this touches the word.
+        unsafe { AtomicUsize::from_ptr(self.0.as_ptr().cast()) }
     }
 }
 

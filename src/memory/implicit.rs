@@ -13,7 +13,6 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range, RangeBounds};
 use std::ptr;
 use std::sync::Arc;
@@ -22,10 +21,12 @@ use crate::counters::mark;
 use crate::device::OdpOps;
 use crate::device::attr_ex::{Ability, Can, Which, sealed};
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
+use crate::memory::header::Handle;
+use crate::memory::lent::{Home, Lent, Loan, lend};
 use crate::memory::own::{CanBeSlices, Memory};
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::{Extent, OutOfBounds};
+use crate::memory::slab::Slab;
 use crate::sys::control::Holds;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
@@ -103,7 +104,8 @@ pub struct ImplicitRegion<T, O> {
 /// C's object, and what headers say of it.
 struct Key {
     mr: handle::Mr,
-    pd: u32,
+    /// The headers of handles.
+    slab: Arc<Slab>,
     /// The mark of a buffer, but for its length.
     mark: u64,
 }
@@ -131,7 +133,8 @@ impl ProtectionDomain {
         // SAFETY: the object was just created, and has no other owner.
         let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
         let mark = mark::of(self.id(), mark::NO_POOL, 0);
-        Ok(ImplicitRegion { key: Arc::new(Key { mr, pd: self.id(), mark }), _of: PhantomData })
+        let key = Arc::new(Key { mr, slab: Slab::new(self.id()), mark });
+        Ok(ImplicitRegion { key, _of: PhantomData })
     }
 }
 
@@ -166,14 +169,12 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
         // Work requests name it by its address alone.
         addr.expose_provenance();
         // INVARIANT: the value was moved here for the last time, and then asked for its bytes.
-        let memory = Arc::new(Adopted { memory, key: self.key.clone() });
-        let Key { ref mr, pd, mark, .. } = *self.key;
+        let memory = Adopted { memory, key: self.key.clone() };
+        let Key { mr, slab, mark } = &*self.key;
         // SAFETY: the region is registered while `key` lives.
         let lkey = unsafe { (*mr.as_ptr()).lkey };
-        let loan = Loan { addr, len, lkey, pd, mark: mark::lent(mark, len) };
-        // SAFETY: a counted reference, as `ADOPTED` counts them, which is given up.
-        let home = || unsafe { Home::new(Arc::into_raw(memory).cast(), &ADOPTED) };
-        Ok(ImplicitBuf(lend(home, &loan), PhantomData))
+        let loan = Loan { addr, len, lkey, mark: mark::lent(*mark, len) };
+        Ok(ImplicitBuf(lend(slab, || Home::of(memory), &loan), PhantomData))
     }
 
     /// The same handle, with its type: what an [`AnyBuf`](crate::memory::AnyBuf) brings does not
@@ -248,21 +249,6 @@ struct Adopted {
 // SAFETY: the memory is `Send`, and shared access asks it for its type alone.
 unsafe impl Sync for Adopted {}
 
-/// What keeps a handle's memory, by an `Arc`.
-static ADOPTED: Kind = Kind {
-    // SAFETY: `at` is the `Arc` of adopted memory, and one of its references is there.
-    share: |at| unsafe { Arc::increment_strong_count(at.cast::<Adopted>()) },
-    // SAFETY: `at` is the `Arc` of adopted memory, of which this reference is given up.
-    release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Adopted>()) },
-    count: |at| {
-        // SAFETY: `at` is the `Arc` of adopted memory, and one of its references is there, which
-        // stays.
-        let memory = ManuallyDrop::new(unsafe { Arc::from_raw(at.cast::<Adopted>()) });
-        Arc::strong_count(&memory)
-    },
-    context: None,
-};
-
 /// A handle to memory that was given to an [`ImplicitRegion`]: the source of a SEND or an RDMA
 /// WRITE, made by `wr::Send::paged` and so on. It may be posted several times at once.
 ///
@@ -277,8 +263,7 @@ pub struct ImplicitBuf<T = (), O = ()>(pub(super) Lent, PhantomData<fn() -> (T, 
 
 impl<T, O> ImplicitBuf<T, O> {
     fn adopted(&self) -> &Adopted {
-        // SAFETY: the home of such a handle is adopted memory, which stays while the handle does.
-        unsafe { &*self.0.home().at().cast() }
+        self.0.home().other()
     }
 
     /// The same handle, whose type does not tell by what it may be posted.
@@ -310,16 +295,14 @@ impl<T, O> ImplicitBuf<T, O> {
         // (The end of the bytes, if there are none, which no element names then.)
         let addr = header.addr().wrapping_add(start);
         let mark = mark::lent(header.mark(), len);
-        let loan = Loan { addr, len, lkey: header.lkey(), pd: header.pd(), mark };
-        Ok(ImplicitBuf(lend(|| self.0.home().clone(), &loan), PhantomData))
+        let loan = Loan { addr, len, lkey: header.lkey(), mark };
+        Ok(ImplicitBuf(lend(self.0.slab(), || self.0.home().clone(), &loan), PhantomData))
     }
 
     /// The number of handles to the memory, with this one: those that the device has count, and so
     /// do those in completions.
     pub fn handles(&self) -> usize {
-        let home = self.0.home();
-        // SAFETY: this handle has one of the references that are counted.
-        unsafe { (home.kind().count)(home.at()) }
+        self.0.sharers()
     }
 
     /// The memory that was given, if this is the only handle to it.
@@ -347,10 +330,11 @@ impl<T, O> ImplicitBuf<T, O> {
         if !self.adopted().memory.is::<M>() || self.handles() != 1 {
             return Err(self);
         }
-        let home = ManuallyDrop::new(self.0.into_home());
-        // SAFETY: a home of such a handle is a reference of this `Arc`, which is taken out of it.
-        let memory = unsafe { Arc::from_raw(home.at().cast::<Adopted>()) };
-        match Arc::into_inner(memory).map(|adopted| adopted.memory.downcast()) {
+        let adopted = match self.0.into_home() {
+            Home::Other(other) => Arc::into_inner(other).and_then(|it| it.downcast().ok()),
+            _ => None,
+        };
+        match adopted.map(|adopted: Box<Adopted>| adopted.memory.downcast()) {
             Some(Ok(memory)) => Ok(*memory),
             // It was counted, and others are made of handles; and its type was asked for.
             _ => unreachable!("the only reference, of this type"),

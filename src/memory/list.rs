@@ -3,12 +3,10 @@
 #![allow(unsafe_code)] // follows the links between headers
 
 use std::fmt;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 
-use crate::cold::drop_each;
 use crate::memory::buf::Buf;
-use crate::memory::header::{Handle, Header, Word, word};
+use crate::memory::chain::Chain;
+use crate::memory::header::{Header, Word, word};
 
 /// The buffers of one work request, in the order of its scatter/gather list (`sg_list` of
 /// ibv_post_send(3)).
@@ -37,42 +35,22 @@ use crate::memory::header::{Handle, Header, Word, word};
 /// assert_eq!(&head[..], b"head ");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `first` is 0, or the address of the first of a chain of headers of pools of `C`. The chain is
-/// linked by `next` and ended by 0, and this list owns its handles.
-pub struct BufList<C: 'static = ()> {
-    first: usize,
-    _owns: PhantomData<Buf<C>>,
-}
-
-// SAFETY: a list owns its buffers, and nothing else.
-unsafe impl<C: Send> Send for BufList<C> {}
+pub struct BufList<C: 'static = ()>(Chain<Buf<C>>);
 
 impl<C> BufList<C> {
     /// An empty list.
     pub fn new() -> Self {
-        BufList { first: 0, _owns: PhantomData }
+        BufList(Chain::new())
     }
 
     /// Puts `buf` in front of the others.
     pub fn push_front(&mut self, buf: Buf<C>) {
-        buf.header().next.set(self.first);
-        self.first = ManuallyDrop::new(buf).word();
+        self.0.push(buf);
     }
 
     /// Takes the first buffer.
     pub fn pop_front(&mut self) -> Option<Buf<C>> {
-        if self.first == 0 {
-            return None;
-        }
-        let header = word::address::<Header>(self.first);
-        // SAFETY: the list owns the handle, so the header is alive. The handle leaves the list with
-        // the first operation and is given up to the `Buf` with the second.
-        unsafe {
-            self.first = (*header).next.replace(0);
-            Some(Buf::from_header(header))
-        }
+        self.0.pop()
     }
 
     /// The number of buffers. It is counted on each call.
@@ -82,7 +60,7 @@ impl<C> BufList<C> {
 
     /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
-        self.first == 0
+        self.0.first().is_null()
     }
 
     /// The bytes of each buffer, up to its length, in order: what a send of the list sends.
@@ -95,37 +73,27 @@ impl<C> BufList<C> {
     }
 
     pub(crate) fn headers(&self) -> impl Iterator<Item = &Header> {
-        let mut at = self.first;
-        std::iter::from_fn(move || {
-            if at == 0 {
-                return None;
-            }
-            // SAFETY: the list owns the handles of its chain, so the headers are alive.
-            let header = unsafe { &*word::address::<Header>(at) };
-            at = header.next.get();
-            Some(header)
-        })
+        self.0.headers()
     }
 }
 
 impl<C: 'static> Word for BufList<C> {
     #[inline(always)]
     fn word(&self) -> usize {
-        self.first | word::LIST
+        word::of(self.0.first(), word::LIST)
     }
 
     /// A word of a single buffer makes a list of it.
     unsafe fn from_word(word: usize) -> Self {
-        let first = word::address::<Header>(word);
-        BufList { first: word::of(first, 0), _owns: PhantomData }
+        // SAFETY: the word is that of a list, or of a buffer by itself, given up by the caller.
+        BufList(unsafe { Chain::from_first(word::address(word)) })
     }
 
     #[inline(always)]
     unsafe fn first(&self) -> &Header {
-        debug_assert!(self.first != 0);
         // SAFETY: `first` is the address of a header (not empty, by this function's contract),
         // which is alive because the list owns its handle.
-        unsafe { &*word::address::<Header>(self.first) }
+        unsafe { &*self.0.first() }
     }
 
     unsafe fn received(&self, mut len: u32) {
@@ -170,12 +138,6 @@ impl<C> FromIterator<Buf<C>> for BufList<C> {
             list.push_front(buf);
         }
         list
-    }
-}
-
-impl<C> Drop for BufList<C> {
-    fn drop(&mut self) {
-        drop_each(self);
     }
 }
 

@@ -4,10 +4,12 @@
 pub(crate) mod arena;
 pub(crate) mod blocks;
 pub(crate) mod buf;
+pub(crate) mod chain;
 pub(crate) mod device;
 pub(crate) mod entry;
 pub(crate) mod flush;
 pub(crate) mod free;
+pub(crate) mod frozen;
 pub(crate) mod header;
 pub(crate) mod implicit;
 pub(crate) mod lent;
@@ -27,9 +29,9 @@ pub(crate) mod remote;
 pub(crate) mod rereg;
 pub(crate) mod rights;
 pub(crate) mod shared;
+pub(crate) mod slab;
 pub(crate) mod slots;
 pub(crate) mod span;
-mod spares;
 pub(crate) mod stranded;
 #[cfg(feature = "zerocopy")]
 mod typed;

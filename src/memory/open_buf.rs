@@ -4,9 +4,8 @@
 
 use std::fmt;
 
-use crate::cold::out_of_line;
 use crate::memory::header::Handle;
-use crate::memory::lent::{Lent, Loan};
+use crate::memory::lent::{Home, Lent, Loan};
 use crate::memory::registered::Registered;
 use crate::memory::remote::OutOfBounds;
 
@@ -90,6 +89,7 @@ impl OpenBuf {
     /// not all inside the region, or if there are more than 2^32 - 2 of them
     /// ([R3.8](crate::guide::rules#r3-8)). The handle is as it was.
     #[inline]
+    #[allow(clippy::needless_question_mark)] // the usual result stays in registers
     pub fn set_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
         let region = self.region();
         // Some bytes, and not more than the mark is of.
@@ -97,37 +97,29 @@ impl OpenBuf {
             self.header().set_place(region.at(offset), len as u32);
             return Ok(());
         }
-        // SAFETY: `to` is writable, and written.
-        unsafe { out_of_line(|to| self.set_other_range(offset, len, to)) }
+        Ok(self.set_other_range(offset, len)?)
     }
 
     /// Also to no bytes, or to more than ever before; or it says what is wrong.
-    ///
-    /// # Safety
-    /// `to` is writable. It is written.
     #[cold]
     #[inline(never)]
-    unsafe fn set_other_range(
-        &mut self,
-        offset: usize,
-        len: usize,
-        to: *mut Result<(), OutOfBounds>,
-    ) {
-        let set = self.region().piece(offset, len).map(|Loan { addr, len, mark, .. }| {
-            // INVARIANT: the mark is that of this length.
-            self.header().set_mark(mark);
-            self.header().set_place(addr, len);
-            self.0.set_longest(len as usize);
-        });
-        // SAFETY: it is writable (this function's contract).
-        unsafe { to.write(set) };
+    fn set_other_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
+        let Loan { addr, len, mark, .. } = self.region().piece(offset, len)?;
+        // INVARIANT: the mark is that of this length.
+        self.header().set_mark(mark);
+        self.header().set_place(addr, len);
+        self.0.set_longest(len as usize);
+        Ok(())
     }
 
     /// The region that it is a piece of.
     #[inline(always)]
     fn region(&self) -> &Registered {
-        // SAFETY: its home is a region (invariant), which stays while the handle does.
-        unsafe { &*self.0.home().at().cast() }
+        match self.0.home() {
+            Home::Region(region) => region,
+            // SAFETY: its home is a region (invariant).
+            _ => unsafe { std::hint::unreachable_unchecked() },
+        }
     }
 
     /// The length in bytes.

@@ -171,7 +171,7 @@ impl<C> Buf<C> {
     }
 
     /// The slots that this handle keeps alive.
-    fn slots(&self) -> &Slots<C> {
+    pub(super) fn slots(&self) -> &Slots<C> {
         // SAFETY: the handle is borrowed.
         unsafe { slots_of(NonNull::from(self.slot())) }
     }

@@ -4,12 +4,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Kind, Lent, lend};
+use crate::memory::lent::{Home, Lent, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{
@@ -239,10 +238,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     #[inline(always)]
     fn lend(&self, offset: usize, len: usize) -> Result<Lent, OutOfBounds> {
         let loan = self.region.piece(offset, len)?;
-        // SAFETY: a counted reference, as `REGION` counts them, which is given up. Regions are Send
-        // and Sync.
-        let home = || unsafe { Home::new(Arc::into_raw(self.region.clone()).cast(), &REGION) };
-        Ok(lend(home, &loan))
+        Ok(lend(self.region.slab(), || Home::Region(self.region.clone()), &loan))
     }
 
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
@@ -384,20 +380,6 @@ impl<A: Access, M> MemoryRegion<A, M> {
         Err(Refused::new(self, error))
     }
 }
-
-/// What keeps a piece's memory: the region, by an `Arc`.
-static REGION: Kind = Kind {
-    // SAFETY: `at` is a region's `Arc`, and one of its references is there.
-    share: |at| unsafe { Arc::increment_strong_count(at.cast::<Registered>()) },
-    // SAFETY: `at` is a region's `Arc`, of which this reference is given up.
-    release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Registered>()) },
-    count: |at| {
-        // SAFETY: `at` is a region's `Arc`, and one of its references is there, which stays.
-        let region = ManuallyDrop::new(unsafe { Arc::from_raw(at.cast::<Registered>()) });
-        Arc::strong_count(&region)
-    },
-    context: None,
-};
 
 impl<A: Access, M> fmt::Debug for MemoryRegion<A, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

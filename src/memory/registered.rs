@@ -5,11 +5,11 @@
 use std::any::Any;
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bitflags::bitflags;
 
-use crate::cold::out_of_line;
 use crate::counters::mark;
 use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
@@ -19,6 +19,7 @@ use crate::memory::lent::Loan;
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::{Extent, OutOfBounds};
+use crate::memory::slab::Slab;
 use crate::memory::span::LONGEST_PIECE;
 use crate::sys::control::{Created, Holds};
 use crate::sys::handle;
@@ -75,6 +76,14 @@ pub(super) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
     if is_writable { access } else { access - AccessFlags::LOCAL_WRITE }
 }
 
+/// Memory that a region is to be in, and its bytes.
+pub(crate) type NewMemory = (NonNull<[u8]>, Box<dyn Any + Send>);
+
+/// The value of the type that it was given as.
+pub(super) fn as_given<T: 'static>(memory: Option<Box<dyn Any + Send>>) -> T {
+    *memory.and_then(|memory| memory.downcast().ok()).expect("the type that was given")
+}
+
 /// Memory that is registered, and the value that owns it.
 ///
 /// # Invariants
@@ -96,9 +105,13 @@ pub(crate) struct Registered {
     /// It was deregistered, but the device may have given up waiting for a peer's request that
     /// uses it. Then `mr` is not registered, and the memory is kept for the rest of the program.
     was_given_up: bool,
+    /// What the device may have got besides, by a change that failed: memory, and a domain.
+    unknown: Option<(Box<dyn Any + Send>, Option<Arc<handle::Pd>>)>,
     pd: u32,
     /// The mark of its pieces, but for their lengths.
     mark: u64,
+    /// The headers of its pieces, or of frozen buffers in it.
+    slab: Arc<Slab>,
 }
 
 // SAFETY: the memory is owned, and `Send`. The handles to it decide which code may touch its bytes.
@@ -118,53 +131,44 @@ impl Registered {
     ) -> Result<(Self, T), Refused<M>> {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
-        let (offset, len, made) = match choose(bytes) {
-            Ok(part) => part,
-            Err(error) => return Err(Refused::new(*memory, error)),
-        };
-        debug_assert!(offset.checked_add(len).is_some_and(|end| end <= bytes.len()));
-        if len == 0 {
-            let error =
-                Error::os(VERB, libc::EINVAL, "0 bytes: memory that is registered has some");
-            return Err(Refused::new(*memory, error));
-        }
-        // SAFETY: `choose` returned a part of the range.
-        let base = unsafe { bytes.cast::<u8>().add(offset) };
         let is_writable = M::Protection::IS_WRITABLE;
         let access = granted(access, is_writable);
         let handle = pd.handle();
         let control = handle.control();
-        if access.contains(AccessFlags::REMOTE_ATOMIC) {
+        let register = || -> Result<_, Error> {
+            let (offset, len, made) = choose(bytes)?;
+            debug_assert!(offset.checked_add(len).is_some_and(|end| end <= bytes.len()));
+            if len == 0 {
+                let asked = "0 bytes: memory that is registered has some";
+                return Err(Error::os(VERB, libc::EINVAL, asked));
+            }
             let asked = || format!("{len} bytes, {access:?}");
-            let instead = "register without REMOTE_ATOMIC, and let a SEND ask its receiver (R24.4)";
             let context = &handle.parents().context;
-            if let Err(error) = not_on_iwarp(context, VERB, asked, "no atomics", instead) {
-                return Err(Refused::new(*memory, error));
+            if access.contains(AccessFlags::REMOTE_ATOMIC) {
+                let instead =
+                    "register without REMOTE_ATOMIC, and let a SEND ask its receiver (R24.4)";
+                not_on_iwarp(context, VERB, asked, "no atomics", instead)?;
             }
-        }
-        let wanted = access & (AccessFlags::FLUSH_GLOBAL | AccessFlags::FLUSH_PERSISTENT);
-        if !wanted.is_empty() {
-            let context = Context { handle: handle.parents().context.clone() };
-            if let Err(error) = can_flush(&context, wanted, len) {
-                return Err(Refused::new(*memory, error));
+            let wanted = access & (AccessFlags::FLUSH_GLOBAL | AccessFlags::FLUSH_PERSISTENT);
+            if !wanted.is_empty() {
+                can_flush(&Context { handle: context.clone() }, wanted, len)?;
             }
-        }
-        // SAFETY: the protection domain is live. `memory` keeps the range valid for what `access`
-        // allows, and is kept until the region is deregistered.
-        let mr =
-            unsafe { (control.reg_mr)(handle.as_ptr(), base.as_ptr(), len, access.bits(), holds) };
-        match mr {
-            Ok(mr) => {
+            // SAFETY: `choose` returned a part of the range.
+            let base = unsafe { bytes.cast::<u8>().add(offset) }.as_ptr();
+            // SAFETY: the protection domain is live. `memory` keeps the range valid for what
+            // `access` allows, and is kept until the region is deregistered.
+            let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base, len, access.bits(), holds) };
+            let mr = mr.map_err(|errno| why_not(VERB, pd, len, asked(), errno))?;
+            Ok((mr, base, len, made))
+        };
+        match register() {
+            Ok((mr, base, len, made)) => {
                 // SAFETY: the object was just created, and has no other owner.
                 let mr = unsafe { handle::Mr::new(mr, control, handle.clone()) };
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
-                let region = Self::of(mr, pd, base.as_ptr(), len, memory, is_writable, is_exposed);
-                Ok((region, made))
+                Ok((Self::of(mr, pd, base, len, memory, is_writable, is_exposed), made))
             }
-            Err(errno) => {
-                let error = why_not(VERB, pd, len, format!("{len} bytes, {access:?}"), errno);
-                Err(Refused::new(*memory, error))
-            }
+            Err(error) => Err(Refused::new(*memory, error)),
         }
     }
 
@@ -243,8 +247,21 @@ impl Registered {
         is_exposed: bool,
     ) -> Self {
         let (memory, mark) = (Some(memory as Box<_>), mark_of(pd));
-        let (was_given_up, pd) = (false, pd.id());
-        Registered { mr, base, len, memory, is_writable, is_exposed, was_given_up, pd, mark }
+        let (was_given_up, unknown, pd) = (false, None, pd.id());
+        let slab = Slab::new(pd);
+        Registered {
+            mr,
+            base,
+            len,
+            memory,
+            is_writable,
+            is_exposed,
+            was_given_up,
+            unknown,
+            pd,
+            mark,
+            slab,
+        }
     }
 
     /// The value that owns the memory.
@@ -253,8 +270,7 @@ impl Registered {
     /// If [`close`](Self::close) did not succeed before, or `M` is another type.
     pub(crate) fn give_back<M: 'static>(&mut self) -> M {
         assert!(self.mr.is_closed(), "the memory is still registered");
-        let memory = self.memory.take().and_then(|memory| memory.downcast().ok());
-        *memory.expect("the type that was given")
+        as_given(self.memory.take())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -316,38 +332,41 @@ impl Registered {
         self.pd
     }
 
+    /// The slab of the headers of its pieces, or of frozen buffers in it.
+    #[inline(always)]
+    pub(crate) fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
     /// What a handle to `len` bytes from `offset` on is made of.
     #[inline(always)]
+    #[allow(clippy::needless_question_mark)]
     pub(crate) fn piece(&self, offset: usize, len: usize) -> Result<Loan, OutOfBounds> {
         // One comparison for what is seldom: no bytes, and more than an element can have.
         let is_usual = len.wrapping_sub(1) < LONGEST_PIECE as usize;
         if !is_usual {
-            // SAFETY: `to` is writable, and written.
-            return unsafe { out_of_line(|to| self.unusual_piece(offset, len, to)) };
+            // (Taken out of the result, so that the usual one stays in registers.)
+            return Ok(self.unusual_piece(offset, len)?);
         }
         self.check(offset, len)?;
         Ok(self.loan(self.at(offset), len as u32))
     }
 
-    /// # Safety
-    /// `to` is writable. It is written.
     #[cold]
     #[inline(never)]
-    unsafe fn unusual_piece(&self, offset: usize, len: usize, to: *mut Result<Loan, OutOfBounds>) {
-        let loan = match u32::try_from(len) {
+    fn unusual_piece(&self, offset: usize, len: usize) -> Result<Loan, OutOfBounds> {
+        match u32::try_from(len) {
             Ok(short @ ..=LONGEST_PIECE) => self.locate(offset, len).map(|at| self.loan(at, short)),
             _ => {
                 let (offset, len) = (offset as u64, len as u64);
                 Err(OutOfBounds::new(Extent::Element, offset, len, LONGEST_PIECE.into()))
             }
-        };
-        // SAFETY: it is writable (this function's contract).
-        unsafe { to.write(loan) };
+        }
     }
 
     #[inline(always)]
     fn loan(&self, addr: *mut u8, len: u32) -> Loan {
-        Loan { addr, len, lkey: self.lkey(), pd: self.pd, mark: mark::sized(self.mark, len) }
+        Loan { addr, len, lkey: self.lkey(), mark: mark::sized(self.mark, len) }
     }
 
     /// Where `len` bytes from `offset` on begin.
@@ -374,7 +393,8 @@ impl Registered {
     }
 
     /// Re-registers: with the rights `access`, in the domain `pd`, over all of `memory`, each if
-    /// there is one. It gives back the memory that the region was in, if it is in another one now.
+    /// there is one. It takes `memory`, and gives back that which the region was in, if it is in
+    /// another one now.
     ///
     /// On success and with `ERR_DO_FORK_OLD` the region has changed. With `ERR_INPUT` and
     /// `ERR_DONT_FORK_NEW` it has not. With other codes nobody knows: the caller hands out nothing
@@ -383,11 +403,11 @@ impl Registered {
     /// # Safety
     /// The region is in a [`Memory`]. The domain is of the same context. What `memory` promises
     /// allows `access` (`is_writable` says that it can be written).
-    pub(crate) unsafe fn rereg<N: Memory>(
+    pub(crate) unsafe fn rereg(
         &mut self,
         access: Option<(AccessFlags, bool)>,
         pd: Option<&ProtectionDomain>,
-        memory: &mut Option<Box<N>>,
+        memory: &mut Option<NewMemory>,
     ) -> Result<Option<Box<dyn Any + Send>>, ReregFailed> {
         let mut to =
             Rereg { flags: 0, pd: ptr::null_mut(), addr: ptr::null_mut(), length: 0, access: 0 };
@@ -399,8 +419,7 @@ impl Registered {
             to.flags |= CHANGE_PD;
             to.pd = pd.handle().as_ptr();
         }
-        if let Some(memory) = memory {
-            let bytes = memory.bytes();
+        if let Some((bytes, _)) = memory {
             to.flags |= CHANGE_TRANSLATION;
             (to.addr, to.length) = (bytes.as_ptr().cast(), bytes.len());
         }
@@ -420,15 +439,33 @@ impl Registered {
         if let Some(pd) = pd {
             // SAFETY: the region is of this domain now.
             unsafe { self.mr.set_parents(pd.handle().clone()) };
-            (self.pd, self.mark) = (pd.id(), mark_of(pd));
+            (self.pd, self.mark, self.slab) = (pd.id(), mark_of(pd), Slab::new(pd.id()));
         }
         if let Some((_, is_writable)) = access {
             self.is_writable = is_writable;
         }
-        Ok(memory.take().and_then(|new| {
+        Ok(memory.take().and_then(|(_, new)| {
             (self.base, self.len) = (to.addr, to.length);
             self.memory.replace(new)
         }))
+    }
+
+    /// After a change that failed: keeps what the device may have got besides what the region has.
+    pub(crate) fn keep_unknown(
+        &mut self,
+        memory: Box<dyn Any + Send>,
+        pd: Option<&ProtectionDomain>,
+    ) {
+        self.unknown = Some((memory, pd.map(|pd| pd.handle().clone())));
+    }
+
+    /// The memory that `keep_unknown` kept.
+    ///
+    /// # Panics
+    /// As for [`give_back`](Self::give_back).
+    pub(crate) fn give_unknown<N: 'static>(&mut self) -> N {
+        assert!(self.mr.is_closed(), "the memory is still registered");
+        as_given(self.unknown.take().map(|(memory, _)| memory))
     }
 
     /// `ibv_advise_mr` in the region's domain: 0 or an errno.
@@ -480,12 +517,6 @@ impl Registered {
         Some(Error::os("ibv_dereg_mr", libc::ETIMEDOUT, asked))
     }
 
-    /// Drops memory of a region that was deregistered, by code that may be the user's and may
-    /// panic. Where a peer's request may still touch it, it leaks.
-    pub(crate) fn drop_memory(&self, memory: Box<dyn Any + Send>) {
-        if self.may_be_touched_later() { std::mem::forget(memory) } else { drop(memory) }
-    }
-
     /// Deregisters now. If the device refuses, the memory stays registered and leaks. If the device
     /// may have given up waiting for a peer, the region is [kept](Self::is_kept).
     pub(crate) fn close(&mut self) -> Result<(), i32> {
@@ -533,10 +564,11 @@ impl Drop for Registered {
         // (Twice, as any handle that was refused once is tried again when it is dropped.)
         if self.close().or_else(|_| self.close()).is_err() {
             // The device still has it. It is not tried again: nobody would learn that it is gone.
-            std::mem::forget((self.mr.take(), self.memory.take()));
-        } else if let Some(memory) = self.memory.take() {
-            self.drop_memory(memory);
+            std::mem::forget((self.mr.take(), self.memory.take(), self.unknown.take()));
+        } else if self.may_be_touched_later() {
+            std::mem::forget((self.memory.take(), self.unknown.take()));
         }
+        // (Else the memory is dropped with this value, by code that may be the user's and panic.)
     }
 }
 

@@ -8,12 +8,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::device::pd::ProtectionDomain;
-use crate::memory::own::heap::Pages;
 use crate::memory::own::{Allows, Invariant, Memory, Protection};
 use crate::memory::region::MemoryRegion;
-use crate::memory::registered::{AccessFlags, Registered};
+use crate::memory::registered::{AccessFlags, NewMemory, Registered, as_given};
 use crate::memory::rights::Access;
-use crate::sys::handle;
 use crate::sys::memory::{ERR_DONT_FORK_NEW, ERR_INPUT, ReregFailed};
 use crate::terms::error::{Error, ErrorKind, Refused};
 
@@ -90,10 +88,8 @@ impl<U, M, N> From<ReregError<U, M, N>> for Error {
 ///
 /// Dropped, it is deregistered and its memory goes; if the device refuses, both leak.
 pub struct UnusableRegion<M, N = ()> {
+    /// It keeps what the device may have got of the new properties, too.
     region: Registered,
-    /// What the device may have got of the new properties.
-    memory: Option<Box<dyn Any + Send>>,
-    pd: Option<Arc<handle::Pd>>,
     _memories: PhantomData<(Invariant<M>, Invariant<N>)>,
 }
 
@@ -108,20 +104,7 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
         if let Err(error) = self.region.close_for("ibv_dereg_mr") {
             return Err(Refused::new(self, error));
         }
-        let new = as_given(self.memory.take());
-        Ok((self.region.give_back(), new))
-    }
-}
-
-impl<M, N> Drop for UnusableRegion<M, N> {
-    fn drop(&mut self) {
-        // (As often as the region itself tries.)
-        if self.region.close().or_else(|_| self.region.close()).is_err() {
-            // The device may have them.
-            std::mem::forget((self.memory.take(), self.pd.take()));
-        } else if let Some(memory) = self.memory.take() {
-            self.region.drop_memory(memory);
-        }
+        Ok((self.region.give_back(), self.region.give_unknown()))
     }
 }
 
@@ -131,65 +114,53 @@ impl<M, N> fmt::Debug for UnusableRegion<M, N> {
     }
 }
 
-/// The value in a box of this module.
-fn as_given<T: 'static>(memory: Option<Box<dyn Any + Send>>) -> T {
-    *memory.and_then(|memory| memory.downcast().ok()).expect("the type that was given")
-}
-
-/// What a change that was not made was given.
-fn kept<N>(memory: Option<Box<N>>) -> Box<N> {
-    memory.expect("as it was given")
-}
-
-/// What is asked for.
+/// What is to be another.
 struct Change<'a> {
+    /// The new rights, and whether the memory can be written.
     access: Option<(AccessFlags, bool)>,
     pd: Option<&'a ProtectionDomain>,
+    memory: Option<NewMemory>,
+    /// For an error.
     asked: String,
 }
 
-/// What became of a region.
-enum Outcome<N> {
-    /// Changed, and the memory that it was in if that changed.
-    Done(Registered, Option<Box<dyn Any + Send>>),
-    Unchanged(Registered, Option<Box<N>>, Error),
-    Unusable(Registered, Option<Box<N>>, Error),
-}
-
-/// Re-registers.
+/// Re-registers. Returns the region, and the memory that it was in if that changed. If nothing
+/// changed, `unchanged` makes what is given back of the region and the new memory.
 ///
 /// # Safety
 /// As for [`Registered::rereg`].
-unsafe fn rereg<N: Memory>(
+unsafe fn rereg<U, M, N>(
     mut region: Registered,
-    change: &Change<'_>,
-    mut memory: Option<Box<N>>,
-) -> Outcome<N> {
-    if let Some(error) = region.given_up() {
-        return Outcome::Unchanged(region, memory, error);
-    }
-    if region.is_elsewhere() {
-        let asked = format!("{}; the region was registered elsewhere", change.asked);
-        return Outcome::Unchanged(region, memory, Error::os(VERB, libc::EINVAL, asked));
-    }
-    // SAFETY: the region is in a `Memory`, the domain of the same context, and the memory allows
-    // `access` (this function's contract, in the words of `Registered::rereg`).
-    match unsafe { region.rereg(change.access, change.pd, &mut memory) } {
-        Ok(old) => Outcome::Done(region, old),
-        Err(ReregFailed { code, errno }) => {
-            let unchanged = matches!(code, ERR_INPUT | ERR_DONT_FORK_NEW);
-            let error = why_not(&region, &change.asked, unchanged, errno);
-            match unchanged {
-                true => Outcome::Unchanged(region, memory, error),
-                false => Outcome::Unusable(region, memory, error),
+    change: Change<'_>,
+    unchanged: impl FnOnce(Registered, Option<NewMemory>) -> U,
+) -> Result<(Registered, Option<Box<dyn Any + Send>>), ReregError<U, M, N>> {
+    let Change { access, pd, mut memory, asked } = change;
+    let error = if let Some(error) = region.given_up() {
+        error
+    } else if region.is_elsewhere() {
+        let asked = format!("{asked}; the region was registered elsewhere");
+        Error::os(VERB, libc::EINVAL, asked)
+    } else {
+        // SAFETY: the region is in a `Memory`, the domain of the same context, and the memory
+        // allows `access` (this function's contract, in the words of `Registered::rereg`).
+        match unsafe { region.rereg(access, pd, &mut memory) } {
+            Ok(old) => return Ok((region, old)),
+            Err(ReregFailed { code: ERR_INPUT | ERR_DONT_FORK_NEW, errno }) => {
+                why_not(&region, &asked, "as before", errno)
+            }
+            Err(ReregFailed { errno, .. }) => {
+                let error = why_not(&region, &asked, "only to be deregistered", errno);
+                region.keep_unknown(memory.map_or(Box::new(()), |(_, memory)| memory), pd);
+                let region = UnusableRegion { region, _memories: PhantomData };
+                return Err(ReregError::Unusable(Refused::new(region, error)));
             }
         }
-    }
+    };
+    Err(ReregError::Unchanged(Refused::new(unchanged(region, memory), error)))
 }
 
 #[cold]
-fn why_not(region: &Registered, asked: &str, unchanged: bool, errno: i32) -> Error {
-    let state = if unchanged { "as before" } else { "only to be deregistered" };
+fn why_not(region: &Registered, asked: &str, state: &str, errno: i32) -> Error {
     let asked = format!("{asked}; the region is {state}");
     let lacks = match errno {
         libc::ENOSYS => "this libibverbs has no such function".into(),
@@ -200,15 +171,13 @@ fn why_not(region: &Registered, asked: &str, unchanged: bool, errno: i32) -> Err
     Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
 }
 
-fn in_use<U>(object: U) -> Refused<U> {
-    Refused::new(
-        object,
-        Error::os(
-            VERB,
-            libc::EBUSY,
-            "pieces of the region exist: drop them, also those that completions bring",
-        ),
-    )
+fn in_use() -> Error {
+    let why = "pieces of the region exist: drop them, also those that completions bring";
+    Error::os(VERB, libc::EBUSY, why)
+}
+
+fn unchanged<U, M, N>(object: U, error: Error) -> ReregError<U, M, N> {
+    ReregError::Unchanged(Refused::new(object, error))
 }
 
 impl<A: Access, M: Memory> MemoryRegion<A, M> {
@@ -246,22 +215,14 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     where
         M::Protection: Allows<B>,
     {
-        let region = match self.into_registered() {
-            Ok(region) => region,
-            Err(region) => return Err(ReregError::Unchanged(in_use(region))),
-        };
-        let access = AccessFlags::from_bits_retain(B::FLAGS);
+        let region = self.into_registered().map_err(|region| unchanged(region, in_use()))?;
         let asked = format!("CHANGE_ACCESS from {} to {}", A::NAME, B::NAME);
+        let access = AccessFlags::from_bits_retain(B::FLAGS);
         let access = Some((access, M::Protection::IS_WRITABLE));
-        let change = Change { access, pd: None, asked };
+        let change = Change { access, pd: None, memory: None, asked };
         // SAFETY: the region is in `M`, which allows `B`.
-        match unsafe { rereg::<Pages>(region, &change, None) } {
-            Outcome::Done(region, _) => Ok(MemoryRegion::of(region)),
-            Outcome::Unchanged(region, _, error) => {
-                Err(ReregError::Unchanged(Refused::new(MemoryRegion::of(region), error)))
-            }
-            Outcome::Unusable(region, _, error) => Err(unusable(region, Box::new(()), None, error)),
-        }
+        let done = unsafe { rereg(region, change, |region, _| MemoryRegion::of(region)) };
+        Ok(MemoryRegion::of(done?.0))
     }
 
     /// Moves the region to another domain of its context (`ibv_rereg_mr` with
@@ -289,23 +250,14 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         if !Arc::ptr_eq(&self.registered().context().handle, &pd.handle().parents().context) {
             let what = "the region and the protection domain";
             let error = Error::new(VERB, ErrorKind::ContextMismatch { what });
-            return Err(ReregError::Unchanged(Refused::new(self, error)));
+            return Err(unchanged(self, error));
         }
-        let region = match self.into_registered() {
-            Ok(region) => region,
-            Err(region) => return Err(ReregError::Unchanged(in_use(region))),
-        };
-        let change = Change { access: None, pd: Some(pd), asked: "CHANGE_PD".into() };
+        let region = self.into_registered().map_err(|region| unchanged(region, in_use()))?;
+        let (asked, pd) = ("CHANGE_PD".into(), Some(pd));
+        let change = Change { access: None, pd, memory: None, asked };
         // SAFETY: the region is in `M`, and the domain of the same context.
-        match unsafe { rereg::<Pages>(region, &change, None) } {
-            Outcome::Done(region, _) => Ok(MemoryRegion::of(region)),
-            Outcome::Unchanged(region, _, error) => {
-                Err(ReregError::Unchanged(Refused::new(MemoryRegion::of(region), error)))
-            }
-            Outcome::Unusable(region, _, error) => {
-                Err(unusable(region, Box::new(()), Some(pd.handle().clone()), error))
-            }
-        }
+        let done = unsafe { rereg(region, change, |region, _| MemoryRegion::of(region)) };
+        Ok(MemoryRegion::of(done?.0))
     }
 
     /// Puts the region over other memory (`ibv_rereg_mr` with `IBV_REREG_MR_CHANGE_TRANSLATION`),
@@ -339,54 +291,39 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     where
         N::Protection: Allows<A>,
     {
-        let refused = |region, memory, error| {
-            Err(ReregError::Unchanged(Refused::new((region, memory), error)))
-        };
         let mut memory = Box::new(memory);
-        let len = memory.bytes().len();
+        let bytes = memory.bytes();
+        let len = bytes.len();
         let asked = format!("CHANGE_TRANSLATION to {len} bytes");
-        if len == 0 {
-            return refused(self, *memory, Error::os(VERB, libc::EINVAL, asked));
-        }
         let context = self.registered().context();
         let most = context.limits().map_or(u64::MAX, |limits| limits.max_mr_size);
-        if len as u64 > most {
-            return refused(self, *memory, Error::limit(VERB, "length", len as u64, most));
+        let error = if len == 0 {
+            Some(Error::os(VERB, libc::EINVAL, asked.clone()))
+        } else if len as u64 > most {
+            Some(Error::limit(VERB, "length", len as u64, most))
+        } else {
+            None
+        };
+        if let Some(error) = error {
+            return Err(unchanged((self, *memory), error));
         }
         let region = match self.into_registered() {
             Ok(region) => region,
-            Err(region) => {
-                let (object, error) = in_use(region).into_parts();
-                return refused(object, *memory, error);
-            }
+            Err(region) => return Err(unchanged((region, *memory), in_use())),
         };
         if let Some(error) = region.is_kept() {
-            return refused(MemoryRegion::of(region), *memory, error);
+            return Err(unchanged((MemoryRegion::of(region), *memory), error));
         }
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         let access = Some((access, N::Protection::IS_WRITABLE));
-        let change = Change { access, pd: None, asked };
+        let change = Change { access, pd: None, memory: Some((bytes, memory)), asked };
+        let as_before = |region, memory: Option<NewMemory>| {
+            (MemoryRegion::of(region), as_given(memory.map(|(_, memory)| memory)))
+        };
         // SAFETY: the region is in `M`; `N` allows `A`.
-        match unsafe { rereg(region, &change, Some(memory)) } {
-            Outcome::Done(region, old) => Ok((MemoryRegion::of(region), as_given(old))),
-            Outcome::Unchanged(region, memory, error) => {
-                refused(MemoryRegion::of(region), *kept(memory), error)
-            }
-            Outcome::Unusable(region, memory, error) => {
-                Err(unusable(region, kept(memory), None, error))
-            }
-        }
+        let (region, old) = unsafe { rereg(region, change, as_before) }?;
+        Ok((MemoryRegion::of(region), as_given(old)))
     }
-}
-
-fn unusable<U, M, N: Send + 'static>(
-    region: Registered,
-    memory: Box<N>,
-    pd: Option<Arc<handle::Pd>>,
-    error: Error,
-) -> ReregError<U, M, N> {
-    let region = UnusableRegion { region, memory: Some(memory), pd, _memories: PhantomData };
-    ReregError::Unusable(Refused::new(region, error))
 }
 
 #[cfg(all(test, feature = "loopback"))]

@@ -1,27 +1,19 @@
 //! Read-only buffers with several handles.
-//!
-//! # Why a frozen buffer is given back once
-//!
-//! Its own handle is given up as the address of its header, which counts the handles that share it,
-//! in `next`, the field of lists, which it is in no longer. Each handle counts as one, from before
-//! it is made until it is gone. (Those that are made together are counted by one store, before
-//! anybody has one.) The last one makes the buffer's own handle again: it saw the count
-//! at one, so no other handle is left, and none can be made. Its load or decrement is after those
-//! of all others (Acquire after Release), and so after what they read.
 
 #![allow(unsafe_code)] // reads bytes that several handles lend
 
-use std::any::TypeId;
 use std::fmt;
 use std::iter::FusedIterator;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::ptr::NonNull;
 
 use crate::counters::mark;
 use crate::memory::buf::Buf;
-use crate::memory::header::{Handle, Header};
-use crate::memory::lent::{Home, Kind, Lent, Loan, Several, lend, lend_several};
+use crate::memory::chain::Chain;
+use crate::memory::frozen::Frozen;
+use crate::memory::header::Handle;
+use crate::memory::lent::{Home, Lent, Loan, lend_several};
 
 /// A read-only buffer that may be posted several times at once. It is a legal source of SEND and
 /// RDMA WRITE, so one log entry goes to three followers without a copy.
@@ -55,84 +47,6 @@ use crate::memory::lent::{Home, Kind, Lent, Loan, Several, lend, lend_several};
 #[repr(transparent)]
 pub struct SharedBuf(pub(crate) Lent);
 
-/// The number of handles that share a frozen buffer.
-///
-/// # Safety
-/// `at` is the header of a frozen buffer, alive as long as the reference is used.
-unsafe fn shares<'a>(at: *const ()) -> &'a AtomicUsize {
-    // SAFETY: the header is alive, and of a frozen buffer only this touches the field.
-    unsafe { AtomicUsize::from_ptr((*at.cast::<Header>()).next.as_ptr()) }
-}
-
-/// Makes the handle of a frozen buffer again.
-///
-/// # Safety
-/// `at` is the header of a frozen buffer of `C`, and the caller gives up the last share of it, as
-/// it saw by an Acquire.
-unsafe fn own<C: 'static>(at: *const ()) -> Buf<C> {
-    let header = at.cast::<Header>().cast_mut();
-    // SAFETY: nobody else has a share, so the header is the caller's; `freeze` gave up the handle,
-    // the only one.
-    unsafe {
-        (*header).next.set(0);
-        Buf::from_header(header)
-    }
-}
-
-/// How the shares of buffers of `C` are counted.
-struct Frozen<C>(C);
-
-impl<C: 'static> Frozen<C> {
-    const KIND: &'static Kind = &Kind {
-        share: |at| {
-            // SAFETY: a share exists, so the buffer is frozen. (There are never too many to count:
-            // each has a header.)
-            unsafe { shares(at) }.fetch_add(1, Ordering::Relaxed);
-        },
-        release: |at| {
-            // SAFETY: the share is given up after this.
-            if unsafe { shares(at) }.fetch_sub(1, Ordering::Release) == 1 {
-                fence(Ordering::Acquire);
-                // SAFETY: it was the last one, of a buffer of `C`.
-                drop(unsafe { own::<C>(at) });
-            }
-        },
-        // SAFETY: a share exists, so the buffer is frozen.
-        count: |at| unsafe { shares(at) }.load(Ordering::Relaxed),
-        context: Some(TypeId::of::<C>),
-    };
-}
-
-/// Whether the home is a frozen buffer of `C`.
-#[inline(always)]
-fn is_of<C: 'static>(home: &Home) -> bool {
-    #[cold]
-    #[inline(never)]
-    fn is_same(one: &Kind, of: TypeId) -> bool {
-        one.context.is_some_and(|context| context() == of)
-    }
-    // One such constant is of one type, since what it says of the type differs; but one type may
-    // have several.
-    ptr::eq(home.kind(), Frozen::<C>::KIND) || is_same(home.kind(), TypeId::of::<C>())
-}
-
-/// Freezes a buffer for `n` handles: their homes, of which exactly so many are made, and what they
-/// are made of.
-#[inline(always)]
-fn frozen<C: Send + Sync>(buf: Buf<C>, n: usize) -> (impl Fn() -> Home, Loan) {
-    let header = buf.header();
-    let (addr, len, lkey, pd) = (header.addr(), header.len(), header.lkey(), header.pd());
-    let mark = mark::lent(header.mark(), len);
-    let at = buf.at().cast_const().cast::<()>();
-    std::mem::forget(buf);
-    // SAFETY: the handle was given up, so the buffer is frozen, and these are its only shares.
-    unsafe { shares(at) }.store(n, Ordering::Relaxed);
-    // SAFETY: one of those shares is given up, and counted by this kind. What is behind it is
-    // `Send` and `Sync`, as `C` is.
-    let home = move || unsafe { Home::new(at, Frozen::<C>::KIND) };
-    (home, Loan { addr, len, lkey, pd, mark })
-}
-
 /// Handles to one buffer, for as many posts: what [`Buf::share`](crate::Buf::share) gives, one
 /// after the other. Those that were not taken are dropped with it.
 ///
@@ -147,7 +61,7 @@ fn frozen<C: Send + Sync>(buf: Buf<C>, n: usize) -> (impl Fn() -> Home, Loan) {
 /// assert_eq!(first.handles(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Shares(Several);
+pub struct Shares(Chain<Lent>);
 
 impl Shares {
     #[inline(always)]
@@ -155,10 +69,17 @@ impl Shares {
         if n == 0 {
             // It goes home.
             drop(buf);
-            return Shares(Several::default());
+            return Shares(Chain::new());
         }
-        let (home, loan) = frozen(buf, n);
-        Shares(lend_several(n, home, &loan))
+        let header = buf.header();
+        let (addr, len, lkey) = (header.addr(), header.len(), header.lkey());
+        let loan = Loan { addr, len, lkey, mark: mark::lent(header.mark(), len) };
+        let slab = NonNull::from(buf.slots().region.slab());
+        let frozen = ManuallyDrop::new(Frozen::freeze(buf, n));
+        // SAFETY: each of the `n` shares that are counted is given to one handle.
+        let home = || Home::Frozen(unsafe { frozen.another() });
+        // SAFETY: a share keeps the slab alive.
+        Shares(lend_several(unsafe { slab.as_ref() }, n, home, &loan))
     }
 }
 
@@ -167,7 +88,7 @@ impl Iterator for Shares {
 
     #[inline(always)]
     fn next(&mut self) -> Option<SharedBuf> {
-        self.0.next().map(SharedBuf)
+        self.0.pop().map(SharedBuf)
     }
 }
 
@@ -181,8 +102,7 @@ impl fmt::Debug for Shares {
 
 impl SharedBuf {
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
-        let (home, loan) = frozen(buf, 1);
-        SharedBuf(lend(home, &loan))
+        Shares::new(buf, 1).next().expect("there is one")
     }
 
     /// The number of handles to these bytes, with this one: those that the device has count, and so
@@ -198,9 +118,7 @@ impl SharedBuf {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn handles(&self) -> usize {
-        let home = self.0.home();
-        // SAFETY: this handle has one of the references that are counted.
-        unsafe { (home.kind().count)(home.at()) }
+        self.0.sharers()
     }
 
     /// The exclusive buffer again, if this is the only handle to it: all clones came home and are
@@ -224,17 +142,12 @@ impl SharedBuf {
     /// # Errors
     /// The handle, if there are others, or the context is of another type.
     pub fn thaw<C: 'static>(self) -> Result<Buf<C>, SharedBuf> {
-        let home = self.0.home();
-        // SAFETY: this handle has a share, so the buffer is frozen and its header alive.
-        if !is_of::<C>(home) || unsafe { shares(home.at()) }.load(Ordering::Acquire) != 1 {
-            return Err(self);
+        match self.0.home() {
+            // Nobody can make another share meanwhile: this handle is here.
+            Home::Frozen(frozen) if frozen.is_of::<C>() && frozen.is_last() => {}
+            _ => return Err(self),
         }
-        let home = self.0.into_home();
-        let at = home.at();
-        std::mem::forget(home);
-        // SAFETY: the only share, seen by an Acquire, was given up; nobody could make another
-        // meanwhile, since the handle was here. The buffer's context is `C`.
-        Ok(unsafe { own(at) })
+        Ok(self.thaw_if_last().expect("it is the last"))
     }
 
     /// Gives the handle up. If it was the last one, the exclusive buffer is back. Of all handles
@@ -264,28 +177,22 @@ impl SharedBuf {
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn thaw_if_last<C: 'static>(self) -> Option<Buf<C>> {
-        /// (By its value, so that it need not be in memory.)
         #[cold]
         #[inline(never)]
-        fn other(handle: SharedBuf) {
-            drop(handle);
+        fn other(home: Home) {
+            drop(home);
         }
-        if !is_of::<C>(self.0.home()) {
-            other(self);
-            return None;
+        let home = ManuallyDrop::new(self.0.into_home());
+        match &*home {
+            // SAFETY: it is a buffer of `C`. The home is not used again.
+            Home::Frozen(frozen) if frozen.is_of::<C>() => unsafe { frozen.thaw_if_last() },
+            _ => {
+                other(ManuallyDrop::into_inner(home));
+                None
+            }
         }
-        let home = self.0.into_home();
-        let at = home.at();
-        std::mem::forget(home);
-        // SAFETY: the share is this handle's, and is given up after this.
-        if unsafe { shares(at) }.fetch_sub(1, Ordering::Release) != 1 {
-            return None;
-        }
-        fence(Ordering::Acquire);
-        // SAFETY: it was the last one, of a buffer of `C`.
-        Some(unsafe { own(at) })
     }
 
     /// The program's own word, 0 at first: C's `wr_id`. The completion brings it with the handle,

@@ -22,6 +22,7 @@
 
 #![allow(unsafe_code)] // owns the headers that handles point to
 
+use std::any::TypeId;
 use std::cell::UnsafeCell;
 use std::collections::TryReserveError;
 use std::ops::Deref;
@@ -32,7 +33,9 @@ use crate::counters::ids::PoolNumber;
 use crate::counters::mark;
 use crate::memory::blocks::{Blocks, Bytes};
 use crate::memory::free::Free;
+use crate::memory::frozen::drop_frozen;
 use crate::memory::header::Header;
+use crate::memory::list::BufList;
 use crate::memory::registered::Registered;
 use crate::memory::stranded;
 use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -42,6 +45,19 @@ use crate::sync::{Arc, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, lock};
 pub(crate) struct Slot<C> {
     header: Header,
     pub context: UnsafeCell<C>,
+}
+
+/// What the `home` of a slot's header begins with, whatever the contexts.
+#[repr(C)]
+pub(crate) struct Head {
+    /// The protection domain's number. It is the first field, as of any header's `home`.
+    pd: u32,
+    /// The bytes of each buffer of a pool; 0 in an arena.
+    size: u32,
+    /// The type of the contexts.
+    pub context: TypeId,
+    /// Drops a frozen buffer whose last share was given up.
+    pub drop_frozen: unsafe fn(NonNull<Header>),
 }
 
 /// # Invariants
@@ -54,10 +70,7 @@ pub(crate) struct Slot<C> {
 /// - `left` is the number of `Keeper`s; after the last, of handles.
 #[repr(C)]
 pub(crate) struct Slots<C> {
-    /// The protection domain's number. It is the first field: the headers' `home` begins with it.
-    pd: u32,
-    /// The bytes of each buffer of a pool; 0 in an arena.
-    size: u32,
+    head: Head,
     free: Free,
     slots: Vec<Slot<C>>,
     /// The pool's number in the marks of its buffers.
@@ -166,7 +179,9 @@ impl<C: 'static> Slots<C> {
         let untaken = Arc::new(AtomicU32::new(0));
         let (free, blocks) = (Free::new(), blocks.map(Mutex::new));
         let (none, noted, left) = (Vec::new(), untaken.clone(), AtomicU64::new(1));
-        let all = Slots { pd, size, free, slots: none, number, blocks, untaken, left, region };
+        let (of, drop_frozen) = (TypeId::of::<C>(), drop_frozen::<C> as _);
+        let head = Head { pd, size, context: of, drop_frozen };
+        let all = Slots { head, free, slots: none, number, blocks, untaken, left, region };
         // INVARIANT: it is counted.
         let shared = Keeper(NonNull::from(Box::leak(Box::new(all))));
         let home = shared.0.as_ptr();
@@ -177,8 +192,8 @@ impl<C: 'static> Slots<C> {
         }));
         // SAFETY: there is no handle yet, so nobody looks at the slots.
         unsafe { (*home).slots = slots };
-        // SAFETY: `drop` calls `forget_pool`, before the slots go.
-        unsafe { stranded::note_pool(&shared.slots, noted, pd) };
+        // SAFETY: `drop` calls `forget`, before the slots go. Their handles are of buffers of `C`.
+        unsafe { stranded::note::<_, BufList<C>>(&shared.slots, noted, pd) };
         shared
     }
 }
@@ -213,10 +228,10 @@ impl<C> Slots<C> {
             slots.widen(slot);
             Some(slot)
         }
-        if slot.header.capacity() != self.size {
+        if slot.header.capacity() != self.head.size {
             return widened(self, slot);
         }
-        slot.header.set_some_len(self.size);
+        slot.header.set_some_len(self.head.size);
         Some(slot)
     }
 
@@ -282,7 +297,7 @@ impl<C> Slots<C> {
         // from thread to thread only by what makes writes visible.
         self.untaken.fetch_max(index as u32 + 1, Ordering::Relaxed);
         let slot = &self.slots[index];
-        slot.header.leave_home();
+        slot.header.link.unlink();
         slot.header.set_bytes(self.region.at(start), len, len);
         slot
     }
@@ -298,7 +313,7 @@ impl<C> Slots<C> {
         let index = self.index(NonNull::from(slot).cast());
         match &self.blocks {
             Some(blocks) => lock(blocks).whole(index),
-            None => Bytes { start: index * self.size as usize, len: self.size },
+            None => Bytes { start: index * self.head.size as usize, len: self.head.size },
         }
     }
 
@@ -313,7 +328,7 @@ impl<C> Slots<C> {
 
     /// The bytes of each buffer of a pool.
     pub fn size(&self) -> u32 {
-        self.size
+        self.head.size
     }
 
     /// The pool's number in the marks of its buffers.
@@ -371,9 +386,6 @@ impl<C> Slots<C> {
         // is left.
         unsafe {
             if !(*this.as_ptr()).free.put_later(slot.cast()) {
-                // It names a queue if it was part of a list that was dropped before it was posted.
-                // (Elsewhere the list that it is entered in takes that place.)
-                slot.cast::<Header>().as_ref().forget_queue();
                 Slots::release(this, 1);
             }
         }
@@ -402,6 +414,8 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
     // SAFETY: header and slots are alive while the handle is. It is given up to `free`, or else to
     // `put_later`; after either nothing is touched.
     unsafe {
+        // It names a queue if it was part of a list that was dropped before it was posted.
+        header.as_ref().forget_queue();
         let home = NonNull::new_unchecked(header.as_ref().home.cast_mut().cast::<Slots<C>>());
         if !(*home.as_ptr()).free.put(header) {
             Slots::put_later(slot, home);
@@ -411,6 +425,6 @@ pub(super) unsafe fn put_back<C>(slot: NonNull<Slot<C>>) {
 
 impl<C> Drop for Slots<C> {
     fn drop(&mut self) {
-        stranded::forget_pool(&self.slots, self.pd);
+        stranded::forget(&self.slots, self.head.pd);
     }
 }

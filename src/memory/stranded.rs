@@ -34,13 +34,11 @@ use std::collections::BTreeMap;
 use std::ptr;
 
 use crate::counters::books::{Books, Counter, Quiet};
-use crate::memory::header::{Header, Word, word};
-use crate::memory::lent::lent_with;
-use crate::memory::list::BufList;
-use crate::memory::slots::Slot;
+use crate::memory::header::{Header, Word};
+use crate::memory::lent::Lent;
 use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
 
-/// The headers of a pool, and the function that makes owners of handles of them.
+/// The headers of a pool, or a chunk of those of a slab.
 ///
 /// # Invariants
 /// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
@@ -50,14 +48,14 @@ struct Headers {
     first: usize,
     stride: usize,
     untaken: Arc<AtomicU32>,
-    /// Takes the addresses of headers whose handles the caller gives up.
+    /// Makes owners of handles, which the caller gives up, of the addresses of their headers.
     adopt: unsafe fn(Vec<usize>) -> Box<dyn Any>,
 }
 
-/// The headers of the pools of a protection domain, by the address of the first.
+/// The headers of the pools and slabs of a protection domain, by the address of the first.
 type Pools = BTreeMap<usize, Headers>;
 
-/// The headers of every pool that exists, by the number of its protection domain: a search does not
+/// The headers of every pool and slab that exists, by the number of its protection domain: a search does not
 /// come by the pools of other domains, however many a process has.
 fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
     global! {
@@ -71,35 +69,34 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
 struct Stranded {
     pool: usize,
     count: usize,
-    _handles: Box<dyn Any>,
+    handles: Box<dyn Any>,
 }
 
-/// Enters the slots of a new pool of a protection domain. Those from `untaken` on were never taken.
-/// The entry, not the pointer, says how long they live.
+/// Enters new headers of a protection domain: `T` begins with one. Those from `untaken` on were never
+/// taken. The entry, not the reference, says how long they live.
 ///
 /// # Safety
-/// [`forget_pool`] is called before the slots are freed.
-pub(crate) unsafe fn note_pool<C: 'static>(slots: &[Slot<C>], untaken: Arc<AtomicU32>, pd: u32) {
+/// - The word of a handle of these headers is that of an `H`, tags apart.
+/// - [`forget`] is called before the headers are freed.
+pub(crate) unsafe fn note<T, H: Word + 'static>(headers: &[T], untaken: Arc<AtomicU32>, pd: u32) {
     /// # Safety
-    /// The handles are of a pool of `C`, and the caller gives them up.
-    unsafe fn adopt<C: 'static>(handles: Vec<usize>) -> Box<dyn Any> {
-        let own = |address| {
-            // SAFETY: the handle is given up (this function's contract). A single buffer is a list
-            // of one.
-            unsafe { BufList::<C>::from_word(address | word::LIST) }
-        };
+    /// The handles are of headers with handles `H`, and the caller gives them up.
+    unsafe fn adopt<H: Word + 'static>(handles: Vec<usize>) -> Box<dyn Any> {
+        // SAFETY: the handle is given up (this function's contract). A single buffer is a list of
+        // one.
+        let own = |word| unsafe { H::from_word(word) };
         Box::new(handles.into_iter().map(own).collect::<Vec<_>>())
     }
-    let first = slots.as_ptr().expose_provenance();
-    let headers = Headers { first, stride: size_of::<Slot<C>>(), untaken, adopt: adopt::<C> };
+    let first = headers.as_ptr().expose_provenance();
+    let headers = Headers { first, stride: size_of::<T>(), untaken, adopt: adopt::<H> };
     domains().entry(pd).or_default().insert(first, headers);
 }
 
-/// Removes the slots of a pool of a protection domain before they are freed.
-pub(crate) fn forget_pool<C>(slots: &[Slot<C>], pd: u32) {
+/// Removes headers of a protection domain before they are freed.
+pub(crate) fn forget<T>(headers: &[T], pd: u32) {
     let mut domains = domains();
     if let Some(pools) = domains.get_mut(&pd) {
-        pools.remove(&slots.as_ptr().addr());
+        pools.remove(&headers.as_ptr().addr());
         if pools.is_empty() {
             domains.remove(&pd);
         }
@@ -141,7 +138,7 @@ impl Headers {
         // SAFETY: each was with a queue whose completions can no longer bring it back (`Quiet`), so
         // it is ours. That its header says so was taken back under the lock, so no other thread has
         // it.
-        (count != 0).then(|| Stranded { pool, count, _handles: unsafe { (self.adopt)(handles) } })
+        (count != 0).then(|| Stranded { pool, count, handles: unsafe { (self.adopt)(handles) } })
     }
 }
 
@@ -162,17 +159,15 @@ pub(crate) fn reclaim_everything(quiet: &Quiet) -> Homecoming {
     if quiet.is_empty() {
         return Homecoming::default();
     }
-    let most = quiet.most();
-    let stranded = search(quiet, most);
-    let pools: Vec<_> = stranded.iter().map(|of| (of.pool, of.count)).collect();
-    let count = pools.iter().map(|(_, count)| count).sum::<usize>();
-    let lent = if count < most { lent_with(quiet) } else { Vec::new() };
-    // (They are dropped at the end and outside the locks, so that a user's Drop, even one that
+    let stranded = search(quiet, quiet.most());
+    let pools = stranded.iter().map(|of| (of.pool, of.count)).collect();
+    let lent = stranded.iter().filter_map(|of| of.handles.downcast_ref::<Vec<Lent>>());
+    // (They are dropped at the end and outside the lock, so that a user's Drop, even one that
     // panics, loses nothing.)
-    Homecoming { pools, lent: lent.len() }
+    Homecoming { pools, lent: lent.map(Vec::len).sum() }
 }
 
-/// Takes the handles of pools that are with one of the queues in `quiet`, until `most` are found.
+/// Takes the handles that are with one of the queues in `quiet`, until `most` are found.
 fn search(quiet: &Quiet, mut most: usize) -> Vec<Stranded> {
     // The lock keeps other threads from reclaiming, and keeps each listed header alive.
     let domains = domains();
@@ -202,15 +197,14 @@ fn assert_unnamed(quiet: &Quiet) {
     for books in &quiet.over {
         let is_with = |pool: &Headers| pool.all().any(|(_, header)| books.has(header.posted_to()));
         let is_named = domains().get(&books.pd).is_some_and(|pools| pools.values().any(is_with));
-        let is_lent = crate::memory::lent::is_lent_to(books);
-        assert!(!is_named && !is_lent, "a buffer is with a queue that is over");
+        assert!(!is_named, "a buffer is with a queue that is over");
     }
 }
 
 /// The handles that came home.
 #[derive(Default)]
 pub(crate) struct Homecoming {
-    /// The pools of which there were some, and how many.
+    /// The pools and slabs of which there were some, by their headers, and how many.
     pools: Vec<(usize, usize)>,
     /// The number of shared and open handles, which no pool has.
     pub lent: usize,
@@ -227,6 +221,8 @@ impl Homecoming {
 mod tests {
     use super::*;
     use crate::memory::header::Handle;
+    use crate::memory::list::BufList;
+    use crate::prelude::RemoteRead;
     use crate::{
         counters::books::{Books, SEND},
         loopback,
@@ -252,6 +248,27 @@ mod tests {
         assert!(search().is_none());
         drop(found);
         assert_eq!(pool.available(), 2);
+    }
+
+    /// So is a handle that shares memory.
+    #[test]
+    fn a_stranded_piece_is_found_once() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let books = Books::new(pd.id()).unwrap();
+        let region = pd.register::<RemoteRead>(64).unwrap();
+        let piece = std::mem::ManuallyDrop::new(region.piece(0, 8).unwrap());
+        // SAFETY: the books are there.
+        piece.header().give(unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) });
+        let mut quiet = Quiet::default();
+        quiet.add(books);
+        let found = search(&quiet, usize::MAX);
+        assert_eq!((found.len(), search(&quiet, usize::MAX).len()), (1, 0));
+        assert!(piece.header().posted_to().is_null());
+        assert!(found[0].handles.is::<Vec<Lent>>());
+        let region = region.destroy().unwrap_err().into_object();
+        drop(found);
+        region.destroy().unwrap();
     }
 
     /// Buffers by themselves, lists of them, and both of a pool that is gone meanwhile: all go

@@ -71,7 +71,7 @@ impl<E: Entry> Rejected<E> {
             if self.first == 0 {
                 self.first = entry;
             } else {
-                (*word::address::<Header>(self.last)).set_link(entry);
+                (*word::address::<Header>(self.last)).set_next_refused(entry);
             }
         }
         self.last = entry;
@@ -97,7 +97,7 @@ impl<E: Entry> Iterator for Rejected<E> {
         // SAFETY: the list owns the entry, so its header is alive, until the entry leaves it here.
         unsafe {
             let header = word::address::<Header>(entry);
-            self.first = (*header).link();
+            self.first = (*header).next_refused();
             (*header).forget_queue();
             let mut entry = E::from_word(entry);
             // The list has refused entries alone.

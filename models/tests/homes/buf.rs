@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::counters::books::Counter;
-use crate::memory::header::{Header, Word, word};
+use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::registered::Registered;
 use crate::memory::slots::{self, Headers, Keeper, Slot, Slots};
 
@@ -123,6 +123,11 @@ impl<C> Buf<C> {
         unsafe { posted.0.as_ref() }.take();
         Buf(posted.0.cast())
     }
+}
+
+// SAFETY: a buffer is one pointer to a slot, which begins with a header, and owns the handle.
+unsafe impl<C: 'static> Handle for Buf<C> {
+    const KIND: usize = word::EXCLUSIVE;
 }
 
 impl<C> Drop for Buf<C> {

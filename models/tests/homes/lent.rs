@@ -8,42 +8,38 @@ use loom::thread;
 
 use crate::counters::books::{Books, SEND};
 use crate::memory::buf::Posted;
-use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
+use crate::memory::header::Handle;
+use crate::memory::lent::{Home, Lent, Loan, lend};
+use crate::memory::slab::Slab;
 use crate::memory::stranded::reclaim_everything;
 use crate::stranded::quiet;
 
 /// What handles keep alive; it tells when it goes.
-struct Memory(Arc<AtomicU32>);
+struct Memory {
+    gone: Arc<AtomicU32>,
+    /// The header of its handles.
+    _slab: Arc<Slab>,
+}
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Relaxed);
+        self.gone.fetch_add(1, Relaxed);
     }
 }
-
-static MEMORY: Kind = Kind {
-    // SAFETY: a reference of it exists.
-    share: |at| unsafe { Arc::increment_strong_count(at.cast::<Memory>()) },
-    // SAFETY: the reference is given up.
-    release: |at| unsafe { Arc::decrement_strong_count(at.cast::<Memory>()) },
-    count: |_| unreachable!("not asked"),
-    context: None,
-};
 
 /// Two handles to one home.
 fn handles() -> ([Lent; 2], Arc<AtomicU32>) {
     let gone = Arc::new(AtomicU32::new(0));
-    let one = handle(gone.clone());
+    let one = handle(&Slab::new(1), gone.clone());
     // They are looked at in the order in which they are made, which is the same each time.
     let two = one.clone();
     ([one, two], gone)
 }
 
-fn handle(gone: Arc<AtomicU32>) -> Lent {
-    let at = Arc::into_raw(Arc::new(Memory(gone)));
-    // SAFETY: the reference is given up.
-    let home = || unsafe { Home::new(at.cast(), &MEMORY) };
-    lend(home, &Loan { addr: ptr::null_mut(), len: 8, lkey: 1, pd: 1, mark: 0 })
+fn handle(slab: &Arc<Slab>, gone: Arc<AtomicU32>) -> Lent {
+    let memory = Arc::new(Memory { gone, _slab: slab.clone() });
+    let loan = Loan { addr: ptr::null_mut(), len: 8, lkey: 1, mark: 0 };
+    lend(slab, || Home::Other(memory), &loan)
 }
 
 /// Posts it: as a word.
@@ -77,14 +73,15 @@ fn a_header_that_is_used_again_is_not_taken() {
     loom::model(|| {
         let (gone, there) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         let (books, other) = (Books::new(1).unwrap(), Books::new(1).unwrap());
-        let posted = give(handle(gone.clone()), &books);
+        let slab = Slab::new(1);
+        let posted = give(handle(&slab, gone.clone()), &books);
         // A completion brings it.
         // SAFETY: it is alive, and this is the only handle.
-        let back = unsafe { Lent::from_header(posted.0.as_ptr()) };
+        let back = unsafe { <Lent as Handle>::from_header(posted.0.as_ptr()) };
         back.header().forget_queue();
         let search = thread::spawn(move || reclaim_everything(&quiet(books)).lent);
         drop(back);
-        let again = give(handle(there.clone()), &other);
+        let again = give(handle(&slab, there.clone()), &other);
         assert_eq!(again.0, posted.0, "it is the same header");
         assert_eq!(search.join().unwrap(), 0);
         assert_eq!(reclaim_everything(&quiet(other)).lent, 1);

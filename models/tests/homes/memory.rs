@@ -5,8 +5,14 @@
 pub mod blocks;
 #[path = "buf.rs"]
 pub mod buf;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/chain.rs"]
+pub mod chain;
 #[path = "../../../src/memory/free.rs"]
 pub mod free;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/frozen.rs"]
+pub mod frozen;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/header.rs"]
 pub mod header;
@@ -19,10 +25,11 @@ pub mod ranges;
 #[path = "registered.rs"]
 pub mod registered;
 #[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/memory/slab.rs"]
+pub mod slab;
+#[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/slots.rs"]
 pub mod slots;
-#[path = "spares.rs"]
-pub mod spares;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/stranded.rs"]
 pub mod stranded;

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // a few verbs
 
+use std::ffi::c_int;
 use std::fmt;
 use std::sync::Arc;
 
@@ -123,13 +124,12 @@ impl Dm {
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn memcpy_to_dm(&self, dm_offset: usize, bytes: &[u8]) -> Result<(), Error> {
         const VERB: &str = "ibv_memcpy_to_dm";
-        self.check(VERB, dm_offset, bytes.len())?;
-        let dm = self.as_ptr();
-        // SAFETY: the memory is live, and the bytes are readable.
-        let errno = unsafe {
-            ((*dm).memcpy_to_dm)(dm, dm_offset as u64, bytes.as_ptr().cast(), bytes.len())
-        };
-        copied(VERB, dm_offset, bytes.len(), errno)
+        self.copy(VERB, dm_offset, bytes.len(), |dm| {
+            // SAFETY: the memory is live, and the bytes are readable.
+            unsafe {
+                ((*dm).memcpy_to_dm)(dm, dm_offset as u64, bytes.as_ptr().cast(), bytes.len())
+            }
+        })
     }
 
     /// Copies bytes out, from `dm_offset` on (`ibv_memcpy_from_dm`). A device or another thread may
@@ -140,21 +140,37 @@ impl Dm {
     #[doc(alias = "ibv_memcpy_from_dm")]
     pub fn memcpy_from_dm(&self, dm_offset: usize, out: &mut [u8]) -> Result<(), Error> {
         const VERB: &str = "ibv_memcpy_from_dm";
-        self.check(VERB, dm_offset, out.len())?;
-        let dm = self.as_ptr();
-        // SAFETY: the memory is live, and the bytes are writable.
-        let errno = unsafe {
-            ((*dm).memcpy_from_dm)(out.as_mut_ptr().cast(), dm, dm_offset as u64, out.len())
-        };
-        copied(VERB, dm_offset, out.len(), errno)
+        self.copy(VERB, dm_offset, out.len(), |dm| {
+            // SAFETY: the memory is live, and the bytes are writable.
+            unsafe {
+                ((*dm).memcpy_from_dm)(out.as_mut_ptr().cast(), dm, dm_offset as u64, out.len())
+            }
+        })
     }
 
-    fn check(&self, verb: &'static str, offset: usize, len: usize) -> Result<(), Error> {
+    /// Copies `len` bytes from or to `offset`, which are inside.
+    fn copy(
+        &self,
+        verb: &'static str,
+        offset: usize,
+        len: usize,
+        copy: impl FnOnce(*mut ibv_dm) -> c_int,
+    ) -> Result<(), Error> {
         let end = (offset as u64).saturating_add(len as u64);
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(Error::limit(verb, "end of the range", end, self.len as u64));
         }
-        Ok(())
+        let words = match (offset | len) % 4 {
+            0 => "",
+            _ => "; some devices copy whole words of 4 bytes",
+        };
+        match copy(self.as_ptr()) {
+            0 => Ok(()),
+            errno => {
+                let asked = format!("{len} bytes at offset {offset}{words}");
+                Err(Error::os(verb, status(errno), asked))
+            }
+        }
     }
 
     /// Frees it (`ibv_free_dm`).
@@ -170,17 +186,6 @@ impl Dm {
             Err(errno) => Err(Refused::new(self, Error::os("ibv_free_dm", errno, ""))),
         }
     }
-}
-
-fn copied(verb: &'static str, offset: usize, len: usize, errno: i32) -> Result<(), Error> {
-    if errno == 0 {
-        return Ok(());
-    }
-    let words = match (offset | len) % 4 {
-        0 => "",
-        _ => "; some devices copy whole words of 4 bytes",
-    };
-    Err(Error::os(verb, status(errno), format!("{len} bytes at offset {offset}{words}")))
 }
 
 impl fmt::Debug for Dm {

@@ -8,8 +8,9 @@ use std::ptr;
 use crate::counters::books::{Books, Counter, SEND};
 use crate::counters::mark;
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Kind, Lent, Loan, lend};
+use crate::memory::lent::{Home, Lent, Loan, lend};
 use crate::memory::registered::Registered;
+use crate::memory::slab::Slab;
 use crate::memory::window::stale::StaleKeys;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::sys::handle;
@@ -208,16 +209,14 @@ pub(crate) struct Core {
     pub next: Option<Opened>,
     pub last: Last,
     pub known: Known,
+    /// The header of its handle.
+    _slab: std::sync::Arc<Slab>,
 }
 
-/// How the one reference to a core is counted.
-static WINDOW: Kind = Kind {
-    share: |_| unreachable!("a window has one handle"),
-    // SAFETY: the box that `Window::new` gave up; its only reference goes.
-    release: |at| drop(unsafe { Box::from_raw(at.cast_mut().cast::<Core>()) }),
-    count: |_| 1,
-    context: None,
-};
+// SAFETY: the pointers to C's objects may be used by any thread, and what else is there is `Send`.
+unsafe impl Send for Core {}
+// SAFETY: a shared core only tells what it is.
+unsafe impl Sync for Core {}
 
 /// The handle of a window.
 ///
@@ -237,8 +236,8 @@ impl Window {
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
         let (range, last, known) = (Range::default(), Last::Bind, Known::Refused);
-        let (at, next) = (ptr::null_mut(), None);
-        let core = Box::new(Core {
+        let (at, next, slab) = (ptr::null_mut(), None, Slab::new(pd));
+        let core = Core {
             mw,
             owner,
             of,
@@ -251,25 +250,24 @@ impl Window {
             next,
             last,
             known,
-        });
-        // INVARIANT: the box is given up to the home, whose kind frees it. A core is `Send`, but
-        // for the pointers to C's objects, which any thread may use.
-        // SAFETY: the box's pointer has the one reference that `WINDOW` counts, and is given up.
-        let home = || unsafe { Home::new(Box::into_raw(core).cast_const().cast(), &WINDOW) };
+            _slab: slab.clone(),
+        };
         // One byte that is never sent, so that posts need no look.
         let mark = mark::of(pd, mark::NO_POOL, 1);
-        Window(lend(home, &Loan { addr: ptr::null_mut(), len: 1, lkey: 0, pd, mark }))
+        let loan = Loan { addr: ptr::null_mut(), len: 1, lkey: 0, mark };
+        Window(lend(&slab, || Home::of(core), &loan))
     }
 
     pub(crate) fn core(&self) -> &Core {
-        // SAFETY: the home is a core, and lives as long as the handle (invariant).
-        unsafe { &*self.0.home().at().cast::<Core>() }
+        self.0.home().other()
     }
 
     pub(crate) fn core_mut(&mut self) -> &mut Core {
-        // SAFETY: the home is a core in a box, which lives as long as the handle and to which
-        // nothing else refers (invariant). The handle is borrowed exclusively.
-        unsafe { &mut *self.0.home().at().cast_mut().cast::<Core>() }
+        let core = match self.0.home_mut() {
+            Home::Other(core) => std::sync::Arc::get_mut(core).and_then(|core| core.downcast_mut()),
+            _ => None,
+        };
+        core.expect("a window has one handle")
     }
 
     /// The number of its protection domain.

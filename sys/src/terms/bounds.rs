@@ -98,16 +98,18 @@ impl OutOfBounds {
     pub fn check(offset: usize, len: usize, available: usize) -> Result<(), Self> {
         match offset.checked_add(len) {
             Some(end) if end <= available => Ok(()),
-            _ => {
-                let [offset, len, available] = [offset, len, available].map(|it| it as u64);
-                Err(OutOfBounds::new(Extent::Region, offset, len, available))
-            }
+            _ => Err(OutOfBounds::beyond(offset, len, available)),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn beyond(offset: usize, len: usize, available: usize) -> Self {
+        Self::new(Extent::Region, offset as u64, len as u64, available as u64)
     }
 
     /// `len` bytes at `offset`, where `of` has `available`.
     #[cold]
-    #[inline(never)]
     #[doc(hidden)]
     pub fn new(of: Extent, offset: u64, len: u64, available: u64) -> Self {
         OutOfBounds { offset, len, available, misaligned: false, of }

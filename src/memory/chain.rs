@@ -1,0 +1,89 @@
+//! Handles that are linked through their headers.
+
+#![allow(unsafe_code)] // follows the links between headers
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use crate::cold::drop_each;
+use crate::memory::header::{Handle, Header};
+
+/// A list of handles, without memory of its own.
+///
+/// # Invariants
+/// From `first` on, which may be null, links lead from header to header, and at last to null. The
+/// list owns the only handles to them, which are `H`.
+pub(crate) struct Chain<H: Handle> {
+    first: *mut Header,
+    _owns: PhantomData<H>,
+}
+
+// SAFETY: a list owns its handles, and nothing else.
+unsafe impl<H: Handle + Send> Send for Chain<H> {}
+// SAFETY: a shared list gives shared access to its handles, and nothing else.
+unsafe impl<H: Handle + Sync> Sync for Chain<H> {}
+
+impl<H: Handle> Chain<H> {
+    #[inline(always)]
+    pub fn new() -> Self {
+        Chain { first: ptr::null_mut(), _owns: PhantomData }
+    }
+
+    /// # Safety
+    /// A list whose first header this is was given up by `into_first` or `first`.
+    #[inline(always)]
+    pub unsafe fn from_first(first: *mut Header) -> Self {
+        // INVARIANT: asked of the caller.
+        Chain { first, _owns: PhantomData }
+    }
+
+    /// The first header; null if there is none.
+    #[inline(always)]
+    pub fn first(&self) -> *mut Header {
+        self.first
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, handle: H) {
+        handle.header().link.set_next(self.first);
+        self.first = ManuallyDrop::new(handle).at();
+    }
+
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<H> {
+        let header = NonNull::new(self.first)?;
+        // SAFETY: the list owns the handle, so the header is alive. The handle leaves the list with
+        // the first operation and is given up with the second.
+        unsafe {
+            self.first = header.as_ref().link.unlink();
+            Some(H::from_header(header.as_ptr()))
+        }
+    }
+
+    pub fn headers(&self) -> impl Iterator<Item = &Header> {
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            // SAFETY: the list owns the handles, so the headers are alive.
+            let header = unsafe { at.as_ref()? };
+            at = header.link.next();
+            Some(header)
+        })
+    }
+}
+
+impl<H: Handle> Drop for Chain<H> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        #[cold]
+        #[inline(never)]
+        fn rest<H: Handle>(first: *mut Header) {
+            // INVARIANT: what the other value had, which goes.
+            let mut rest = ManuallyDrop::new(Chain::<H> { first, _owns: PhantomData });
+            drop_each(&mut std::iter::from_fn(|| rest.pop()));
+        }
+        if !self.first.is_null() {
+            rest::<H>(self.first);
+        }
+    }
+}
