@@ -80,30 +80,24 @@ impl<A: Access, M> OnDemandRegion<A, M> {
 }
 
 // Written out instead of made by a macro, because errors show the definition.
+/// What an uncallable method returns.
+type Never<O> = WorkRequest<O, Empty>;
+
 impl RdmaRead {
     #[doc(hidden)]
-    pub fn inline<D>(_: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
-    where
-        D: InlineSink<RdmaRead>,
-    {
+    pub fn inline(_: impl InlineSink<Self>, _: RemoteSpan<ToRead>) -> Never<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(_: D, _: RemoteSpan<ToRead>) -> WorkRequest<RdmaRead, Empty>
-    where
-        D: InlineSink<RdmaRead>,
-    {
+    pub fn inline_slice(_: impl InlineSink<Self>, _: RemoteSpan<ToRead>) -> Never<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_list<const N: usize>(
-        _: [&[u8]; N],
-        _: RemoteSpan<ToRead>,
-    ) -> WorkRequest<RdmaRead, Empty>
+    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteSpan<ToRead>) -> Never<Self>
     where
-        for<'a> [&'a [u8]; N]: InlineSink<RdmaRead>,
+        for<'a> [&'a [u8]; N]: InlineSink<Self>,
     {
         unreachable!()
     }
@@ -111,29 +105,19 @@ impl RdmaRead {
 
 impl CmpAndSwp {
     #[doc(hidden)]
-    pub fn inline<D>(_: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
-    where
-        D: InlineSink<CmpAndSwp>,
-    {
+    pub fn inline(_: impl InlineSink<Self>, _: RemoteCell, _: CompareSwap) -> Never<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(_: D, _: RemoteCell, _: CompareSwap) -> WorkRequest<CmpAndSwp, Empty>
-    where
-        D: InlineSink<CmpAndSwp>,
-    {
+    pub fn inline_slice(_: impl InlineSink<Self>, _: RemoteCell, _: CompareSwap) -> Never<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_list<const N: usize>(
-        _: [&[u8]; N],
-        _: RemoteCell,
-        _: CompareSwap,
-    ) -> WorkRequest<CmpAndSwp, Empty>
+    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteCell, _: CompareSwap) -> Never<Self>
     where
-        for<'a> [&'a [u8]; N]: InlineSink<CmpAndSwp>,
+        for<'a> [&'a [u8]; N]: InlineSink<Self>,
     {
         unreachable!()
     }
@@ -141,29 +125,19 @@ impl CmpAndSwp {
 
 impl FetchAndAdd {
     #[doc(hidden)]
-    pub fn inline<D>(_: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
-    where
-        D: InlineSink<FetchAndAdd>,
-    {
+    pub fn inline(_: impl InlineSink<Self>, _: RemoteCell, _: u64) -> Never<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice<D>(_: D, _: RemoteCell, _: u64) -> WorkRequest<FetchAndAdd, Empty>
-    where
-        D: InlineSink<FetchAndAdd>,
-    {
+    pub fn inline_slice(_: impl InlineSink<Self>, _: RemoteCell, _: u64) -> Never<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_list<const N: usize>(
-        _: [&[u8]; N],
-        _: RemoteCell,
-        _: u64,
-    ) -> WorkRequest<FetchAndAdd, Empty>
+    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteCell, _: u64) -> Never<Self>
     where
-        for<'a> [&'a [u8]; N]: InlineSink<FetchAndAdd>,
+        for<'a> [&'a [u8]; N]: InlineSink<Self>,
     {
         unreachable!()
     }

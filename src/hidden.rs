@@ -41,19 +41,14 @@ hidden! {
 }
 
 /// The pointer, not to be computed in another way.
-#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 #[inline(always)]
+#[allow(unused_mut)]
 #[allow(clippy::pointers_in_nomem_asm_block)] // nothing is read or written: there is no instruction
 pub(crate) fn hidden_pointer<S>(mut at: *mut S) -> *mut S {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     // SAFETY: no instruction.
     unsafe {
         std::arch::asm!("/* {0} */", inout(reg) at, options(pure, nomem, nostack, preserves_flags));
     }
-    at
-}
-
-#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
-#[inline(always)]
-pub(crate) fn hidden_pointer<S>(at: *mut S) -> *mut S {
     at
 }

@@ -176,8 +176,8 @@ macro_rules! __profile {
             type Posting = $crate::__profile_value!(posting $($known)*);
         }
         #[allow(clippy::needless_update)]
-        const _: $crate::macros::ProfileKeys =
-            $crate::macros::ProfileKeys { $($said: (),)* ..$crate::macros::ProfileKeys::ALL };
+        const _: fn() -> $crate::macros::ProfileKeys =
+            || $crate::macros::ProfileKeys { $($said: (),)* ..::core::default::Default::default() };
     };
 }
 
@@ -210,6 +210,7 @@ macro_rules! __profile_value {
 /// there twice.
 #[doc(hidden)]
 #[allow(missing_docs)]
+#[derive(Default)]
 pub struct ProfileKeys {
     pub receive: (),
     pub signaling: (),
@@ -220,20 +221,6 @@ pub struct ProfileKeys {
     pub entry: (),
     pub threads: (),
     pub posting: (),
-}
-
-impl ProfileKeys {
-    pub const ALL: Self = ProfileKeys {
-        receive: (),
-        signaling: (),
-        max_send_sge: (),
-        max_recv_sge: (),
-        max_inline: (),
-        initiator: (),
-        entry: (),
-        threads: (),
-        posting: (),
-    };
 }
 
 /// Receives come from the queue pair's own receive queue (`receive` of a [`Profile`];
@@ -515,22 +502,17 @@ impl SendMode for Selective {
 }
 
 mod sealed {
+    use super::*;
+
     pub trait Sealed {}
-    impl Sealed for super::OwnRq {}
-    impl Sealed for super::SharedRq {}
-    impl Sealed for super::NoRq {}
-    impl Sealed for super::SignalAll {}
-    impl Sealed for super::Selective {}
-    impl Sealed for super::Reads {}
-    impl Sealed for super::NoReads {}
-    impl Sealed for super::ReadDepth {}
-    impl Sealed for super::NoDepth {}
-    impl Sealed for super::OrdinaryPosting {}
-    impl<O: super::MoreOps> Sealed for super::ExtendedPosting<O> {}
-    impl Sealed for () {}
-    impl Sealed for super::Flush {}
-    impl Sealed for super::AtomicWrite {}
-    impl Sealed for (super::Flush, super::AtomicWrite) {}
-    impl Sealed for super::Srd {}
-    impl Sealed for (super::Srd, super::RdmaWrite) {}
+
+    macro_rules! sealed {
+        ($($t:ty),*) => { $(impl Sealed for $t {})* };
+    }
+
+    sealed! {
+        OwnRq, SharedRq, NoRq, SignalAll, Selective, Reads, NoReads, ReadDepth, NoDepth,
+        OrdinaryPosting, (), Flush, AtomicWrite, (Flush, AtomicWrite), Srd, (Srd, RdmaWrite)
+    }
+    impl<O: MoreOps> Sealed for ExtendedPosting<O> {}
 }

@@ -11,7 +11,7 @@ use crate::device::clock::Clock;
 use crate::device::context::Context;
 use crate::device::decoded::decoded;
 use crate::device::node::QpTypes;
-use crate::device::odp::{OdpCaps, OdpOps};
+use crate::device::odp::OdpCaps;
 use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::handle;
 use crate::sys::types::zeroed;
@@ -106,55 +106,20 @@ impl DeviceAttrEx {
         has_both.then_some(Clock { mask: self.completion_timestamp_mask, khz: self.hca_core_clock })
     }
 
-    /// What the device can do of what devices may lack.
-    pub(crate) fn has(&self, ability: Which) -> bool {
-        let flag = |bit: u32| self.device_cap_flags_ex & 1 << bit != 0;
-        match ability {
-            Which::ResizeSrq => self.device.device_cap_flags.contains(DeviceCap::SRQ_RESIZE),
-            Which::MemoryWindows2B => {
-                self.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B)
-            }
-            Which::Xrc => self.device.device_cap_flags.contains(DeviceCap::XRC),
-            Which::OnDemand { qp_type, ops } => self.odp.has(qp_type, ops),
-            Which::Implicit { qp_type, ops } => self.odp.is_implicit && self.odp.has(qp_type, ops),
-            Which::DeviceMemory => self.max_dm_size != 0,
-            Which::FlushGlobal => flag(38),
-            Which::FlushPersistent => flag(39),
-            Which::AtomicWrite => flag(40),
-            Which::Timestamps => self.completion_timestamp_mask != 0,
-            Which::CqModeration => self.max_cq_count != 0 && self.max_cq_period != 0,
-            Which::PacketPacing { qp_type } => {
-                self.qp_rate_limit_max != 0 && self.packet_pacing_qpts.has(qp_type)
-            }
-        }
+    /// Whether it has one of the bits of `device_cap_flags_ex`.
+    pub(crate) fn has(&self, bit: u32) -> bool {
+        self.device_cap_flags_ex & 1 << bit != 0
     }
-}
-
-/// What a device may lack.
-#[doc(hidden)]
-#[derive(Clone, Copy)]
-pub enum Which {
-    ResizeSrq,
-    MemoryWindows2B,
-    Xrc,
-    OnDemand { qp_type: u32, ops: OdpOps },
-    Implicit { qp_type: u32, ops: OdpOps },
-    DeviceMemory,
-    FlushGlobal,
-    FlushPersistent,
-    AtomicWrite,
-    Timestamps,
-    CqModeration,
-    PacketPacing { qp_type: u32 },
 }
 
 /// What a device may lack, as a type: see [`Can`].
 pub trait Ability: sealed::Sealed {
-    #[doc(hidden)]
-    const WHICH: Which;
     /// The name used in messages.
     #[doc(hidden)]
     const NAME: &'static str;
+
+    #[doc(hidden)]
+    fn is_in(attr: &DeviceAttrEx) -> bool;
 }
 
 pub(crate) mod sealed {
@@ -162,36 +127,41 @@ pub(crate) mod sealed {
 }
 
 macro_rules! abilities {
-    ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $text:literal, |$attr:ident| $is:expr;)*) => {$(
         $(#[$doc])*
         pub enum $name {}
 
         impl sealed::Sealed for $name {}
 
         impl Ability for $name {
-            const WHICH: Which = Which::$name;
             const NAME: &'static str = $text;
+
+            fn is_in($attr: &DeviceAttrEx) -> bool {
+                $is
+            }
         }
     )*};
 }
 
 abilities! {
     /// Shared receive queues can be resized (`IBV_DEVICE_SRQ_RESIZE`): an [`Ability`].
-    ResizeSrq: "SRQ_RESIZE";
+    ResizeSrq: "SRQ_RESIZE", |a| a.device.device_cap_flags.contains(DeviceCap::SRQ_RESIZE);
     /// Memory windows of type 2B (`IBV_DEVICE_MEM_WINDOW_TYPE_2B`): an [`Ability`].
-    MemoryWindows2B: "MEM_WINDOW_TYPE_2B";
+    MemoryWindows2B: "MEM_WINDOW_TYPE_2B",
+        |a| a.device.device_cap_flags.contains(DeviceCap::MEM_WINDOW_TYPE_2B);
     /// Memory of the device's own (`max_dm_size`): an [`Ability`], which
     /// [`alloc_dm`](crate::Context::alloc_dm) takes.
-    DeviceMemory: "device memory";
+    DeviceMemory: "device memory", |a| a.max_dm_size != 0;
     /// FLUSH to where all see it: an [`Ability`], of a region and of a queue pair that FLUSHes.
-    FlushGlobal: "FLUSH_GLOBAL";
+    FlushGlobal: "FLUSH_GLOBAL", |a| a.has(38);
     /// FLUSH to where it outlives a loss of power: an [`Ability`] of a region.
-    FlushPersistent: "FLUSH_PERSISTENT";
+    FlushPersistent: "FLUSH_PERSISTENT", |a| a.has(39);
     /// Timestamps of completions (`completion_timestamp_mask`): an [`Ability`].
-    Timestamps: "completion timestamps";
+    Timestamps: "completion timestamps", |a| a.completion_timestamp_mask != 0;
     /// Events of completion queues can be moderated (`cq_mod_caps`): an [`Ability`], which
     /// [`moderate`](crate::CompletionQueue::moderate) takes.
-    CqModeration: "moderation of completions";
+    CqModeration: "moderation of completions",
+        |a| a.max_cq_count != 0 && a.max_cq_period != 0;
 }
 
 /// The proof that a device can do `A`, which it may lack: asked for once, and given to what needs
@@ -257,7 +227,7 @@ impl Abilities {
     /// The proof that the device can do `A`; `None` if it cannot.
     pub fn can<A: Ability>(&self) -> Option<Can<A>> {
         let can = || Can { context: self.context.clone(), _ability: PhantomData };
-        self.attr.has(A::WHICH).then(can)
+        A::is_in(&self.attr).then(can)
     }
 }
 
@@ -311,16 +281,19 @@ impl fmt::Debug for Abilities {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::PacketPacing;
     use crate::sys::types::zeroed;
+    use crate::terms::transport::{Rc, Uc};
+    use crate::work::opcode::AtomicWrite;
 
     /// `IB_UVERBS_DEVICE_FLUSH_GLOBAL` and those behind it, as in the kernel's ib_user_verbs.h.
     #[test]
     fn abilities_of_persistent_memory_are_bits() {
-        use Which::{AtomicWrite, FlushGlobal, FlushPersistent};
         for bit in 0..64 {
             let c = ibv_device_attr_ex { device_cap_flags_ex: 1 << bit, ..zeroed() };
             let attr = DeviceAttrEx::from_c(&c);
-            let has = [FlushGlobal, FlushPersistent, AtomicWrite].map(|which| attr.has(which));
+            let is_in = [FlushGlobal::is_in, FlushPersistent::is_in, AtomicWrite::is_in];
+            let has = is_in.map(|is_in| is_in(&attr));
             assert_eq!(has, [38, 39, 40].map(|its| its == bit), "{bit}");
         }
     }
@@ -328,13 +301,13 @@ mod tests {
     /// What a device has one of, it has.
     #[test]
     fn the_least_of_an_ability_is_one() {
-        use Which::{CqModeration, DeviceMemory, PacketPacing, Timestamps};
         let told = |set: fn(&mut ibv_device_attr_ex)| {
             let mut c = zeroed();
             set(&mut c);
             let attr = DeviceAttrEx::from_c(&c);
-            let pacing = [2, 3].map(|qp_type| attr.has(PacketPacing { qp_type }));
-            let has = [Timestamps, DeviceMemory, CqModeration].map(|which| attr.has(which));
+            let pacing = [PacketPacing::<Rc>::is_in(&attr), PacketPacing::<Uc>::is_in(&attr)];
+            let is_in = [Timestamps::is_in, DeviceMemory::is_in, CqModeration::is_in];
+            let has = is_in.map(|is_in| is_in(&attr));
             (has, pacing, attr.clock().is_some())
         };
         let (no, none) = ([false; 3], [false; 2]);

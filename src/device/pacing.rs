@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::device::attr_ex::{Ability, Which, sealed};
+use crate::device::attr_ex::{Ability, DeviceAttrEx, sealed};
 use crate::terms::transport::Transport;
 
 /// The rate of queue pairs of the transport `T` can be limited (`packet_pacing_caps`): an
@@ -13,6 +13,9 @@ pub struct PacketPacing<T: Transport>(Infallible, PhantomData<T>);
 impl<T: Transport> sealed::Sealed for PacketPacing<T> {}
 
 impl<T: Transport> Ability for PacketPacing<T> {
-    const WHICH: Which = Which::PacketPacing { qp_type: T::QP_TYPE };
     const NAME: &'static str = "packet pacing";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.qp_rate_limit_max != 0 && attr.packet_pacing_qpts.has(T::QP_TYPE)
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::absence::{self, Wanted};
 use crate::device::context::Context;
-use crate::device::port::LinkLayer;
+use crate::device::port::{LinkLayer, PortAttr};
 use crate::sys::handle::{Handle, Object};
 use crate::sys::mem::locked::limit_of_pinned;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
@@ -68,58 +68,40 @@ fn wrong_value(context: &Context, attr: &ibv_qp_attr, mask: u32) -> Option<Strin
     let device = context.query_device().ok()?;
     // The address has the port of the queue pair in every transition (R8.4).
     let port = if has(Mask::IBV_QP_PORT) { attr.port_num } else { attr.ah_attr.port_num };
-    if has(Mask::IBV_QP_PORT) {
-        if let Some(why) = no_port(context, port) {
-            return Some(why);
+    let known = context.query_port(port).ok();
+    let address = || match (&known, attr.ah_attr.is_global) {
+        (Some(PortAttr { link_layer: LinkLayer::Ethernet, .. }), 0) => {
+            Some("RoCE needs a GID in the address: use `AddressVector::roce`".into())
         }
-    }
-    let known = &context.query_port(port).ok();
-    if has(Mask::IBV_QP_PKEY_INDEX) {
-        if let Some(why) = no_pkey(context, port, attr.pkey_index) {
-            return Some(why);
-        }
-    }
-    if has(Mask::IBV_QP_AV) {
-        let is_global = attr.ah_attr.is_global != 0;
-        if !is_global && known.as_ref().is_some_and(|port| port.link_layer == LinkLayer::Ethernet) {
-            return Some("RoCE needs a GID in the address: use `AddressVector::roce`".into());
-        }
-        if is_global {
+        (_, 0) => None,
+        _ => {
             let index = attr.ah_attr.grh.sgid_index;
-            let why = no_gid(context, port, index).or_else(|| empty_gid(context, port, index));
-            if why.is_some() {
-                return why;
-            }
+            no_gid(context, port, index).or_else(|| empty_gid(context, port, index))
         }
-    }
-    if has(Mask::IBV_QP_PATH_MTU) {
-        let asked = Mtu::from_c(attr.path_mtu);
-        let active = known.as_ref().and_then(|port| port.active_mtu);
-        if let (Some(asked), Some(active)) = (asked, active) {
-            if asked > active {
-                let (asked, active) = (asked.bytes(), active.bytes());
-                return Some(format!("path MTU {asked} exceeds {active}, the MTU of port {port}"));
-            }
-        }
-    }
-    let depth = |flag, what, asked: u8, max: u32| {
-        (has(flag) && u32::from(asked) > max)
+    };
+    let mtu = || {
+        let (asked, active) = (Mtu::from_c(attr.path_mtu)?, known.as_ref()?.active_mtu?);
+        let (asked, active) = (asked.bytes(), active.bytes());
+        (asked > active)
+            .then(|| format!("path MTU {asked} exceeds {active}, the MTU of port {port}"))
+    };
+    let depth = |what, asked: u8, max: u32| {
+        (u32::from(asked) > max)
             .then(|| format!("{what} {asked} exceeds {max}, the limit of this device"))
     };
-    depth(
-        Mask::IBV_QP_MAX_DEST_RD_ATOMIC,
-        "max_dest_rd_atomic",
-        attr.max_dest_rd_atomic,
-        device.max_qp_rd_atom,
-    )
-    .or_else(|| {
-        depth(
-            Mask::IBV_QP_MAX_QP_RD_ATOMIC,
-            "max_rd_atomic",
-            attr.max_rd_atomic,
-            device.max_qp_init_rd_atom,
-        )
-    })
+    let reasons: [(Mask, &dyn Fn() -> Option<String>); 6] = [
+        (Mask::IBV_QP_PORT, &|| no_port(context, port)),
+        (Mask::IBV_QP_PKEY_INDEX, &|| no_pkey(context, port, attr.pkey_index)),
+        (Mask::IBV_QP_AV, &address),
+        (Mask::IBV_QP_PATH_MTU, &mtu),
+        (Mask::IBV_QP_MAX_DEST_RD_ATOMIC, &|| {
+            depth("max_dest_rd_atomic", attr.max_dest_rd_atomic, device.max_qp_rd_atom)
+        }),
+        (Mask::IBV_QP_MAX_QP_RD_ATOMIC, &|| {
+            depth("max_rd_atomic", attr.max_rd_atomic, device.max_qp_init_rd_atom)
+        }),
+    ];
+    reasons.iter().filter(|(flag, _)| has(*flag)).find_map(|(_, why)| why())
 }
 
 /// Explains that a port does not exist, if it does not.

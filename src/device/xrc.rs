@@ -7,7 +7,8 @@ use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use crate::device::attr_ex::{Ability, Can, Which, sealed};
+use crate::device::attr::DeviceCap;
+use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::context::Context;
 use crate::device::refusal::destroy;
 use crate::sys::handle;
@@ -19,8 +20,11 @@ impl sealed::Sealed for Xrc {}
 
 /// The device has XRC (`IBV_DEVICE_XRC`).
 impl Ability for Xrc {
-    const WHICH: Which = Which::Xrc;
     const NAME: &'static str = "XRC";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.device.device_cap_flags.contains(DeviceCap::XRC)
+    }
 }
 
 /// Who else is in an [`XrcDomain`] (`fd` and `oflags` of ibv_open_xrcd(3)). The file is a name, by

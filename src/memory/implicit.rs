@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::counters::mark;
 use crate::device::OdpOps;
-use crate::device::attr_ex::{Ability, Can, Which, sealed};
+use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::header::Handle;
 use crate::memory::lent::{Home, Lent, Loan, lend};
@@ -45,8 +45,11 @@ pub struct Implicit<T: Transport, O: PagedOps>(Infallible, PhantomData<(T, O)>);
 impl<T: Transport, O: PagedOps> sealed::Sealed for Implicit<T, O> {}
 
 impl<T: Transport, O: PagedOps> Ability for Implicit<T, O> {
-    const WHICH: Which = Which::Implicit { qp_type: T::QP_TYPE, ops: O::OPS };
     const NAME: &'static str = "implicit on-demand paging";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.odp.is_implicit && attr.odp.has(T::QP_TYPE, O::OPS)
+    }
 }
 
 /// The operations that memory of an [`ImplicitRegion`] is posted with: `wr::Send`,

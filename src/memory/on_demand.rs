@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 
 use crate::device::OdpOps;
-use crate::device::attr_ex::{Ability, Can, Which, sealed};
+use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{Allows, CanBeWritten, Memory};
@@ -39,8 +39,11 @@ pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
 
 impl<T: Transport, A: Remote> Ability for OnDemand<T, A> {
-    const WHICH: Which = Which::OnDemand { qp_type: T::QP_TYPE, ops: needs(A::FLAGS) };
     const NAME: &'static str = "on-demand paging";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.odp.has(T::QP_TYPE, needs(A::FLAGS))
+    }
 }
 
 /// The operations that peers may post with these rights.

@@ -3,11 +3,11 @@
 #![allow(unsafe_code)] // moves a value out of a place and back
 
 use std::any::{Any, TypeId};
-use std::{fmt, mem, process, ptr};
+use std::{fmt, ptr};
 
 use super::modify::Transition;
 use super::query::QpAttr;
-use super::{DefaultProfile, QueuePair};
+use super::{Core, DefaultProfile, QueuePair};
 use crate::profile::Profile;
 use crate::rules::StopsSending;
 use crate::terms::error::{Error, Refused};
@@ -114,9 +114,9 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// # Errors
     /// It is given back if it is in another one.
     pub fn into_state<S: State>(self) -> Result<QueuePair<T, S, P>, Self> {
-        match each!(&self, qp => state_of(qp).0 == TypeId::of::<S>()) {
-            true => Ok(each!(self, qp => QueuePair::from_core(qp.core))),
-            false => Result::Err(self),
+        match self.check_is::<S>() {
+            Ok(()) => Ok(each!(self, qp => QueuePair::from_core(qp.core))),
+            Result::Err(_) => Result::Err(self),
         }
     }
 
@@ -128,7 +128,10 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in `S`,
     /// and otherwise as for [`QueuePair::modify`].
     pub fn modify<S: State, A: Transition<T, S, P>>(&mut self, attr: A) -> Result<(), Error> {
-        self.step::<S, _>(|qp| Ok((qp.modify(attr)?.into(), ())))
+        self.check_is::<S>()?;
+        self.core().step::<T, S, A>(&attr)?;
+        self.set_state::<A::To>();
+        Ok(())
     }
 
     /// Moves the queue pair to the error state, where everything posted is flushed
@@ -138,21 +141,19 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL in RESET, which has no
     /// way to it ([R8.1](crate::guide::rules#r8-1)), and otherwise as for [`QueuePair::to_error`].
     pub fn to_error(&mut self) -> Result<(), Error> {
-        macro_rules! from {
-            ($($state:ident)*) => {
-                match self {
-                    $(AnyQueuePair::$state(_) => {
-                        self.step::<$state, _>(|qp| Ok((qp.to_error()?.into(), ())))
-                    })*
-                    AnyQueuePair::Err(_) => Ok(()),
-                    AnyQueuePair::Reset(_) => {
-                        let asked = "RESET -> ERR, which is no transition: move it to INIT first";
-                        Result::Err(Error::os(VERB, libc::EINVAL, asked))
-                    }
-                }
-            };
+        match self {
+            AnyQueuePair::Err(_) => Ok(()),
+            AnyQueuePair::Reset(_) => {
+                let asked = "RESET -> ERR, which is no transition: move it to INIT first";
+                Result::Err(Error::os(VERB, libc::EINVAL, asked))
+            }
+            _ => {
+                let from = self.state();
+                self.core().move_to(from, QpState::Err)?;
+                self.set_state::<Err>();
+                Ok(())
+            }
         }
-        from!(Init Rtr Rts Draining Sqd Sqe)
     }
 
     /// Moves the queue pair to RESET, and gives the entries that its ring still held
@@ -161,18 +162,10 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// # Errors
     /// It is as it was, as for [`QueuePair::reset`].
     pub fn reset(&mut self) -> Result<Vec<P::Entry>, Error> {
-        macro_rules! from {
-            ($($state:ident)*) => {
-                match self {
-                    $(AnyQueuePair::$state(_) => self.step::<$state, _>(|qp| {
-                        let (qp, entries, rest) = qp.reset_alone()?;
-                        Ok((qp.into(), (entries, rest)))
-                    })?,)*
-                }
-            };
-        }
-        let (entries, rest) = from!(Reset Init Rtr Rts Draining Sqd Sqe Err);
-        // In its place again, so that a panic of the program's leaves a queue pair in RESET.
+        let from = self.state();
+        let (entries, rest) = self.core().reset(from)?;
+        self.set_state::<Reset>();
+        // Only now, so that a panic of the program's leaves a queue pair in RESET.
         rest.send_home();
         Ok(entries)
     }
@@ -184,7 +177,10 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// It is as it was: [`ErrorKind::Os`](crate::ErrorKind::Os) with EAGAIN while it drains, with
     /// EINVAL if it is not in `Draining`, and otherwise as for [`QueuePair::into_sqd`].
     pub fn to_sqd(&mut self) -> Result<(), Error> {
-        self.step::<Draining, _>(|qp| Ok((qp.into_sqd()?.into(), ())))
+        self.check_is::<Draining>()?;
+        self.core().has_drained()?;
+        self.set_state::<Sqd>();
+        Ok(())
     }
 
     /// From RTS to [SQE](Sqe), if the device reports that state ([`QueuePair::into_sqe`]).
@@ -196,7 +192,10 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     where
         T: StopsSending,
     {
-        self.step::<Rts, _>(|qp| Ok((qp.into_sqe()?.into(), ())))
+        self.check_is::<Rts>()?;
+        self.core().is_in(QpState::Sqe)?;
+        self.set_state::<Sqe>();
+        Ok(())
     }
 
     /// The attributes that the device reports now ([`QueuePair::query`]).
@@ -230,48 +229,27 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         each!(self, qp => qp.destroy().map_err(|refused| refused.map(Self::from)))
     }
 
-    /// Takes the queue pair through `transition`, if it is in state `S`, and puts back what comes
-    /// of it.
-    #[allow(clippy::type_complexity)]
-    fn step<S: State, R>(
-        &mut self,
-        transition: impl FnOnce(QueuePair<T, S, P>) -> Result<(Self, R), Refused<QueuePair<T, S, P>>>,
-    ) -> Result<R, Error> {
-        in_place(self, |any| match any.into_state::<S>() {
-            Ok(qp) => match transition(qp) {
-                Ok((qp, result)) => (qp, Ok(result)),
-                Result::Err(refused) => {
-                    let (qp, error) = refused.into_parts();
-                    (qp.into(), Result::Err(error))
-                }
-            },
-            Result::Err(any) => {
-                let asked = format!("a step from {} of a queue pair in {}", S::STATE, any.state());
-                (any, Result::Err(Error::os(VERB, libc::EINVAL, asked)))
-            }
-        })
+    fn core(&mut self) -> &mut Core<P> {
+        each!(self, qp => &mut qp.core)
     }
-}
 
-/// Replaces the value of `place` by what `change` makes of it. If that panics, the process ends: so
-/// no code of the program's runs in it.
-fn in_place<V, R>(place: &mut V, change: impl FnOnce(V) -> (V, R)) -> R {
-    struct Abort;
-    impl Drop for Abort {
-        fn drop(&mut self) {
-            process::abort();
+    fn check_is<S: State>(&self) -> Result<(), Error> {
+        if each!(self, qp => state_of(qp).0) == TypeId::of::<S>() {
+            return Ok(());
+        }
+        let asked = format!("a step from {} of a queue pair in {}", S::STATE, self.state());
+        Result::Err(Error::os(VERB, libc::EINVAL, asked))
+    }
+
+    /// The queue pair was moved to state `To`.
+    fn set_state<To: State>(&mut self) {
+        // SAFETY: it is read once and written once. In between it is only moved, which does not
+        // panic.
+        unsafe {
+            let core = each!(ptr::read(self), qp => qp.core);
+            ptr::write(self, QueuePair::<T, To, P>::from_core(core).into());
         }
     }
-    let abort = Abort;
-    // SAFETY: `place` is read once and written once before anyone sees it again: `change` cannot
-    // reach what is borrowed here, and a panic ends the process.
-    let result = unsafe {
-        let (value, result) = change(ptr::read(place));
-        ptr::write(place, value);
-        result
-    };
-    mem::forget(abort);
-    result
 }
 
 impl<T: Transport, S: State, P: Profile> From<QueuePair<T, S, P>> for AnyQueuePair<T, P> {
@@ -293,45 +271,5 @@ impl<T: Transport, S: State, P: Profile> From<QueuePair<T, S, P>> for AnyQueuePa
 impl<T: Transport, P: Profile> fmt::Debug for AnyQueuePair<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         each!(self, qp => qp.fmt(f))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::{Command, Stdio};
-
-    use super::in_place;
-
-    const INSIDE: &str = "PROVERBS_TEST_PANIC_IN_PLACE";
-
-    #[test]
-    fn a_value_is_replaced_in_its_place() {
-        let mut place = 5;
-        assert_eq!((in_place(&mut place, |value| (value + 1, "done")), place), ("done", 6));
-    }
-
-    /// Run by the next test, in a process of its own.
-    #[test]
-    #[ignore = "ends its process"]
-    fn panics_in_place() {
-        if std::env::var_os(INSIDE).is_some() {
-            let _ = std::panic::catch_unwind(|| {
-                in_place::<i32, ()>(&mut 5, |_| panic!("without a value"))
-            });
-        }
-    }
-
-    /// A value that was moved out and not put back would be dropped twice.
-    #[test]
-    #[cfg_attr(miri, ignore = "Miri starts no processes")]
-    fn a_panic_without_a_value_ends_the_process() {
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["qp::any::tests::panics_in_place", "--exact", "--ignored", "--quiet"])
-            .env(INSIDE, "1")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        assert_eq!(status.unwrap().signal(), Some(libc::SIGABRT));
     }
 }

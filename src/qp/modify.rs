@@ -131,10 +131,7 @@ impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_sqd(self) -> Result<QueuePair<T, Sqd, P>, Refused<Self>> {
-        let is = self.core.is_in(QpState::Sqd).and_then(|attr| match attr.sq_draining {
-            false => Ok(()),
-            true => Err(Error::os("ibv_query_qp", libc::EAGAIN, "its send queue is draining")),
-        });
+        let is = self.core.has_drained();
         self.moved(is)
     }
 }
@@ -181,12 +178,23 @@ impl<P: Profile> Core<P> {
         self.modify((from, to), &mut attr.c, attr.mask, "")
     }
 
-    /// Moves the queue pair to RESET. Returns the books that it has from then on.
-    fn move_to_reset(&mut self, from: QpState) -> Result<Arc<Books>, Error> {
+    /// Moves the queue pair to RESET. Returns what its ring held, and what it leaves.
+    pub(super) fn reset(&mut self, from: QpState) -> Result<(Vec<P::Entry>, Rest), Error> {
         let books = books::<P>("ibv_modify_qp", self.books.pd)?;
         self.moves_by_hand(QpState::Reset)?;
         self.move_to(from, QpState::Reset)?;
-        Ok(books)
+        self.end_windows();
+        let windows = std::mem::take(&mut self.ended);
+        let (entries, quiet) = self.renew(books);
+        Ok((entries, Rest { _windows: windows, quiet }))
+    }
+
+    /// An error unless the send queue has drained.
+    pub(super) fn has_drained(&self) -> Result<(), Error> {
+        if self.is_in(QpState::Sqd)?.sq_draining {
+            return Err(Error::os("ibv_query_qp", libc::EAGAIN, "its send queue is draining"));
+        }
+        Ok(())
     }
 
     /// An error on iWARP, where rdma_cm alone moves a queue pair on, and nothing moves it back.
@@ -219,13 +227,17 @@ impl<P: Profile> Core<P> {
         Ok(Place { port, may_migrate })
     }
 
-    /// Goes this way by attributes that a program filled.
-    fn step<T: Transport>(
-        &mut self,
-        way: (QpState, QpState),
-        filled: &mut Attr,
-    ) -> Result<(), Error> {
-        let place = self.admit::<T>(way.1, filled)?;
+    /// Goes the way of attributes of a program's.
+    pub(super) fn step<T, S, A>(&mut self, attr: &A) -> Result<(), Error>
+    where
+        T: Transport,
+        S: State,
+        A: Transition<T, S, P>,
+    {
+        let way = (S::STATE, <A::To as State>::STATE);
+        let mut filled = Attr::new(way.1);
+        attr.fill(&mut filled);
+        let place = self.admit::<T>(way.1, &mut filled)?;
         let asked = filled.address.map(|address| format!(" by {address}")).unwrap_or_default();
         self.step_to::<T>(way, &mut filled.c, filled.mask, place, &asked)
     }
@@ -292,9 +304,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         A: Transition<T, S, P>,
     {
-        let mut filled = Attr::new(<A::To as State>::STATE);
-        attr.fill(&mut filled);
-        let moved = self.core.step::<T>((S::STATE, <A::To as State>::STATE), &mut filled);
+        let moved = self.core.step::<T, S, A>(&attr);
         self.moved(moved)
     }
 
@@ -364,25 +374,14 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
     /// the device is gone.
     #[allow(clippy::type_complexity)] // spelt out, it says what comes back
-    pub fn reset(self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
-        let (qp, entries, rest) = self.reset_alone()?;
-        rest.send_home();
-        Ok((qp, entries))
-    }
-
-    /// Like `reset`, without code of the program's.
-    #[allow(clippy::type_complexity)]
-    pub(super) fn reset_alone(
-        mut self,
-    ) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>, Rest), Refused<Self>> {
-        let books = match self.core.move_to_reset(S::STATE) {
-            Ok(books) => books,
-            Err(error) => return Err(Refused::new(self, error)),
-        };
-        self.core.end_windows();
-        let windows = std::mem::take(&mut self.core.ended);
-        let (entries, quiet) = self.core.renew(books);
-        Ok((QueuePair::from_core(self.core), entries, Rest { _windows: windows, quiet }))
+    pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
+        match self.core.reset(S::STATE) {
+            Ok((entries, rest)) => {
+                rest.send_home();
+                Ok((QueuePair::from_core(self.core), entries))
+            }
+            Err(error) => Err(Refused::new(self, error)),
+        }
     }
 
     /// Gives the queue pair the type of [SQE](Sqe), if the device reports that state (UC and UD;

@@ -172,10 +172,10 @@ fn the_proof_needs_region_and_operations() {
     let mut has = |is_implicit, rc, uc| {
         attr.odp = OdpCaps { is_supported: true, is_implicit, rc, uc, ..OdpCaps::default() };
         [
-            attr.has(<Implicit<Rc, wr::Send>>::WHICH),
-            attr.has(<Implicit<Rc, wr::RdmaWrite>>::WHICH),
-            attr.has(<Implicit<Rc, Both>>::WHICH),
-            attr.has(<Implicit<Uc, wr::Send>>::WHICH),
+            <Implicit<Rc, wr::Send>>::is_in(&attr),
+            <Implicit<Rc, wr::RdmaWrite>>::is_in(&attr),
+            <Implicit<Rc, Both>>::is_in(&attr),
+            <Implicit<Uc, wr::Send>>::is_in(&attr),
         ]
     };
     let none = OdpOps::empty();

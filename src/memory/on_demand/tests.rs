@@ -7,10 +7,7 @@ use crate::provider_tests::SetControl;
 use crate::terms::transport::{Rc, Uc, Ud};
 
 fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {
-    match <OnDemand<T, A>>::WHICH {
-        Which::OnDemand { qp_type, ops } => caps.has(qp_type, ops),
-        _ => unreachable!(),
-    }
+    caps.has(T::QP_TYPE, needs(A::FLAGS))
 }
 
 /// Each right needs its operation, on its transport.

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::device::attr_ex::{Ability, Which};
+use crate::device::attr_ex::{Ability, DeviceAttrEx};
 use crate::memory::remote::WriteCell;
 use crate::sys::data::{AtomicArm, Operands};
 use crate::sys::persist::WR_ATOMIC_WRITE;
@@ -66,6 +66,9 @@ impl Opcode for AtomicWrite {
 impl crate::device::attr_ex::sealed::Sealed for AtomicWrite {}
 
 impl Ability for AtomicWrite {
-    const WHICH: Which = Which::AtomicWrite;
     const NAME: &'static str = "ATOMIC_WRITE";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.has(40)
+    }
 }
