@@ -1,7 +1,6 @@
 //! Names to endpoints: `rdma_getaddrinfo` and `rdma_create_ep`.
 
 use std::ffi::CString;
-use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,21 +76,20 @@ pub struct PassiveInfo<PS: PortSpace> {
     _space: PhantomData<PS>,
 }
 
-/// The results of librdmacm.
-fn look_up(
+/// What `of` makes of librdmacm's results: at least one.
+fn look_up<T>(
     node: Option<&str>,
-    service: Option<&str>,
+    service: &str,
     ps: u32,
     passive: bool,
-) -> Result<Vec<Found>, Error> {
-    let asked = format!("{}:{}", node.unwrap_or("*"), service.unwrap_or("0"));
-    let c = |name: Option<&str>| {
-        let name = name.map(CString::new).transpose();
-        name.map_err(|_| Error::os(VERB, libc::EINVAL, "a NUL in the name"))
-    };
-    let (node, service) = (c(node)?, c(service)?);
-    match getaddrinfo(node.as_deref(), service.as_deref(), ps, passive) {
-        Ok(found) => Ok(found),
+    of: impl Fn(Found) -> Option<T>,
+) -> Result<Vec<T>, Error> {
+    let asked = format!("{}:{service}", node.unwrap_or("*"));
+    let c =
+        |name| CString::new(name).map_err(|_| Error::os(VERB, libc::EINVAL, "a NUL in the name"));
+    let (node, service) = (node.map(c).transpose()?, c(service)?);
+    match getaddrinfo(node.as_deref(), &service, ps, passive) {
+        Ok(found) => at_least_one(found.into_iter().filter_map(of).collect(), &asked),
         Err(NotFound::Errno(errno)) => Err(absence::error(VERB, Wanted::Cm, errno, &asked)),
         Err(NotFound::Words(words)) => {
             Err(Error::new(VERB, ErrorKind::NotFound(format!("{asked}: {words}"))))
@@ -99,7 +97,7 @@ fn look_up(
     }
 }
 
-fn at_least_one<T>(all: Vec<T>, asked: fmt::Arguments<'_>) -> Result<Vec<T>, Error> {
+fn at_least_one<T>(all: Vec<T>, asked: &str) -> Result<Vec<T>, Error> {
     if all.is_empty() {
         let asked = format!("{asked} has no IP address");
         return Err(Error::new(VERB, ErrorKind::NotFound(asked)));
@@ -123,12 +121,9 @@ impl<PS: PortSpace> AddrInfo<PS> {
     #[doc(alias("rdma_getaddrinfo", "rdma_freeaddrinfo", "ai_flags", "ai_port_space"))]
     #[doc(alias("ai_qp_type", "ai_src_addr", "ai_src_len", "ai_dst_addr", "ai_dst_len"))]
     pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {
-        let found = look_up(Some(node), Some(service), PS::C, false)?;
-        let found = found.into_iter();
-        let all: Vec<_> = found
-            .filter_map(|Found { local, peer }| Some(AddrInfo::of(local, peer?, Provider::System)))
-            .collect();
-        at_least_one(all, format_args!("{node}:{service}"))
+        look_up(Some(node), service, PS::C, false, |Found { local, peer }| {
+            Some(AddrInfo::of(local, peer?, Provider::System))
+        })
     }
 
     /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`).
@@ -170,12 +165,9 @@ impl<PS: PortSpace> PassiveInfo<PS> {
     /// As for [`AddrInfo::look_up`].
     #[doc(alias("rdma_getaddrinfo", "rdma_freeaddrinfo", "RAI_PASSIVE"))]
     pub fn look_up(node: Option<&str>, service: &str) -> Result<Vec<Self>, Error> {
-        let found = look_up(node, Some(service), PS::C, true)?;
-        let all: Vec<_> = found
-            .into_iter()
-            .filter_map(|found| Some(PassiveInfo::of(found.local?, Provider::System)))
-            .collect();
-        at_least_one(all, format_args!("{}:{service}", node.unwrap_or("*")))
+        look_up(node, service, PS::C, true, |found| {
+            Some(PassiveInfo::of(found.local?, Provider::System))
+        })
     }
 
     /// Makes an id that is bound to the address (`rdma_create_ep`). Its
@@ -204,8 +196,8 @@ mod tests {
     /// The resolver may know a name that has other addresses only.
     #[test]
     fn a_name_without_addresses_is_not_found() {
-        assert_eq!(at_least_one(vec![1, 2], format_args!("node:1")).unwrap(), [1, 2]);
-        let error = at_least_one(Vec::<u8>::new(), format_args!("node:1")).unwrap_err();
+        assert_eq!(at_least_one(vec![1, 2], "node:1").unwrap(), [1, 2]);
+        let error = at_least_one(Vec::<u8>::new(), "node:1").unwrap_err();
         let expected = ErrorKind::NotFound("node:1 has no IP address".into());
         assert_eq!(*error.kind(), expected);
     }

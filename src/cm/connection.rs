@@ -78,9 +78,7 @@ impl<P: Profile, M: Mode> Connection<P, M> {
             Err(refused) => Err(refused.map(|id| Connection { qp, id, peer, private_data })),
         }
     }
-}
 
-impl<P: Profile, M: Mode> Connection<P, M> {
     /// Moves the connection's id to `channel`, together with its waiting events
     /// (`rdma_migrate_id`), so that its end is an event there.
     ///

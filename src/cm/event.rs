@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::datagram::UdPeer;
+pub use crate::sys::cm::PeerParam;
 use crate::sys::cm::{Arm, Copied};
 
 /// The id that an event is about. Unique in the process and never reused, so a program with many
@@ -156,21 +157,7 @@ impl Event {
     /// The connection's parameters, as the peer requests or has them; `None` for datagrams.
     pub fn peer_param(&self) -> Option<PeerParam> {
         match self.copied.arm {
-            Arm::Conn {
-                responder_resources,
-                initiator_depth,
-                retry_count,
-                rnr_retry_count,
-                qp_num,
-                srq,
-            } => Some(PeerParam {
-                responder_resources,
-                initiator_depth,
-                retry_count,
-                rnr_retry_count,
-                qp_num,
-                srq,
-            }),
+            Arm::Conn(param) => Some(param),
             Arm::Ud { .. } | Arm::User { .. } => None,
         }
     }
@@ -179,7 +166,7 @@ impl Event {
     pub fn user_arg(&self) -> Option<u64> {
         match self.copied.arm {
             Arm::User { arg } => Some(arg),
-            Arm::Conn { .. } | Arm::Ud { .. } => None,
+            Arm::Conn(_) | Arm::Ud { .. } => None,
         }
     }
 
@@ -192,35 +179,16 @@ impl Event {
     pub(super) fn ud_peer(&self) -> Option<UdPeer> {
         match &self.copied.arm {
             Arm::Ud { ah_attr, qp_num, qkey, .. } => UdPeer::from_c(ah_attr, *qp_num, *qkey),
-            Arm::Conn { .. } | Arm::User { .. } => None,
+            Arm::Conn(_) | Arm::User { .. } => None,
         }
     }
 
     pub(super) fn group(&self) -> u64 {
         match self.copied.arm {
             Arm::Ud { group, .. } => group,
-            Arm::Conn { .. } | Arm::User { .. } => 0,
+            Arm::Conn(_) | Arm::User { .. } => 0,
         }
     }
-}
-
-/// A peer's parameters, or the parameters it requests for a connection, from this side's view.
-#[doc(alias = "rdma_conn_param")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PeerParam {
-    /// The most reads and atomics of the peer's that this side may have to serve at once.
-    pub responder_resources: u8,
-    /// Reads and atomics that this side may have outstanding.
-    pub initiator_depth: u8,
-    /// Transport retries that the peer requests of this side; 7 means "for ever" on Soft-RoCE
-    /// ([R8.10](crate::guide::rules#r8-10)).
-    pub retry_count: u8,
-    /// RNR retries that the peer requests of this side; 7 means "for ever".
-    pub rnr_retry_count: u8,
-    /// The peer's queue pair.
-    pub qp_num: u32,
-    /// Whether the peer receives from a shared receive queue.
-    pub srq: bool,
 }
 
 impl fmt::Debug for Event {

@@ -60,9 +60,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
             }
         }
     }
-}
 
-impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// The next connection request (`rdma_get_request`); waits **for ever** if none comes. Its id
     /// is synchronous too. Several threads may take requests from one id.
     ///

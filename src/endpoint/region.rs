@@ -157,11 +157,7 @@ impl fmt::Display for Names {
         if self.0.is_empty() {
             return f.write_str("no remote right");
         }
-        for (i, (name, _)) in self.0.iter_names().enumerate() {
-            let between = if i == 0 { "" } else { " | " };
-            write!(f, "{between}{name}")?;
-        }
-        Ok(())
+        bitflags::parser::to_writer(&self.0, f)
     }
 }
 

@@ -297,16 +297,10 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
-        match self.left.split_first_chunk() {
-            Some((field, left)) => {
-                self.left = left;
-                Ok(*field)
-            }
-            None => {
-                let got = self.left.len();
-                Err(WireError::Truncated { needed: self.all, got })
-            }
-        }
+        let truncated = WireError::Truncated { needed: self.all, got: self.left.len() };
+        let (field, left) = self.left.split_first_chunk().ok_or(truncated)?;
+        self.left = left;
+        Ok(*field)
     }
 
     fn u8(&mut self) -> Result<u8, WireError> {

@@ -24,16 +24,17 @@ pub enum NotFound {
 /// The addresses of a node and service, in librdmacm's order; those to listen on if `passive`.
 pub fn getaddrinfo(
     node: Option<&CStr>,
-    service: Option<&CStr>,
+    service: &CStr,
     ps: u32,
     passive: bool,
 ) -> Result<Vec<Found>, NotFound> {
     let hints = hints(ps, passive);
-    let or_null = |name: Option<&CStr>| name.map_or(ptr::null(), CStr::as_ptr);
+    let node = node.map_or(ptr::null(), CStr::as_ptr);
     let mut list = ptr::null_mut();
     crate::device::note_opened();
-    // SAFETY: both strings are NUL-terminated or null. Hints and out-pointer are locals.
-    let code = unsafe { raw::rdma_getaddrinfo(or_null(node), or_null(service), &hints, &mut list) };
+    // SAFETY: the strings are NUL-terminated; the node may be null. Hints and out-pointer are
+    // locals.
+    let code = unsafe { raw::rdma_getaddrinfo(node, service.as_ptr(), &hints, &mut list) };
     match code {
         0 => {}
         -1 => return Err(NotFound::Errno(errno())),

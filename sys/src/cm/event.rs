@@ -24,17 +24,29 @@ pub struct Copied {
     pub request: Option<Id>,
 }
 
+/// A peer's parameters, or the parameters it requests for a connection, from this side's view.
+#[doc(alias = "rdma_conn_param")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PeerParam {
+    /// The most reads and atomics of the peer's that this side may have to serve at once.
+    pub responder_resources: u8,
+    /// Reads and atomics that this side may have outstanding.
+    pub initiator_depth: u8,
+    /// Transport retries that the peer requests of this side; 7 means "for ever" on Soft-RoCE
+    /// (R8.10).
+    pub retry_count: u8,
+    /// RNR retries that the peer requests of this side; 7 means "for ever".
+    pub rnr_retry_count: u8,
+    /// The peer's queue pair.
+    pub qp_num: u32,
+    /// Whether the peer receives from a shared receive queue.
+    pub srq: bool,
+}
+
 /// The arm of the C union `param`.
 pub enum Arm {
     /// A connection's parameters.
-    Conn {
-        responder_resources: u8,
-        initiator_depth: u8,
-        retry_count: u8,
-        rnr_retry_count: u8,
-        qp_num: u32,
-        srq: bool,
-    },
+    Conn(PeerParam),
     /// A datagram peer, or a multicast group.
     Ud {
         ah_attr: ibv_ah_attr,
@@ -79,14 +91,14 @@ pub(crate) unsafe fn copy(event: *mut raw::rdma_cm_event, channel: &Arc<Channel>
     } else {
         // SAFETY: librdmacm fills this arm for connected ids, and zeroed the event before.
         let conn = unsafe { event.param.conn };
-        let arm = Arm::Conn {
+        let arm = Arm::Conn(PeerParam {
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
             retry_count: conn.retry_count,
             rnr_retry_count: conn.rnr_retry_count,
             qp_num: conn.qp_num,
             srq: conn.srq != 0,
-        };
+        });
         (arm, conn.private_data, conn.private_data_len)
     };
     let data = if data.is_null() || len == 0 {
@@ -170,7 +182,13 @@ mod tests {
         assert!(copied.request.is_none());
         assert!(matches!(
             copied.arm,
-            Arm::Conn { initiator_depth: 3, responder_resources: 4, qp_num: 0x11, srq: false, .. }
+            Arm::Conn(PeerParam {
+                initiator_depth: 3,
+                responder_resources: 4,
+                qp_num: 0x11,
+                srq: false,
+                ..
+            })
         ));
     }
 

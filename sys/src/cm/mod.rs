@@ -30,7 +30,7 @@ pub use address::{IbSocket, from_c, ib_from_c, ib_to_c, to_c};
 pub use addrinfo::{Found, NotFound, getaddrinfo};
 pub use calls::Calls;
 use calls::LIBRDMACM;
-pub use event::{Arm, Copied};
+pub use event::{Arm, Copied, PeerParam};
 pub use groups::Failed;
 pub use id::Id;
 use lock::Lock;
