@@ -169,26 +169,24 @@ impl AsyncEventChannel {
     pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
         let (mut waiting, mut at) = (begun, 0);
         loop {
-            if at == self.kept.len() {
-                match waiting.look() {
-                    Step::Done(done) => return Ok(done),
-                    Step::Failed(refused) => return Err(refused),
-                    Step::Waiting(still) => waiting = still,
-                }
-                match self.take().await {
-                    Ok(event) => at = self.keep(event),
-                    Err(error) => return Err(Refused::new(waiting.give_up(), error)),
-                }
-                continue;
-            }
-            let ended = match waiting.step(&self.kept[at]) {
+            let step = match self.kept.get(at) {
+                Some(event) => waiting.step(event),
+                None => waiting.look(),
+            };
+            let ended = match step {
                 Step::Done(done) => Ok(done),
                 Step::Failed(refused) => Err(refused),
-                Step::Waiting(still) => {
-                    waiting = still;
-                    at += 1;
+                Step::Waiting(still) if at < self.kept.len() => {
+                    (waiting, at) = (still, at + 1);
                     continue;
                 }
+                Step::Waiting(still) => match self.take().await {
+                    Ok(event) => {
+                        (waiting, at) = (still, self.keep(event));
+                        continue;
+                    }
+                    Err(error) => return Err(Refused::new(still.give_up(), error)),
+                },
             };
             self.kept.remove(at);
             return ended;
@@ -263,14 +261,14 @@ impl AsyncEventChannel {
         }
         let (id, kind, group) = (event.id(), event.kind(), event.group());
         let is_same = |kept: &Event| (kept.id(), kept.kind(), kept.group()) == (id, kind, group);
-        if kind == EventKind::ConnectRequest || kind == EventKind::User {
-            let most = if kind == EventKind::User { KEPT_USER } else { KEPT_REQUESTS };
-            if self.kept.iter().filter(|kept| is_same(kept)).count() >= most {
-                // Dropped, a request is rejected.
-                return self.kept.len();
-            }
-        } else if self.kept.iter().any(is_same) {
-            // It says nothing new. The first one of a connection's end is its reason.
+        let most = match kind {
+            // Dropped, a request is rejected.
+            EventKind::ConnectRequest => KEPT_REQUESTS,
+            EventKind::User => KEPT_USER,
+            // A second one says nothing new. The first one of a connection's end is its reason.
+            _ => 1,
+        };
+        if self.kept.iter().filter(|kept| is_same(kept)).count() >= most {
             return self.kept.len();
         }
         self.kept.push_back(event);

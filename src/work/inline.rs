@@ -59,31 +59,18 @@ fn cut(bytes: &[u8]) -> &[u8] {
     bytes.get(..u32::MAX as usize).unwrap_or(bytes)
 }
 
-/// # Safety
-/// `sge` is writable.
-#[inline(always)]
-unsafe fn emit_inline<E>(
-    bytes: &[u8],
-    sge: *mut ibv_sge,
-    how: How,
-    check: &mut Check,
-) -> Emitted<E> {
-    if how.is_beyond(bytes.len()) {
-        check.note(fault::BEYOND);
-    }
-    // SAFETY: the slot's element is writable.
-    unsafe { sge.write(element(bytes)) };
-    let flags = SendFlags::INLINE.bits();
-    Emitted { sges: sge, count: !bytes.is_empty() as i32, entry: None, flags, wr_id: 0 }
-}
-
 impl<E: Owned, const N: usize> Data<E> for Inline<'_, N> {
     type Sges = [ibv_sge; 1];
 
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
+        if how.is_beyond(N) {
+            check.note(fault::BEYOND);
+        }
         // SAFETY: there is room for one element.
-        unsafe { emit_inline(self.0, sges, how, check) }
+        unsafe { sges.write(element(self.0)) };
+        let flags = SendFlags::INLINE.bits();
+        Emitted { sges, count: (N != 0) as i32, entry: None, flags, wr_id: 0 }
     }
 }
 
@@ -92,14 +79,8 @@ impl<E: Owned> Data<E> for InlineSlice<'_> {
 
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
-        let mut bytes = self.0;
-        if bytes.len() > check.max_inline as usize {
-            check.note(fault::INLINE);
-            // What is too long is told, as far as an element can.
-            bytes = cut(bytes);
-        }
         // SAFETY: there is room for one element.
-        unsafe { emit_inline(bytes, sges, how, check) }
+        unsafe { InlineList([self.0]).emit(sges, how, check) }
     }
 }
 
@@ -113,6 +94,7 @@ impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
         let len = slices.iter().fold(0, |len: usize, bytes| len.saturating_add(bytes.len()));
         if len > check.max_inline as usize {
             check.note(fault::INLINE);
+            // What is too long is told, as far as an element can.
             slices = slices.map(cut);
         }
         if how.is_beyond(len) {

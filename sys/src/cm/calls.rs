@@ -71,14 +71,13 @@ pub(super) fn answer(code: c_int) -> c_int {
     if code == 0 { 0 } else { errno() }
 }
 
-macro_rules! forward {
-    ($f:path, $($arg:ident: $t:ty),*) => {{
-        unsafe fn call($($arg: $t),*) -> c_int {
+macro_rules! call {
+    (|$($arg:ident),*| $call:expr) => {
+        |$($arg),*| {
             // SAFETY: the caller upholds the contract of the C namesake (see `Calls`).
-            answer(unsafe { $f($($arg),*) })
+            answer(unsafe { $call })
         }
-        call
-    }};
+    };
 }
 
 pub(crate) unsafe fn create_event_channel(
@@ -92,13 +91,15 @@ pub(crate) unsafe fn create_event_channel(
     that_never_blocks(channel, fd, |channel| unsafe { raw::rdma_destroy_event_channel(channel) })
 }
 
+/// What a call with this result gave.
+fn given<T>(result: c_int, object: *mut T) -> Created<T> {
+    if result == 0 { NonNull::new(object).ok_or(libc::EIO) } else { Err(errno()) }
+}
+
 unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<rdma_cm_event> {
     let mut event = ptr::null_mut();
     // SAFETY: the channel is live (the call's contract). The out-pointer is a local.
-    match unsafe { raw::rdma_get_cm_event(channel, &mut event) } {
-        0 => NonNull::new(event).ok_or(libc::EIO),
-        _ => Err(errno()),
-    }
+    given(unsafe { raw::rdma_get_cm_event(channel, &mut event) }, event)
 }
 
 unsafe fn create_id(
@@ -108,22 +109,7 @@ unsafe fn create_id(
 ) -> Created<rdma_cm_id> {
     let mut id = ptr::null_mut();
     // SAFETY: the channel is live (the call's contract). The out-pointer is a local.
-    match unsafe { raw::rdma_create_id(channel, &mut id, context, ps) } {
-        0 => NonNull::new(id).ok_or(libc::EIO),
-        _ => Err(errno()),
-    }
-}
-
-unsafe fn resolve_addr(id: *mut rdma_cm_id, to: *mut sockaddr, ms: c_int) -> c_int {
-    // SAFETY: the id is live and the address readable (the call's contract). The source address may
-    // be null.
-    answer(unsafe { raw::rdma_resolve_addr(id, ptr::null_mut(), to, ms) })
-}
-
-unsafe fn notify_comm_est(id: *mut rdma_cm_id) -> c_int {
-    let event = raw::ibv_event_type::IBV_EVENT_COMM_EST;
-    // SAFETY: the id is live (the call's contract).
-    answer(unsafe { raw::rdma_notify(id, event) })
+    given(unsafe { raw::rdma_create_id(channel, &mut id, context, ps) }, id)
 }
 
 /// The system's librdmacm. Its contexts are its own (see `cm/devices.rs`).
@@ -136,26 +122,26 @@ pub static LIBRDMACM: Calls = Calls {
     // SAFETY: the event was taken, and is acknowledged once (the call's contract).
     ack_cm_event: |event| unsafe { _ = raw::rdma_ack_cm_event(event) },
     create_id,
-    destroy_id: forward!(raw::rdma_destroy_id, i: *mut rdma_cm_id),
-    migrate_id: forward!(raw::rdma_migrate_id, i: *mut rdma_cm_id, c: *mut rdma_event_channel),
-    set_option: forward!(raw::rdma_set_option, i: *mut rdma_cm_id, l: c_int, o: c_int, v: *mut c_void, n: usize),
-    bind_addr: forward!(raw::rdma_bind_addr, i: *mut rdma_cm_id, a: *mut sockaddr),
-    resolve_addr,
-    resolve_route: forward!(raw::rdma_resolve_route, i: *mut rdma_cm_id, ms: c_int),
-    listen: forward!(raw::rdma_listen, i: *mut rdma_cm_id, n: c_int),
-    connect: forward!(raw::rdma_connect, i: *mut rdma_cm_id, p: *mut rdma_conn_param),
-    accept: forward!(raw::rdma_accept, i: *mut rdma_cm_id, p: *mut rdma_conn_param),
-    reject: forward!(raw::rdma_reject, i: *mut rdma_cm_id, d: *const c_void, n: u8),
+    destroy_id: call!(|id| raw::rdma_destroy_id(id)),
+    migrate_id: call!(|id, to| raw::rdma_migrate_id(id, to)),
+    set_option: call!(|id, l, o, value, n| raw::rdma_set_option(id, l, o, value, n)),
+    bind_addr: call!(|id, addr| raw::rdma_bind_addr(id, addr)),
+    resolve_addr: call!(|id, to, ms| raw::rdma_resolve_addr(id, ptr::null_mut(), to, ms)),
+    resolve_route: call!(|id, ms| raw::rdma_resolve_route(id, ms)),
+    listen: call!(|id, backlog| raw::rdma_listen(id, backlog)),
+    connect: call!(|id, param| raw::rdma_connect(id, param)),
+    accept: call!(|id, param| raw::rdma_accept(id, param)),
+    reject: call!(|id, data, len| raw::rdma_reject(id, data, len)),
     reject_ece: newer::reject_ece,
     set_local_ece: newer::set_local_ece,
     get_remote_ece: newer::get_remote_ece,
-    establish: forward!(raw::rdma_establish, i: *mut rdma_cm_id),
-    disconnect: forward!(raw::rdma_disconnect, i: *mut rdma_cm_id),
-    notify_comm_est,
-    init_qp_attr: forward!(raw::rdma_init_qp_attr, i: *mut rdma_cm_id, a: *mut ibv_qp_attr, m: *mut c_int),
-    join_multicast: forward!(raw::rdma_join_multicast, i: *mut rdma_cm_id, a: *mut sockaddr, c: *mut c_void),
+    establish: call!(|id| raw::rdma_establish(id)),
+    disconnect: call!(|id| raw::rdma_disconnect(id)),
+    notify_comm_est: call!(|id| raw::rdma_notify(id, raw::ibv_event_type::IBV_EVENT_COMM_EST)),
+    init_qp_attr: call!(|id, attr, mask| raw::rdma_init_qp_attr(id, attr, mask)),
+    join_multicast: call!(|id, addr, context| raw::rdma_join_multicast(id, addr, context)),
     join_multicast_ex: newer::join_multicast_ex,
-    leave_multicast: forward!(raw::rdma_leave_multicast, i: *mut rdma_cm_id, a: *mut sockaddr),
+    leave_multicast: call!(|id, addr| raw::rdma_leave_multicast(id, addr)),
     write_cm_event: newer::write_cm_event,
     context: |_| None,
 };
