@@ -121,6 +121,11 @@ impl State {
         self.check_alive(self.pds.get(&pd).ok_or(libc::EINVAL)?.device)
     }
 
+    /// Refuses what Soft-RoCE of Linux 6.1 lacks, on a device like it.
+    pub(crate) fn check_beyond_rxe(&self) -> Verb {
+        if self.habits.is_rxe() { Err(libc::EOPNOTSUPP) } else { Ok(()) }
+    }
+
     /// Whether the devices have XRC: all but those of iWARP, and one like Soft-RoCE.
     pub(crate) fn has_xrc(&self) -> bool {
         self.world.link != Link::Iwarp && self.world.srd.is_none() && !self.habits.is_rxe()

@@ -168,10 +168,7 @@ pub fn created<T>(object: *mut T) -> Created<T> {
 /// (libsiw does both). A verb that failed without an errno is EIO.
 pub fn status(code: c_int) -> c_int {
     match code {
-        -1 => match errno() {
-            0 => libc::EIO,
-            errno => errno,
-        },
+        -1 => errno(),
         code => code.saturating_abs(),
     }
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 #[cfg(feature = "cm")]
 use super::asking::index_of_device;
-use super::control::LIBIBVERBS;
+use super::control::{LIBIBVERBS, created};
 use super::handle::Context;
 use super::siw;
 use super::types::*;
@@ -92,10 +92,7 @@ fn open_from(
     };
     *opened = true;
     drop(opened);
-    let context = NonNull::new(open(device));
-    context
-        .map(Some)
-        .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    created(open(device)).map(Some)
 }
 
 /// What tells a device from all others while a context of it is open: the kernel's index, which it
@@ -195,9 +192,7 @@ impl List {
     fn get() -> Result<List, c_int> {
         let mut count: c_int = 0;
         // SAFETY: `count` is a writable local.
-        let list = NonNull::new(unsafe { raw::ibv_get_device_list(&mut count) });
-        let list = list
-            .ok_or_else(|| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
+        let list = created(unsafe { raw::ibv_get_device_list(&mut count) })?;
         let count = usize::try_from(count).unwrap_or(0);
         // SAFETY: it is called with such a list, once.
         Ok(List { list, count, free: |list| unsafe { raw::ibv_free_device_list(list) } })

@@ -235,23 +235,21 @@ pub fn watching(fd: BorrowedFd<'_>) -> Result<OwnedFd, c_int> {
     }
     // SAFETY: the descriptor was just opened, and nobody else knows it.
     let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
-    let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-    // SAFETY: the event is a local, which the call copies.
-    let code = unsafe {
-        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut events)
-    };
-    if code < 0 { Err(errno()) } else { Ok(epoll) }
+    control(&epoll, libc::EPOLL_CTL_ADD, fd).map(|()| epoll)
 }
 
 /// Has a descriptor that is [`watching`] this one look whether it is readable, and wake who sleeps
 /// on it.
 #[cfg(feature = "cm")]
 pub fn look_again(epoll: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), c_int> {
+    control(epoll, libc::EPOLL_CTL_MOD, fd)
+}
+
+fn control(epoll: &OwnedFd, operation: c_int, fd: BorrowedFd<'_>) -> Result<(), c_int> {
     let mut events = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
     // SAFETY: the event is a local, which the call copies.
-    let code = unsafe {
-        libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_MOD, fd.as_raw_fd(), &mut events)
-    };
+    let code =
+        unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd.as_raw_fd(), &mut events) };
     if code < 0 { Err(errno()) } else { Ok(()) }
 }
 

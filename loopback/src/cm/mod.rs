@@ -31,11 +31,12 @@ use std::ffi::c_int;
 
 pub use entry::{open_channel, raise};
 
+use crate::objects::Object;
 use crate::objects::cm::*;
 use crate::objects::signal::Signal;
 use crate::state::State;
 use crate::words::Verb;
-use proverbs_sys::types::raw::rdma_cm_event_type as Kind;
+use proverbs_sys::types::raw::{rdma_cm_event_type as Kind, rdma_cm_id};
 
 impl State {
     /// Returns the channel's number and its descriptor.
@@ -113,7 +114,7 @@ impl State {
     }
 
     /// The C object of an id is this one from now on.
-    fn name_id(&mut self, number: u32, object: Object) {
+    fn name_id(&mut self, number: u32, object: Object<rdma_cm_id>) {
         if let Some(id) = self.cm.ids.get_mut(&number) {
             (id.object, id.listener) = (Some(object), None);
         }

@@ -114,13 +114,8 @@ impl State {
         if is_at_once && !self.may_write_at_once(to, at.rkey) {
             return Reply::Refused(status::IBV_WC_REM_ACCESS_ERR);
         }
-        // A message of no bytes needs no key (R3.4).
-        let span = match length {
-            0 => None,
-            _ => match self.open(to, at, length, right) {
-                Some(span) => Some(span),
-                None => return Reply::Refused(status::IBV_WC_REM_ACCESS_ERR),
-            },
+        let Ok(span) = self.open(to, at, length, right) else {
+            return Reply::Refused(status::IBV_WC_REM_ACCESS_ERR);
         };
         match message.op {
             Op::Write(_) => {

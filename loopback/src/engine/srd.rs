@@ -184,13 +184,9 @@ impl State {
             Op::Read(at) => (Some(at), REMOTE_READ),
             _ => (None, 0),
         };
-        // A message of no bytes needs no key (R3.4).
-        let span = match at {
-            Some(at) if length != 0 => match self.open(to, at, length as usize, right) {
-                Some(span) => Some(span),
-                None => return Outcome::Failed(status::IBV_WC_REM_ACCESS_ERR),
-            },
-            _ => None,
+        let span = at.map_or(Ok(None), |at| self.open(to, at, length as usize, right));
+        let Ok(span) = span else {
+            return Outcome::Failed(status::IBV_WC_REM_ACCESS_ERR);
         };
         let arrival = |data, opcode| {
             let (byte_len, extra) = (length as u32, wr.extra);

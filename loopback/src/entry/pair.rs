@@ -195,21 +195,34 @@ pub(super) unsafe fn create_qp_ex(init: &mut ibv_qp_init_attr_ex) -> Created<ibv
     };
     // SAFETY: `pd` is live (the verb's contract).
     unsafe { verb(pd, has) }?;
-    let mut plain = init.plain();
-    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The
-    // attributes are a local.
-    let qp = unsafe { create_qp(pd, &mut plain) }?;
-    init.cap = plain.cap;
-    // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.
-    unsafe {
-        if blocks {
-            verb(qp.as_ptr(), State::block_loopback);
-        }
-        if ops != 0 {
-            (*qp.cast::<Pair>().as_ptr()).extend(ops);
-        }
+    if init.qp_type == ibv_qp_type::IBV_QPT_DRIVER {
+        return Err(libc::EOPNOTSUPP);
     }
-    Ok(qp)
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract).
+    unsafe {
+        let pair = make_extended(init, ops)?;
+        if blocks {
+            verb(pair.cast::<ibv_qp>().as_ptr(), State::block_loopback);
+        }
+        Ok(pair.cast())
+    }
+}
+
+/// A queue pair with extended posting of these operations, if there are any.
+///
+/// # Safety
+/// As for `ibv_create_qp_ex`.
+unsafe fn make_extended(init: &mut ibv_qp_init_attr_ex, ops: u64) -> Created<Pair> {
+    let mut plain = init.plain();
+    // SAFETY: the domain is live, and so is what else is named (this function's contract). The
+    // attributes are a local.
+    let pair = unsafe { make_qp(init.pd, &mut plain) }?.cast::<Pair>();
+    init.cap = plain.cap;
+    if ops != 0 {
+        // SAFETY: the queue pair was just made, as a `Pair`, and nobody else has it.
+        unsafe { (*pair.as_ptr()).extend(ops) };
+    }
+    Ok(pair)
 }
 
 /// `efadv_create_qp_ex`: extended posting alone, all signaled, one element.
@@ -233,18 +246,8 @@ pub(super) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
     if init.sq_sig_all == 0 || init.cap.max_send_sge > 1 {
         broken("an SRD queue pair that does not tell of each, or has several elements (R27.3)");
     }
-    let mut plain = init.plain();
-    // SAFETY: the domain is live, and so is what else is named (the verb's contract). The
-    // attributes are a local.
-    let qp = unsafe { make_qp(pd, &mut plain) }?;
-    init.cap = plain.cap;
-    // SAFETY: `qp` was just made, as a `Pair`, and nobody else has it.
-    unsafe {
-        let pair = qp.cast::<Pair>().as_ptr();
-        (*pair).extend(ops);
-        (*pair).writes_inline = flags & INLINE_WRITE != 0;
-    }
-    Ok(qp)
+    // SAFETY: the domain is live, and so is what else is named (the verb's contract).
+    Ok(unsafe { make_extended(init, ops) }?.cast())
 }
 
 /// `efadv_query_ah`.

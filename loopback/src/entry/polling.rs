@@ -132,10 +132,15 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
         return libc::EINVAL;
     }
     // SAFETY: `cq` is live, and this thread polls it (the verb's contract).
-    let errno = unsafe { show(cq, |state, cq| state.start(cq)) };
+    let errno = unsafe {
+        show(cq, |state, cq| {
+            state.check_ended(cq);
+            state.set_started(cq, true);
+        })
+    };
     if errno != 0 {
         // SAFETY: `cq` is live (the verb's contract).
-        unsafe { verb(cq.cast::<ibv_cq>(), |state, cq| state.end(cq)) };
+        unsafe { verb(cq.cast::<ibv_cq>(), |state, cq| state.set_started(cq, false)) };
     }
     errno
 }
@@ -159,7 +164,7 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
         (*cq.cast::<Queue>()).shown = None;
         verb(cq.cast::<ibv_cq>(), |state, cq| {
             state.check_started(cq);
-            state.end(cq);
+            state.set_started(cq, false);
         });
     }
 }

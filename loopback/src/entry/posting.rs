@@ -34,8 +34,6 @@ pub(super) struct Pair {
     pub(super) ex: ibv_qp_ex_65,
     /// What it was created for.
     ops: u64,
-    /// Whether WRITEs of SRD may have inline data.
-    pub(super) writes_inline: bool,
     session: Option<Vec<Built>>,
 }
 
@@ -69,7 +67,7 @@ impl Pair {
     pub(super) fn ordinary(qp: ibv_qp) -> Pair {
         let of_24 = ibv_qp_ex { qp_base: qp, ..zeroed() };
         let ex = ibv_qp_ex_65 { of_24, ..zeroed() };
-        Pair { ex, ops: 0, writes_inline: true, session: None }
+        Pair { ex, ops: 0, session: None }
     }
 
     /// Makes it one of extended posting. Each function is there, and tells if it was not asked for.

@@ -1,12 +1,8 @@
 //! Completion channels: a queue of events, and a descriptor that signals them.
 
-#![allow(unsafe_code)] // A pointer between threads.
-
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 
 use crate::objects::signal::Signal;
-use proverbs_sys::types::ibv_cq;
 
 pub(crate) struct Channel {
     pub(crate) device: u32,
@@ -16,13 +12,6 @@ pub(crate) struct Channel {
     /// The CQs that have an event.
     pub(crate) events: VecDeque<u32>,
 }
-
-/// The C object of a CQ, by which an event names it.
-#[derive(Clone, Copy)]
-pub(crate) struct Event(pub(crate) NonNull<ibv_cq>);
-
-// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
-unsafe impl Send for Event {}
 
 impl Channel {
     pub(crate) fn push(&mut self, cq: u32) {

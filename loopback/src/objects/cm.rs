@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
-use std::ptr::NonNull;
 
+use crate::objects::Object;
 use crate::objects::signal::Signal;
 use crate::words::Verb;
 use crate::words::address::Address;
@@ -32,8 +32,9 @@ pub(crate) struct Channel {
     pub(crate) events: VecDeque<Event>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Space {
+    #[default]
     Tcp,
     Udp,
 }
@@ -60,17 +61,10 @@ impl Space {
     }
 }
 
-/// The C object of an id, by which an event names it.
-#[derive(Clone, Copy)]
-pub(crate) struct Object(pub(crate) NonNull<rdma_cm_id>);
-
-#[allow(unsafe_code)] // a pointer between threads
-// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
-unsafe impl Send for Object {}
-
 /// What an id has come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
+    #[default]
     Idle,
     Bound,
     AddrResolved,
@@ -95,13 +89,14 @@ pub(crate) enum Phase {
     Removed,
 }
 
+#[derive(Default)]
 pub(crate) struct Id {
     pub(crate) space: Space,
     pub(crate) channel: u32,
     pub(crate) came_by_request: bool,
     pub(crate) has_accepted: bool,
     /// `None` until the request that brings the id was taken.
-    pub(crate) object: Option<Object>,
+    pub(crate) object: Option<Object<rdma_cm_id>>,
     /// Of a request that was not taken yet.
     pub(crate) listener: Option<u32>,
     pub(crate) phase: Phase,
@@ -222,8 +217,8 @@ impl Event {
 pub(crate) struct Told {
     pub(crate) event: Event,
     pub(crate) number: u32,
-    pub(crate) object: Option<Object>,
-    pub(crate) listener: Option<Object>,
+    pub(crate) object: Option<Object<rdma_cm_id>>,
+    pub(crate) listener: Option<Object<rdma_cm_id>>,
     pub(crate) seen: Seen,
 }
 
@@ -245,26 +240,6 @@ impl Cm {
 
 impl Id {
     pub(crate) fn new(space: Space, channel: u32, phase: Phase) -> Id {
-        Id {
-            space,
-            channel,
-            came_by_request: false,
-            has_accepted: false,
-            object: None,
-            listener: None,
-            phase,
-            device: None,
-            local: None,
-            remote: None,
-            peer: None,
-            qp_num: 0,
-            peer_qp_num: 0,
-            agreed: Agreed::default(),
-            local_ece: ibv_ece::default(),
-            remote_ece: ibv_ece::default(),
-            backlog: 0,
-            options: Options::default(),
-            groups: Vec::new(),
-        }
+        Id { space, channel, phase, ..Id::default() }
     }
 }

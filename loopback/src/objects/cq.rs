@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::objects::channel::Event;
+use crate::objects::Object;
 use crate::words::wr::Extra;
-use proverbs_sys::types::ibv_wc_status;
+use proverbs_sys::types::{ibv_cq, ibv_wc_status};
 
 pub(crate) struct Cq {
     pub(crate) device: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Cq {
     /// It is polled by extended polling, and the end of that has not come.
     pub(crate) started: bool,
     /// The C object, by which events name the queue.
-    pub(crate) object: Option<Event>,
+    pub(crate) object: Option<Object<ibv_cq>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,3 +13,20 @@ pub(crate) mod qp;
 pub(crate) mod signal;
 pub(crate) mod srq;
 pub(crate) mod window;
+
+use std::ptr::NonNull;
+
+/// A C object, by which events name what it is for.
+pub(crate) struct Object<T>(pub(crate) NonNull<T>);
+
+impl<T> Clone for Object<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Object<T> {}
+
+#[allow(unsafe_code)] // a pointer between threads
+// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
+unsafe impl<T> Send for Object<T> {}

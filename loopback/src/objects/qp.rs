@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::words::Verb;
 use crate::words::attributes::Attributes;
 use crate::words::transport::Transport;
 use crate::words::wr::{Recv, Send};
+use crate::words::{Verb, limits};
 use proverbs_sys::terms::bounded::{MinRnrTimer, Timeout};
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::types::{ibv_qp_cap, ibv_qp_state, ibv_wc_status as status, zeroed};
@@ -75,6 +75,29 @@ pub(crate) struct Qp {
 }
 
 impl Qp {
+    pub(crate) fn new(device: u32, pd: u32, xrcd: Option<u32>, shape: Shape) -> Qp {
+        Qp {
+            device,
+            pd,
+            xrcd,
+            shape,
+            phase: Phase::Reset,
+            generation: 0,
+            attributes: Attributes::default(),
+            sends: VecDeque::new(),
+            recvs: VecDeque::new(),
+            send_slots: 0,
+            recv_slots: 0,
+            silent: 0,
+            wait: None,
+            flush_from: 0,
+            established: false,
+            tells_drained: false,
+            blocks_loopback: false,
+            options: limits::OPTIONS,
+        }
+    }
+
     /// Whether messages from the fabric are accepted.
     pub(crate) fn receives(&self) -> bool {
         matches!(self.phase, Phase::Rtr | Phase::Rts | Phase::Sqd | Phase::Sqe)
@@ -92,18 +115,12 @@ impl Qp {
         }
     }
 
+    /// Back to what it was at first, but for the options that it has from then on.
     pub(crate) fn reset(&mut self) {
-        self.attributes = Attributes::default();
-        self.sends.clear();
-        self.recvs.clear();
-        self.send_slots = 0;
-        self.recv_slots = 0;
-        self.silent = 0;
-        self.wait = None;
-        self.flush_from = 0;
-        self.established = false;
-        self.tells_drained = false;
-        self.generation = self.generation.wrapping_add(1);
+        let Qp { device, pd, xrcd, shape, blocks_loopback, options, .. } = *self;
+        let generation = self.generation.wrapping_add(1);
+        let new = Qp::new(device, pd, xrcd, shape);
+        *self = Qp { generation, blocks_loopback, options, ..new };
     }
 }
 

@@ -1,8 +1,8 @@
 //! Shared receive queues.
 
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 
+use crate::objects::Object;
 use crate::objects::domains::OfXrc;
 use crate::words::wr::Recv;
 use proverbs_sys::types::ibv_srq;
@@ -19,16 +19,8 @@ pub(crate) struct Srq {
     /// Slots in use: posted, or on some devices done and not polled.
     pub(crate) slots: u32,
     /// The C object, by which events name the queue.
-    pub(crate) object: Option<Object>,
+    pub(crate) object: Option<Object<ibv_srq>>,
 }
-
-/// The C object of a shared receive queue.
-#[derive(Clone, Copy)]
-pub(crate) struct Object(pub(crate) NonNull<ibv_srq>);
-
-#[allow(unsafe_code)] // a pointer between threads
-// SAFETY: the fabric only hands the pointer back to the C boundary, and never dereferences it.
-unsafe impl Send for Object {}
 
 impl Srq {
     pub(crate) fn has_room(&self) -> bool {

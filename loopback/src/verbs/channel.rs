@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 
-use crate::objects::channel::{Channel, Event};
+use crate::objects::Object;
+use crate::objects::channel::Channel;
 use crate::objects::signal::Signal;
 use crate::state::State;
 use crate::words::Verb;
+use proverbs_sys::types::ibv_cq;
 
 impl State {
     /// Returns the channel's number and its descriptor.
@@ -45,7 +47,7 @@ impl State {
     }
 
     /// Takes and acknowledges the next event and returns its queue; `EAGAIN` if there is none.
-    pub(crate) fn try_event(&mut self, channel: u32) -> Verb<Event> {
+    pub(crate) fn try_event(&mut self, channel: u32) -> Verb<Object<ibv_cq>> {
         let work_left = self.timers_run();
         let queue = self.channels.get_mut(&channel).ok_or(libc::EINVAL)?;
         let taken = queue.events.pop_front();

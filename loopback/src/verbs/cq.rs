@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
-use crate::objects::channel::Event;
+use crate::objects::Object;
 use crate::objects::cq::{Arm, Cq, Cqe, Slot};
 use crate::objects::events::Affiliate;
 use crate::state::State;
 use crate::words::contract::broken;
-use crate::words::script::Fault;
+use crate::words::script::{Fault, Occasion};
 use crate::words::world::Capacity;
 use crate::words::{Verb, limits};
 use proverbs_sys::types::ibv_cq;
@@ -67,7 +67,7 @@ impl State {
     /// Sets the object by which events name the queue.
     pub(crate) fn name_cq(&mut self, cq: u32, object: NonNull<ibv_cq>) {
         if let Some(cq) = self.cqs.get_mut(&cq) {
-            cq.object = Some(Event(object));
+            cq.object = Some(Object(object));
         }
     }
 
@@ -112,7 +112,7 @@ impl State {
 
     /// The next completion, `None` if the queue is empty. Frees the slots that it stands for.
     pub(crate) fn poll(&mut self, cq: u32) -> Verb<Option<Cqe>> {
-        match self.poll_fault() {
+        match self.decide(Occasion::Poll) {
             Some(Fault::BreakCq) => self.overrun(cq),
             Some(_) => return Err(libc::EIO),
             None => {}
@@ -131,18 +131,11 @@ impl State {
         Ok(Some(entry))
     }
 
-    /// Extended polling begins: until its end nothing else is done with the queue (R14.5).
-    pub(crate) fn start(&mut self, cq: u32) {
-        self.check_ended(cq);
+    /// Extended polling begins, until whose end nothing else is done with the queue (R14.5); or it
+    /// ends, or did not begin.
+    pub(crate) fn set_started(&mut self, cq: u32, started: bool) {
         if let Some(cq) = self.cqs.get_mut(&cq) {
-            cq.started = true;
-        }
-    }
-
-    /// It ends, or did not begin.
-    pub(crate) fn end(&mut self, cq: u32) {
-        if let Some(cq) = self.cqs.get_mut(&cq) {
-            cq.started = false;
+            cq.started = started;
         }
     }
 
@@ -200,7 +193,7 @@ impl State {
             if let (None, Some(channel)) = (before, self.channels.get_mut(&number)) {
                 channel.armed += 1;
             }
-            if self.is_spurious() {
+            if self.decide(Occasion::Arm).is_some() {
                 self.disarm(cq);
                 self.raise_event(number, cq);
             }

@@ -14,6 +14,7 @@ use crate::objects::device_memory::Dm;
 use crate::objects::memory::{Backing, Base, LOCAL_WRITE, Mr, REMOTE, check_pages};
 use crate::state::State;
 use crate::words::contract::broken;
+use crate::words::script::{Fault, Occasion};
 use crate::words::{Verb, limits};
 use proverbs_sys::control::Holds;
 use proverbs_sys::mem::map::{Map, errno};
@@ -31,9 +32,7 @@ impl State {
 
     pub(crate) fn alloc_dm(&mut self, device: u32, length: usize, log_align: u32) -> Verb<u32> {
         self.check_alive(device)?;
-        if self.habits.is_rxe() {
-            return Err(libc::EOPNOTSUPP);
-        }
+        self.check_beyond_rxe()?;
         if length == 0 {
             broken("device memory of no bytes");
         }
@@ -100,9 +99,7 @@ impl State {
         part: DmabufPart,
         access: u32,
     ) -> Verb<(u32, u32, u32)> {
-        if self.habits.is_rxe() {
-            return Err(libc::EOPNOTSUPP);
-        }
+        self.check_beyond_rxe()?;
         let DmabufPart { fd, offset, length, iova } = part;
         self.check_region(pd, length, access)?;
         if access & !OF_DMABUF != 0 || iova.checked_add(length as u64).is_none() {
@@ -144,7 +141,10 @@ impl State {
         if to.flags & !known != 0 || nothing {
             return Err(ReregFailed { code: ERR_INPUT, errno: libc::EINVAL });
         }
-        let code = self.rereg_fault().unwrap_or(0);
+        let code = match self.decide(Occasion::Rereg) {
+            Some(Fault::Rereg { code }) => code,
+            _ => 0,
+        };
         if matches!(code, ERR_INPUT | ERR_DONT_FORK_NEW) {
             return Err(ReregFailed { code, errno: libc::ENOMEM });
         }

@@ -1,7 +1,5 @@
 //! Where faults happen: the script decides on each occasion.
 
-use std::ffi::c_int;
-
 use crate::objects::faults::{Late, Stop};
 use crate::state::State;
 use crate::words::Verb;
@@ -68,30 +66,6 @@ impl State {
             Some(_) => Err(libc::EBUSY),
             None => Ok(()),
         }
-    }
-
-    /// A region is about to be deregistered: whether the device gives up, and returns 0 all the
-    /// same.
-    pub(crate) fn gives_up_fault(&mut self) -> bool {
-        self.decide(Occasion::Dereg).is_some()
-    }
-
-    /// A region is about to be re-registered: C's code of the failure.
-    pub(crate) fn rereg_fault(&mut self) -> Option<c_int> {
-        match self.decide(Occasion::Rereg) {
-            Some(Fault::Rereg { code }) => Some(code),
-            _ => None,
-        }
-    }
-
-    /// Whether an event is raised without a completion.
-    pub(crate) fn is_spurious(&mut self) -> bool {
-        self.decide(Occasion::Arm).is_some()
-    }
-
-    /// The fault of this poll.
-    pub(crate) fn poll_fault(&mut self) -> Option<Fault> {
-        self.decide(Occasion::Poll)
     }
 
     /// Keeps a message back until its run.

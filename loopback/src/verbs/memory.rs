@@ -11,6 +11,7 @@ use crate::objects::memory::{
 use crate::state::State;
 use crate::words::Verb;
 use crate::words::contract::broken;
+use crate::words::script::Occasion;
 use crate::words::wr::{Payload, Remote, Sge};
 use proverbs_sys::control::Holds;
 use proverbs_sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
@@ -115,7 +116,7 @@ impl State {
         }
         let may_give_up = self.world.provider == Provider::Rxe
             && self.mrs.get(&mr).is_some_and(Mr::is_reached_by_peers);
-        if may_give_up && self.gives_up_fault() {
+        if may_give_up && self.decide(Occasion::Dereg).is_some() {
             std::thread::sleep(GIVES_UP_AFTER);
             self.mrs.get_mut(&mr).ok_or(libc::EINVAL)?.is_held = true;
             return Ok(());
@@ -154,14 +155,8 @@ impl State {
             at.checked_add(length)?;
             // The one place where an address becomes a pointer: whoever posts it has exposed it.
             let region = Base(NonNull::new(std::ptr::with_exposed_provenance_mut(at))?);
-            return Some(Span {
-                region,
-                region_length: length,
-                offset: 0,
-                length,
-                shared,
-                is_null: false,
-            });
+            let (region_length, offset, is_null) = (length, 0, false);
+            return Some(Span { region, region_length, offset, length, shared, is_null });
         }
         let is_null = matches!(mr.backing, Backing::Null);
         let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
@@ -183,8 +178,18 @@ impl State {
         })
     }
 
-    pub(crate) fn open(&self, qp: u32, at: Remote, length: usize, right: u32) -> Option<Span> {
-        self.resolve(self.qps.get(&qp)?.pd, Key::Remote(at.rkey, qp), at.addr, length, right)
+    /// The memory that a request names which came to this queue pair. A message of no bytes needs no
+    /// key (R3.4).
+    pub(crate) fn open(
+        &self,
+        qp: u32,
+        at: Remote,
+        length: usize,
+        right: u32,
+    ) -> Result<Option<Span>, ()> {
+        let key = Key::Remote(at.rkey, qp);
+        let span = |pd| self.resolve(pd, key, at.addr, length, right).map(Some).ok_or(());
+        if length == 0 { Ok(None) } else { span(self.qps.get(&qp).ok_or(())?.pd) }
     }
 
     /// The bytes of a gather list; `None` if a key, a range or a right is wrong.

@@ -29,9 +29,7 @@ impl State {
 
     /// Whether queue pairs of this type may block what comes back to them.
     pub(crate) fn blocks_loopback(&self, qp_type: ibv_qp_type::Type) -> Verb {
-        if self.habits.is_rxe() {
-            return Err(libc::EOPNOTSUPP);
-        }
+        self.check_beyond_rxe()?;
         if Transport::from_c(qp_type)? == Transport::Ud { Ok(()) } else { Err(libc::EINVAL) }
     }
 

@@ -1,11 +1,8 @@
 //! Queue pairs.
 
-use std::collections::VecDeque;
-
 use crate::objects::events::Affiliate;
 use crate::objects::qp::{Qp, Shape};
 use crate::state::State;
-use crate::words::attributes::Attributes;
 use crate::words::contract::broken;
 use crate::words::transport::Transport;
 use crate::words::world::{Capacity, Link};
@@ -71,39 +68,8 @@ impl State {
             max_inline_data: grant(Capacity::Inline, shape.cap.max_inline_data),
         };
         let shape = Shape { cap, ..shape };
-        self.insert_qp(number, device, pd, shape, None);
+        self.qps.insert(number, Qp::new(device, pd, None, shape));
         Ok((number, shape))
-    }
-
-    pub(crate) fn insert_qp(
-        &mut self,
-        number: u32,
-        device: u32,
-        pd: u32,
-        shape: Shape,
-        xrcd: Option<u32>,
-    ) {
-        let qp = Qp {
-            device,
-            pd,
-            xrcd,
-            shape,
-            phase: Phase::Reset,
-            generation: 0,
-            attributes: Attributes::default(),
-            sends: VecDeque::new(),
-            recvs: VecDeque::new(),
-            send_slots: 0,
-            recv_slots: 0,
-            silent: 0,
-            wait: None,
-            flush_from: 0,
-            established: false,
-            tells_drained: false,
-            blocks_loopback: false,
-            options: limits::OPTIONS,
-        };
-        self.qps.insert(number, qp);
     }
 
     /// The queue pair's shape, if so many sends may be posted to it.

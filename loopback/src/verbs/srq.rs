@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 
+use crate::objects::Object;
 use crate::objects::domains::OfXrc;
 use crate::objects::events::Affiliate;
-use crate::objects::srq::{Object, Srq};
+use crate::objects::srq::Srq;
 use crate::state::State;
 use crate::words::world::Capacity;
 use crate::words::wr::Recv;

@@ -27,7 +27,7 @@ const VENDOR: u32 = 0x02_0000;
 impl State {
     fn tunes(&self, device: Option<u32>) -> Verb {
         self.check_alive(device.ok_or(libc::EINVAL)?)?;
-        if self.habits.is_rxe() { Err(libc::EOPNOTSUPP) } else { Ok(()) }
+        self.check_beyond_rxe()
     }
 
     pub(crate) fn modify_cq(&mut self, cq: u32, attr: &ibv_modify_cq_attr) -> Verb {
@@ -77,9 +77,7 @@ impl State {
 
     pub(crate) fn alloc_null_mr(&mut self, pd: u32) -> Verb<(u32, u32, u32)> {
         self.check_alive_pd(pd)?;
-        if self.habits.is_rxe() {
-            return Err(libc::EOPNOTSUPP);
-        }
+        self.check_beyond_rxe()?;
         let (base, length, access) = (Base(NonNull::dangling()), 0, LOCAL_WRITE);
         let backing = Backing::Null;
         self.add_region(Mr::new(pd, base, length, access, backing))

@@ -1,7 +1,7 @@
 //! XRC: domains, and what a target is while it serves a message.
 
 use crate::objects::domains::{OfXrc, Xrcd};
-use crate::objects::qp::Shape;
+use crate::objects::qp::{Qp, Shape};
 use crate::state::State;
 use crate::words::Verb;
 
@@ -66,7 +66,7 @@ impl State {
         self.check_alive(device)?;
         let shape = Shape::of_target();
         let number = self.number()?;
-        self.insert_qp(number, device, 0, shape, Some(xrcd));
+        self.qps.insert(number, Qp::new(device, 0, Some(xrcd), shape));
         Ok(number)
     }
 

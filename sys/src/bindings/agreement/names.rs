@@ -59,11 +59,6 @@ macro_rules! all_layouts {
         ibv_qp_cap { max_send_wr max_recv_wr max_send_sge max_recv_sge max_inline_data }
         ibv_qp_init_attr { qp_context send_cq recv_cq srq cap qp_type sq_sig_all }
         ibv_recv_wr { wr_id next sg_list num_sge }
-        ibv_sa_path_rec {
-            dgid sgid dlid slid raw_traffic flow_label hop_limit traffic_class reversible
-            numb_path pkey sl mtu_selector mtu rate_selector rate packet_life_time_selector
-            packet_life_time preference
-        }
         ibv_send_wr {
             wr_id next sg_list num_sge opcode send_flags imm_data_invalidated_rkey_union wr
             qp_type bind_mw_tso_union
