@@ -1,12 +1,16 @@
 //! The one lock.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "cm")]
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+#[cfg(feature = "cm")]
+use std::sync::{Arc, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::state::State;
 use crate::words::contract::broken;
+#[cfg(feature = "cm")]
 use proverbs_sys::handle;
 
 thread_local! {

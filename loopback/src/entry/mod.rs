@@ -32,6 +32,7 @@ mod xrc;
 #[cfg(feature = "cm")]
 pub(crate) use attr::attributes_to_c;
 pub(crate) use context::open;
+#[cfg(feature = "cm")]
 pub(crate) use memory::address_to;
 pub use table::LOOPBACK;
 pub(crate) use table::number_on;

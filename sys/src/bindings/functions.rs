@@ -5,7 +5,9 @@
 //! not need. The linker searches the same directories as for a C program: the system's, those in
 //! `LIBRARY_PATH`, and those given by `-L` in `RUSTFLAGS`.
 
-use std::ffi::{c_char, c_int, c_uint, c_void};
+#[cfg(feature = "cm")]
+use std::ffi::c_char;
+use std::ffi::{c_int, c_uint, c_void};
 
 #[cfg(feature = "cm")]
 use libc::sockaddr;
