@@ -42,7 +42,7 @@ use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::shared::Shared;
+use crate::shared::{Call, Shared};
 use crate::state::State;
 use crate::words::Verb;
 use polling::Queue;
@@ -172,6 +172,26 @@ unsafe fn verb<T: Object, R>(object: *mut T, verb: impl FnOnce(&mut State, u32) 
         }
         verb(state, number)
     })
+}
+
+/// Runs a verb of the data path, which only one caller at a time may use. Posts return before the
+/// devices work, polls work first.
+///
+/// # Safety
+/// `object` is a live object of this provider.
+unsafe fn alone<T: Object, R>(
+    object: *mut T,
+    call: Call,
+    verb: impl FnOnce(&mut State, u32) -> R,
+) -> R {
+    // SAFETY: the object is live (this function's contract).
+    let (shared, number) = unsafe { locate(object) };
+    let _begun = shared.begin(call, number);
+    let run = |state: &mut State| {
+        state.check_thread(number);
+        verb(state, number)
+    };
+    if call == Call::Poll { shared.verb(run) } else { shared.post(run) }
 }
 
 /// Runs a verb that destroys an object, and frees the object if it succeeded.

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use super::window::{alloc_mw, bind_mw, dealloc_mw};
-use super::{errno_of, locate, read_wr, write_wc};
+use super::{Object, alone, errno_of, read_wr, verb, write_wc};
 use crate::objects::cq::Arm;
 use crate::objects::faults::Stop;
 use crate::shared::Call;
@@ -39,43 +39,49 @@ pub(super) fn table() -> ibv_context_ops {
 /// refused one, or null if the outcome is unknown.
 ///
 /// # Safety
-/// `wr` starts a list that ends with a null `next`, and `bad_wr` is null or writable.
-unsafe fn post_list<W: Link>(
-    mut wr: *mut W,
+/// `object` is a live object of this provider, `first` starts a list that ends with a null `next`,
+/// and `bad_wr` is null or writable.
+unsafe fn post_list<T: Object, W: Link>(
+    object: *mut T,
+    call: Call,
+    first: *mut W,
     bad_wr: *mut *mut W,
-    mut accept: impl FnMut(*mut W, bool) -> Result<(), Stop>,
+    mut accept: impl FnMut(&mut State, u32, *mut W, bool) -> Result<(), Stop>,
 ) -> c_int {
-    if wr.is_null() || bad_wr.is_null() {
-        broken("a post without a list, or without a place for bad_wr");
-        return libc::EINVAL;
-    }
-    let mut unknown = None;
-    while !wr.is_null() {
-        match accept(wr, unknown.is_none()) {
-            Ok(()) => {}
-            Err(Stop::Refused(errno)) if unknown.is_none() => {
-                // SAFETY: `bad_wr` is not null (checked above), hence writable.
-                unsafe { *bad_wr = wr };
-                return errno;
-            }
-            Err(Stop::Refused(_)) => break,
-            Err(Stop::Unknown { errno, taken }) => {
-                unknown = Some(errno);
-                if taken {
-                    continue;
-                }
-                break;
-            }
+    let post = |state: &mut State, number: u32| {
+        if first.is_null() || bad_wr.is_null() {
+            broken("a post without a list, or without a place for bad_wr");
+            return libc::EINVAL;
         }
-        // SAFETY: `wr` is not null, hence a request of the list.
-        wr = unsafe { (*head(wr)).next };
-    }
-    if let Some(errno) = unknown {
-        // SAFETY: `bad_wr` is not null (checked above), hence writable.
-        unsafe { *bad_wr = ptr::null_mut() };
-        return errno;
-    }
-    0
+        let (mut wr, mut unknown) = (first, None);
+        while !wr.is_null() {
+            match accept(state, number, wr, unknown.is_none()) {
+                Ok(()) => {}
+                Err(Stop::Refused(errno)) if unknown.is_none() => {
+                    // SAFETY: `bad_wr` is not null (checked above), hence writable.
+                    unsafe { *bad_wr = wr };
+                    return errno;
+                }
+                Err(Stop::Refused(_)) => break,
+                Err(Stop::Unknown { errno, taken }) => {
+                    unknown = Some(errno);
+                    if taken {
+                        continue;
+                    }
+                    break;
+                }
+            }
+            // SAFETY: `wr` is not null, hence a request of the list.
+            wr = unsafe { (*head(wr)).next };
+        }
+        if unknown.is_some() {
+            // SAFETY: `bad_wr` is not null (checked above), hence writable.
+            unsafe { *bad_wr = ptr::null_mut() };
+        }
+        unknown.unwrap_or(0)
+    };
+    // SAFETY: the object is live (this function's contract).
+    unsafe { alone(object, call, post) }
 }
 
 unsafe extern "C" fn post_send(
@@ -83,38 +89,32 @@ unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: `qp` is live (the verb's contract).
-    let (shared, number) = unsafe {
-        super::posting::check_closed(qp);
-        locate(qp)
+    let accept = |state: &mut State, number, wr: *mut ibv_send_wr, may_fail| {
+        let zero = state.habits.length_of_zero();
+        let shape = state.check_sends(number, 1)?;
+        // SAFETY: `post_list` passes a request of the list, which is for this QP.
+        let send = unsafe { read_wr::send(wr, &shape, qp, zero) }?;
+        if send.op.is_of_persistence() {
+            broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
+            return Err(libc::EINVAL.into());
+        }
+        // SAFETY: `post_list` passes a request of the list.
+        let is_fenced = unsafe { (*wr).send_flags } & ibv_send_flags::IBV_SEND_FENCE.0 != 0;
+        if state.world.link == world::Link::Iwarp && !send.is_of_iwarp(is_fenced) {
+            return Err(libc::EINVAL.into());
+        }
+        if may_fail {
+            state.post_fault(Some(number), Direction::Send)?;
+        }
+        state.push_sends(number, [send]);
+        Ok(())
     };
-    let _begun = shared.begin(Call::Send, number);
-    shared.post(|state| {
-        state.check_thread(number);
-        let accept = |wr: *mut ibv_send_wr, may_fail: bool| {
-            let zero = state.habits.length_of_zero();
-            let shape = state.check_sends(number, 1)?;
-            // SAFETY: `post_list` passes a request of the list, which is for this QP.
-            let send = unsafe { read_wr::send(wr, &shape, qp, zero) }?;
-            if send.op.is_of_persistence() {
-                broken("FLUSH and ATOMIC_WRITE are in no ibv_post_send (ibv_wr_post(3))");
-                return Err(libc::EINVAL.into());
-            }
-            // SAFETY: `post_list` passes a request of the list.
-            let is_fenced = unsafe { (*wr).send_flags } & ibv_send_flags::IBV_SEND_FENCE.0 != 0;
-            if state.world.link == world::Link::Iwarp && !send.is_of_iwarp(is_fenced) {
-                return Err(libc::EINVAL.into());
-            }
-            if may_fail {
-                state.post_fault(Some(number), Direction::Send)?;
-            }
-            state.push_sends(number, [send]);
-            Ok(())
-        };
-        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
-        // contract).
-        unsafe { post_list(wr, bad_wr, accept) }
-    })
+    // SAFETY: `qp` is live, `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the
+    // verb's contract).
+    unsafe {
+        super::posting::check_closed(qp);
+        post_list(qp, Call::Send, wr, bad_wr, accept)
+    }
 }
 
 unsafe extern "C" fn post_recv(
@@ -122,35 +122,29 @@ unsafe extern "C" fn post_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: `qp` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(qp) };
-    let _begun = shared.begin(Call::Receive, number);
-    shared.post(|state| {
-        state.check_thread(number);
-        let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
-            let zero = state.habits.length_of_zero();
-            let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
-            if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
-                return Err(libc::EINVAL.into());
-            }
-            if queue.recv_slots >= queue.shape.cap.max_recv_wr {
-                return Err(libc::ENOMEM.into());
-            }
-            // SAFETY: `post_list` passes a request of the list.
-            let recv = unsafe { read_wr::recv(wr, queue.shape.cap.max_recv_sge, zero) }?;
-            if may_fail {
-                state.post_fault(Some(number), Direction::Receive)?;
-            }
-            let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
-            queue.recvs.push_back(recv);
-            queue.recv_slots += 1;
-            state.active.insert(number);
-            Ok(())
-        };
-        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
-        // contract).
-        unsafe { post_list(wr, bad_wr, accept) }
-    })
+    let accept = |state: &mut State, number, wr: *mut ibv_recv_wr, may_fail| {
+        let zero = state.habits.length_of_zero();
+        let queue = state.qps.get(&number).ok_or(libc::EINVAL)?;
+        if queue.shape.srq.is_some() || queue.phase == Phase::Reset {
+            return Err(libc::EINVAL.into());
+        }
+        if queue.recv_slots >= queue.shape.cap.max_recv_wr {
+            return Err(libc::ENOMEM.into());
+        }
+        // SAFETY: `post_list` passes a request of the list.
+        let recv = unsafe { read_wr::recv(wr, queue.shape.cap.max_recv_sge, zero) }?;
+        if may_fail {
+            state.post_fault(Some(number), Direction::Receive)?;
+        }
+        let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
+        queue.recvs.push_back(recv);
+        queue.recv_slots += 1;
+        state.active.insert(number);
+        Ok(())
+    };
+    // SAFETY: `qp` is live, `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the
+    // verb's contract).
+    unsafe { post_list(qp, Call::Receive, wr, bad_wr, accept) }
 }
 
 unsafe extern "C" fn post_srq_recv(
@@ -158,29 +152,23 @@ unsafe extern "C" fn post_srq_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: `srq` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(srq) };
-    let _begun = shared.begin(Call::ReceiveShared, number);
-    shared.post(|state| {
-        state.check_thread(number);
-        let accept = |wr: *mut ibv_recv_wr, may_fail: bool| {
-            let zero = state.habits.length_of_zero();
-            let queue = state.srqs.get(&number).ok_or(libc::EINVAL)?;
-            if !queue.has_room() {
-                return Err(libc::ENOMEM.into());
-            }
-            // SAFETY: `post_list` passes a request of the list.
-            let recv = unsafe { read_wr::recv(wr, queue.max_sge, zero) }?;
-            if may_fail {
-                state.post_fault(None, Direction::Receive)?;
-            }
-            state.srqs.get_mut(&number).ok_or(libc::EINVAL)?.push(recv);
-            Ok(())
-        };
-        // SAFETY: `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the verb's
-        // contract).
-        unsafe { post_list(wr, bad_wr, accept) }
-    })
+    let accept = |state: &mut State, number, wr: *mut ibv_recv_wr, may_fail| {
+        let zero = state.habits.length_of_zero();
+        let queue = state.srqs.get(&number).ok_or(libc::EINVAL)?;
+        if !queue.has_room() {
+            return Err(libc::ENOMEM.into());
+        }
+        // SAFETY: `post_list` passes a request of the list.
+        let recv = unsafe { read_wr::recv(wr, queue.max_sge, zero) }?;
+        if may_fail {
+            state.post_fault(None, Direction::Receive)?;
+        }
+        state.srqs.get_mut(&number).ok_or(libc::EINVAL)?.push(recv);
+        Ok(())
+    };
+    // SAFETY: `srq` is live, `wr` is a list, ended by a null `next`, and `bad_wr` is writable (the
+    // verb's contract).
+    unsafe { post_list(srq, Call::ReceiveShared, wr, bad_wr, accept) }
 }
 
 unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
@@ -188,11 +176,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
         broken("a poll for no completions, or without a place for them");
         return 0;
     }
-    // SAFETY: `cq` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(cq) };
-    let _begun = shared.begin(Call::Poll, number);
-    shared.verb(|state| {
-        state.check_thread(number);
+    let poll = |state: &mut State, number| {
         state.check_ended(number);
         let mut polled = 0;
         while polled < num_entries {
@@ -211,7 +195,9 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_w
             }
         }
         polled
-    })
+    };
+    // SAFETY: `cq` is live (the verb's contract).
+    unsafe { alone(cq, Call::Poll, poll) }
 }
 
 unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
@@ -220,9 +206,5 @@ unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_
     }
     let arm = if solicited_only != 0 { Arm::Solicited } else { Arm::Any };
     // SAFETY: `cq` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(cq) };
-    errno_of(shared.verb(|state: &mut State| {
-        state.check_thread(number);
-        state.arm(number, arm)
-    }))
+    errno_of(unsafe { verb(cq, |state, cq| state.arm(cq, arm)) })
 }

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use super::posting::{self, Pair};
 use super::xrc::create_target;
-use super::{Domain, attr, destroy, errno_of, fill, hand_out, locate, number_beside, verb};
+use super::{Domain, attr, destroy, errno_of, fill, hand_out, number_beside, verb};
 use crate::objects::qp::Shape;
 use crate::state::State;
 use crate::words::Verb;
@@ -278,22 +278,18 @@ pub(super) unsafe fn query_qp(
     mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: `qp` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(qp) };
-    let found = shared.verb(|state| {
-        state.check_thread(number);
+    let ask = |state: &mut State, number| {
         let litters = state.habits.litters();
-        let qp = state.qps.get(&number)?;
-        if state.check_alive(qp.device).is_err() {
-            return Some(Err(libc::EIO));
-        }
+        let qp = state.qps.get(&number).ok_or(libc::EINVAL)?;
+        state.check_alive(qp.device)?;
         let mut now = attr::write(qp);
         if litters {
             attr::litter(&mut now, mask as u32);
         }
-        Some(Ok((now, qp.phase, qp.shape)))
-    });
-    let (now, phase, shape) = match found.unwrap_or(Err(libc::EINVAL)) {
+        Ok((now, qp.phase, qp.shape))
+    };
+    // SAFETY: `qp` is live (the verb's contract).
+    let (now, phase, shape) = match unsafe { verb(qp, ask) } {
         Ok(found) => found,
         Err(errno) => return errno,
     };

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_uint};
 
 use super::completion::create;
 use super::write_wc::{Fields, fields};
-use super::{locate, verb};
+use super::{alone, verb};
 use crate::shared::Call;
 use crate::state::State;
 use crate::words::clock;
@@ -90,11 +90,7 @@ pub(super) fn functions(cq: ibv_cq, asked: u64) -> ibv_cq_ex {
 /// # Safety
 /// `cq` is live and of `create_cq_ex`, and nobody else polls it.
 unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
-    // SAFETY: `cq` is live (this function's contract).
-    let (shared, number) = unsafe { locate(cq.cast::<ibv_cq>()) };
-    let _begun = shared.begin(Call::Poll, number);
-    let next = shared.verb(|state| {
-        state.check_thread(number);
+    let next = |state: &mut State, number| {
         call(state, number);
         let entry = match state.poll(number) {
             Ok(Some(entry)) => entry,
@@ -104,8 +100,9 @@ unsafe fn show(cq: *mut ibv_cq_ex, call: fn(&mut State, u32)) -> c_int {
         let fields = fields(&entry, state.habits.fill());
         let time = state.habits.time(entry.at, entry.clock);
         Ok((entry.wr_id, entry.status, Shown { fields, qp_num: entry.qp_num, time }))
-    });
-    match next {
+    };
+    // SAFETY: `cq` is live (this function's contract).
+    match unsafe { alone(cq.cast::<ibv_cq>(), Call::Poll, next) } {
         Ok((wr_id, status, shown)) => {
             // SAFETY: `cq` is live, `create` made it as a `Queue`, and nobody else polls it (this
             // function's contract). Fields are written without a reference to the rest.

@@ -12,8 +12,9 @@ use std::mem;
 use std::ptr;
 use std::slice;
 
-use super::{errno_of, locate, read_wr, verb};
+use super::{alone, errno_of, read_wr, verb};
 use crate::shared::Call;
+use crate::state::State;
 use crate::words::Verb;
 use crate::words::contract::broken;
 use crate::words::transport::Transport;
@@ -385,11 +386,7 @@ unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
         built.wr.num_sge = built.sges.len() as i32;
     }
     let qp = qp.cast::<ibv_qp>();
-    // SAFETY: `qp` is live (the verb's contract).
-    let (shared, number) = unsafe { locate(qp) };
-    let _begun = shared.begin(Call::Send, number);
-    let posted = shared.post(|state| {
-        state.check_thread(number);
+    let post = |state: &mut State, number| {
         let zero = state.habits.length_of_zero();
         let shape = match state.check_sends(number, built.len()) {
             Err(libc::ENOMEM) if state.habits.is_rxe() => return Err(libc::ENOSPC),
@@ -403,6 +400,7 @@ unsafe extern "C" fn complete(qp: *mut ibv_qp_ex) -> c_int {
         let said = state.whole_fault(number, built.len())?;
         state.push_sends(number, sends);
         said
-    });
-    errno_of(posted)
+    };
+    // SAFETY: `qp` is live (the verb's contract).
+    errno_of(unsafe { alone(qp, Call::Send, post) })
 }

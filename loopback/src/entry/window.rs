@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use super::pair::make_on;
-use super::{Object, destroy, errno_of, hand_out, locate, read_wr, same_context};
+use super::{Object, alone, destroy, errno_of, hand_out, read_wr, same_context};
 use crate::shared::Call;
 use crate::state::State;
 use crate::words::contract::broken;
@@ -49,14 +49,13 @@ pub(super) unsafe extern "C" fn bind_mw(
     of: *mut raw::ibv_mw_bind,
 ) -> c_int {
     // SAFETY: queue pair and window are live, and `of` is readable (the verb's contract).
-    let (shared, number, raw::ibv_mw_bind { wr_id, send_flags, bind_info }) = unsafe {
+    let raw::ibv_mw_bind { wr_id, send_flags, bind_info } = unsafe {
         super::posting::check_closed(qp);
         if (*mw).type_ != kind::IBV_MW_TYPE_1 {
             broken("ibv_bind_mw is for memory windows of type 1 (ibv_bind_mw(3))");
             return libc::EINVAL;
         }
-        let (shared, number) = locate(qp);
-        (shared, number, of.read())
+        of.read()
     };
     // SAFETY: the window is live, and so is the region, if there is one (the verb's contract).
     let (known, is_strange) = unsafe {
@@ -66,9 +65,7 @@ pub(super) unsafe extern "C" fn bind_mw(
     let rkey = known & !0xff | known.wrapping_add(1) & 0xff;
     // SAFETY: window and region are live until the verb returns (its contract).
     let operands = unsafe { bind(qp, mw, rkey, &bind_info) };
-    let _begun = shared.begin(Call::Send, number);
-    let posted = shared.post(|state| {
-        state.check_thread(number);
+    let post = |state: &mut State, number| {
         if bind_info.mr.is_null() && state.habits.is_rxe() {
             broken("librxe reads the key of the region, also to bind to nothing");
         }
@@ -82,7 +79,9 @@ pub(super) unsafe extern "C" fn bind_mw(
         let said = state.whole_fault(number, 1)?;
         state.push_sends(number, [send]);
         said
-    });
+    };
+    // SAFETY: `qp` is live (the verb's contract).
+    let posted = unsafe { alone(qp, Call::Send, post) };
     if posted.is_ok() {
         // SAFETY: the window is live until the verb has returned (the verb's contract).
         unsafe { (*mw).rkey = rkey };
