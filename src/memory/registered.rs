@@ -77,10 +77,13 @@ pub(super) fn granted(access: AccessFlags, is_writable: bool) -> AccessFlags {
 }
 
 /// Memory that a region is to be in, and its bytes.
-pub(crate) type NewMemory = (NonNull<[u8]>, Box<dyn Any + Send>);
+pub(crate) type NewMemory = (NonNull<[u8]>, AnyMemory);
+
+/// A value that owns memory.
+pub(crate) type AnyMemory = Box<dyn Any + Send>;
 
 /// The value of the type that it was given as.
-pub(super) fn as_given<T: 'static>(memory: Option<Box<dyn Any + Send>>) -> T {
+pub(super) fn as_given<T: 'static>(memory: Option<AnyMemory>) -> T {
     *memory.and_then(|memory| memory.downcast().ok()).expect("the type that was given")
 }
 
@@ -98,7 +101,7 @@ pub(crate) struct Registered {
     mr: handle::Mr,
     base: *mut u8,
     len: usize,
-    memory: Option<Box<dyn Any + Send>>,
+    memory: Option<AnyMemory>,
     is_writable: bool,
     /// Whether peers have or had a right to it.
     is_exposed: bool,
@@ -106,7 +109,7 @@ pub(crate) struct Registered {
     /// uses it. Then `mr` is not registered, and the memory is kept for the rest of the program.
     was_given_up: bool,
     /// What the device may have got besides, by a change that failed: memory, and a domain.
-    unknown: Option<(Box<dyn Any + Send>, Option<Arc<handle::Pd>>)>,
+    unknown: Option<(AnyMemory, Option<Arc<handle::Pd>>)>,
     pd: u32,
     /// The mark of its pieces, but for their lengths.
     mark: u64,
@@ -408,7 +411,7 @@ impl Registered {
         access: Option<(AccessFlags, bool)>,
         pd: Option<&ProtectionDomain>,
         memory: &mut Option<NewMemory>,
-    ) -> Result<Option<Box<dyn Any + Send>>, ReregFailed> {
+    ) -> Result<Option<AnyMemory>, ReregFailed> {
         let mut to =
             Rereg { flags: 0, pd: ptr::null_mut(), addr: ptr::null_mut(), length: 0, access: 0 };
         if let Some((access, is_writable)) = access {
@@ -451,11 +454,7 @@ impl Registered {
     }
 
     /// After a change that failed: keeps what the device may have got besides what the region has.
-    pub(crate) fn keep_unknown(
-        &mut self,
-        memory: Box<dyn Any + Send>,
-        pd: Option<&ProtectionDomain>,
-    ) {
+    pub(crate) fn keep_unknown(&mut self, memory: AnyMemory, pd: Option<&ProtectionDomain>) {
         self.unknown = Some((memory, pd.map(|pd| pd.handle().clone())));
     }
 

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // one verb
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::{Allows, Invariant, Memory, Protection};
 use crate::memory::region::MemoryRegion;
-use crate::memory::registered::{AccessFlags, NewMemory, Registered, as_given};
+use crate::memory::registered::{AccessFlags, AnyMemory, NewMemory, Registered, as_given};
 use crate::memory::rights::Access;
 use crate::sys::memory::{ERR_DONT_FORK_NEW, ERR_INPUT, ReregFailed};
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -133,7 +132,7 @@ unsafe fn rereg<U, M, N>(
     mut region: Registered,
     change: Change<'_>,
     unchanged: impl FnOnce(Registered, Option<NewMemory>) -> U,
-) -> Result<(Registered, Option<Box<dyn Any + Send>>), ReregError<U, M, N>> {
+) -> Result<(Registered, Option<AnyMemory>), ReregError<U, M, N>> {
     let Change { access, pd, mut memory, asked } = change;
     let error = if let Some(error) = region.given_up() {
         error

@@ -147,7 +147,7 @@ impl SharedBuf {
             Home::Frozen(frozen) if frozen.is_of::<C>() && frozen.is_last() => {}
             _ => return Err(self),
         }
-        Ok(self.thaw_if_last().expect("it is the last"))
+        self.thaw_if_last().ok_or_else(|| unreachable!("it was the last"))
     }
 
     /// Gives the handle up. If it was the last one, the exclusive buffer is back. Of all handles

@@ -78,7 +78,7 @@ impl Slab {
         let mut chunks = lock(&self.chunks);
         let made: usize = chunks.iter().map(Vec::len).sum();
         let chunk: Vec<_> =
-            (0..made.clamp(1, CHUNK)).map(|_| LentHeader::new(ptr::from_ref(self))).collect();
+            (0..made.clamp(2, CHUNK)).map(|_| LentHeader::new(ptr::from_ref(self))).collect();
         let count = crate::sync::Arc::new(AtomicU32::new(chunk.len() as u32));
         // SAFETY: `drop` calls `forget` before the headers go. Their handles are `Lent`.
         unsafe { stranded::note::<_, Lent>(&chunk, count, self.pd) };

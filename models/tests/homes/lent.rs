@@ -37,9 +37,9 @@ fn handles() -> ([Lent; 2], Arc<AtomicU32>) {
 }
 
 fn handle(slab: &Arc<Slab>, gone: Arc<AtomicU32>) -> Lent {
-    let memory = Arc::new(Memory { gone, _slab: slab.clone() });
+    let memory = Memory { gone, _slab: slab.clone() };
     let loan = Loan { addr: ptr::null_mut(), len: 8, lkey: 1, mark: 0 };
-    lend(slab, || Home::Other(memory), &loan)
+    lend(slab, || Home::of(memory), &loan)
 }
 
 /// Posts it: as a word.
