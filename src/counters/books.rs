@@ -44,11 +44,15 @@ pub struct Books {
 
 /// Counts completions of one direction of a queue.
 ///
-/// A wr_id without a buffer is the address of a counter, so the alignment leaves the tag bits free.
-/// Each counter has a cache line of its own, because two threads may poll.
+/// A wr_id without a buffer is the address of a counter, so the alignment leaves the bits free that
+/// such wr_ids use as tags. It is one that every allocation has. Two threads may poll, so the other
+/// counter is a cache line away.
 #[derive(Default)]
-#[repr(align(64))]
-pub(crate) struct Counter(AtomicU32);
+#[repr(C, align(16))]
+pub(crate) struct Counter {
+    completed: AtomicU32,
+    _apart: [u32; 15],
+}
 
 impl Counter {
     /// Counts one completion, on the thread of the direction's only poller. This is its last access
@@ -60,7 +64,7 @@ impl Counter {
     pub unsafe fn count(counter: *const Self) {
         // SAFETY: live when the call begins. The reference is used for the load and the store only,
         // and not after the store.
-        let count = unsafe { &(*counter).0 };
+        let count = unsafe { &(*counter).completed };
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 
@@ -71,7 +75,7 @@ impl Counter {
     #[inline(always)]
     pub unsafe fn get(counter: *const Self) -> u32 {
         // SAFETY: live (this function's contract), and the reference is used for the load only.
-        unsafe { &(*counter).0 }.load(Ordering::Acquire)
+        unsafe { &(*counter).completed }.load(Ordering::Acquire)
     }
 }
 
@@ -177,13 +181,15 @@ impl Books {
     /// Test only: starts both counters at `completed`.
     #[cfg(test)]
     pub(crate) fn begin_at(&self, completed: u32) {
-        self.completed.iter().for_each(|counter| counter.0.store(completed, Ordering::Relaxed));
+        self.completed
+            .iter()
+            .for_each(|counter| counter.completed.store(completed, Ordering::Relaxed));
     }
 
     /// The number of completions that were polled and are not held any more, wrapping.
     #[inline]
     pub fn completed(&self, direction: usize) -> u32 {
-        self.completed[direction & 1].0.load(Ordering::Acquire)
+        self.completed[direction & 1].completed.load(Ordering::Acquire)
     }
 
     /// Notes one more completion queue that the queue is attached to.

@@ -106,17 +106,17 @@ impl<'q, E: Entry> Released<'q, E> {
         if self.left != 0 && word::is_none(word) { word::id(word) } else { 0 }
     }
 
-    /// The entry of the next slot, if there is one in it.
-    ///
-    /// # Safety
-    /// Some slots are left.
+    /// The entry of the next slot, if some are left and there is one in it.
     #[inline(always)]
-    unsafe fn pull(&mut self) -> Option<E> {
+    fn pull(&mut self) -> Option<Option<E>> {
+        if self.left == 0 {
+            return None;
+        }
         let word = self.ring.word_at(self.at & self.ring.mask);
         self.at = self.at.wrapping_add(1);
         self.left -= 1;
         // SAFETY: the slots hold words of `E`; this one was just taken out.
-        (!word::is_none(word)).then(|| unsafe { E::from_kept(word) })
+        Some((!word::is_none(word)).then(|| unsafe { E::from_kept(word) }))
     }
 }
 
@@ -125,24 +125,18 @@ impl<E: Entry> Iterator for Released<'_, E> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<E> {
-        while self.left != 0 {
-            // SAFETY: some are left.
-            if let Some(entry) = unsafe { self.pull() } {
+        loop {
+            if let Some(entry) = self.pull()? {
                 return Some(entry);
             }
         }
-        None
     }
 
     #[inline(always)]
     fn fold<B, F: FnMut(B, E) -> B>(mut self, start: B, mut see: F) -> B {
         let mut all = start;
-        if self.left == 0 {
-            return all;
-        }
         // Most often there is but one, so it is not part of a loop.
-        // SAFETY: some are left.
-        if let Some(entry) = unsafe { self.pull() } {
+        if let Some(Some(entry)) = self.pull() {
             all = see(all, entry);
         }
         if self.left != 0 {

@@ -452,7 +452,7 @@ pub(crate) mod word {
         word & NONE != 0
     }
 
-    /// All tags: headers and counters are aligned to one more than this.
+    /// All tags: headers are aligned to one more than this.
     pub const TAGS: usize = 63;
 
     /// Where the program's number begins in a word without a buffer. Counters are below.
@@ -470,10 +470,11 @@ pub(crate) mod word {
         (word as u64 >> ID) as u16
     }
 
-    /// The address of the counter in a word without a buffer.
+    /// The address of the counter in a word without a buffer, which has no kind.
     #[inline(always)]
     pub fn counter<T>(word: usize) -> *mut T {
-        address(word & ((1 << ID) - 1))
+        let tags = NONE | RING | RECEIVE | DATAGRAM;
+        std::ptr::with_exposed_provenance_mut(word & ((1 << ID) - 1) & !tags)
     }
 
     /// The word as the entry gave it, without what a receive adds.

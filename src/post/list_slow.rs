@@ -11,7 +11,7 @@ use crate::ledger::Ledger;
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
-use crate::post::slow::{give, look_at, take_entries, word_of};
+use crate::post::slow::{Entered, take_entries};
 use crate::sys::data::head;
 use crate::work::refusal::{Faults, PostErrorKind};
 use crate::work::request::Found;
@@ -42,16 +42,15 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
     wr: *mut Q::Wr,
     slot_sges: usize,
 ) -> Option<PostErrorKind> {
-    let mut faults = Faults::of(found);
     // SAFETY: the work request is emitted and entered, and its entry the caller's.
-    unsafe {
-        look_at(queue, found, i, wr, &mut faults);
-        let kind = faults.first(Q::MAX_SGE.min(slot_sges as u32), Q::MAX_INLINE);
-        if kind.is_none() {
-            give(queue, i, wr);
-        }
-        kind
+    let wr = unsafe { Entered::new(i, wr) };
+    let mut faults = Faults::of(found);
+    wr.look(queue, found, &mut faults);
+    let kind = faults.first(Q::MAX_SGE.min(slot_sges as u32), Q::MAX_INLINE);
+    if kind.is_none() {
+        wr.give(queue);
     }
+    kind
 }
 
 /// What `look_through` left of a list.
@@ -96,7 +95,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
                     kept += 1;
                     Q::Ledger::advance(&mut cursor);
                 }
-                Some(_) => rejected.push(word_of(queue, i, wr)),
+                Some(_) => Entered::new(i, wr).reject(queue, &mut rejected),
             }
             wr = (*head(wr)).next;
         }
@@ -123,7 +122,7 @@ pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, las
     // SAFETY: the list is emitted, and its entries are nobody else's.
     let entries = unsafe {
         (*head(last)).next = ptr::null_mut();
-        take_entries(queue, first)
+        take_entries(queue, Entered::all(first))
     };
     // Here, where the user's `Drop` may panic.
     drop(entries);

@@ -203,7 +203,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
                 Some(known) if Q::Verb::KNOWS => known.show::<Q::Verb>(room.as_mut_ptr()),
                 _ => first,
             };
-            match slow(self.queue, found, n, first, error.as_mut_ptr()) {
+            match slow(self.queue, found, n, first, &mut error) {
                 true => Ok(()),
                 false => Err(error.assume_init()),
             }

@@ -7,7 +7,7 @@
 #![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
 
 use std::ffi::c_int;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use crate::cold::out_of_line;
@@ -28,7 +28,7 @@ use crate::work::request::Found;
 ///
 /// # Safety
 /// `first` is a list of `n` work requests that were emitted and entered, and are not spent; their
-/// entries are given up. `out` is writable; it is written if the answer is no.
+/// entries are given up. `out` is written if the answer is no.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn slow<Q: Kind>(
@@ -36,7 +36,7 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     found: Found,
     n: u32,
     first: *mut Q::Wr,
-    out: *mut PostError<Q::Entry>,
+    out: &mut MaybeUninit<PostError<Q::Entry>>,
 ) -> bool {
     // SAFETY: the list is the caller's, and the queue's verb posts it to its object, which is live.
     let posted = unsafe {
@@ -44,14 +44,7 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
             Q::Verb::post(object, first, bad)
         })
     };
-    match posted {
-        Ok(()) => true,
-        Err(error) => {
-            // SAFETY: the caller's `out` is writable.
-            unsafe { out.write(error) };
-            false
-        }
-    }
+    posted.map_err(|error| out.write(error)).is_ok()
 }
 
 /// Looks at a list and posts it by `verb`.
@@ -66,36 +59,37 @@ pub(super) unsafe fn look_and_post<Q: Kind>(
     first: *mut Q::Wr,
     verb: impl FnOnce(*mut Q::Object, *mut Q::Wr, *mut *mut Q::Wr) -> c_int,
 ) -> Posted<Q> {
+    // SAFETY: the list is the caller's (this function's contract). Its entries are taken once, if
+    // it is refused.
+    let list = || unsafe { Entered::all(first) };
+    if let Some(kind) = why_not(queue, found, n, list()) {
+        return Err(PostError::new(Q::VERB, kind, 0, take_entries(queue, list())));
+    }
+    list().for_each(|wr| wr.give(queue));
     let mut bad = ptr::null_mut();
-    // SAFETY: the list is the caller's, and is spent only if nothing speaks against it. It is still
-    // there when the verb refused it, and the error is written.
-    unsafe {
-        if let Some(kind) = why_not(queue, found, n, first) {
-            return Err(refuse(queue, kind, 0, first));
-        }
-        give_all(queue, first);
-        match verb(queue.object, first, &raw mut bad) {
-            0 => Ok(()),
-            errno => Err(out_of_line(|out| refused_by_device(queue, n, first, bad, errno, out))),
+    match verb(queue.object, first, &raw mut bad) {
+        0 => Ok(()),
+        // SAFETY: the list was spent, and is still there; the error is written.
+        errno => {
+            Err(unsafe { out_of_line(|out| refused_by_device(queue, n, first, bad, errno, out)) })
         }
     }
 }
 
-/// Why a list cannot be posted. If it can, it is spent.
-///
-/// # Safety
-/// As for `slow`.
-unsafe fn why_not<Q: Kind>(
+/// Why a list of `n` cannot be posted. If it can, it is spent.
+fn why_not<Q: Kind>(
     queue: &mut Queue<Q>,
     found: Found,
     n: u32,
-    first: *mut Q::Wr,
+    list: impl Iterator<Item = Entered<Q>>,
 ) -> Option<PostErrorKind> {
     if queue.ledger.is_poisoned() {
         return Some(PostErrorKind::Poisoned);
     }
-    // SAFETY: the list is the caller's.
-    let faults = unsafe { look_at_list(queue, found, first) };
+    let mut faults = Faults::of(found);
+    if found.is_open() {
+        list.for_each(|wr| wr.look(queue, found, &mut faults));
+    }
     faults.first(Q::MAX_SGE, Q::MAX_INLINE).or_else(|| {
         let ledger = &mut queue.ledger;
         let fits = ledger.spend(n) || ledger.look_and_spend(n);
@@ -127,7 +121,8 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
             Some(accepted) => {
                 queue.ledger.take_back(n - accepted);
                 let kind = Q::meaning(queue, bad, errno);
-                refuse(queue, kind, accepted, bad)
+                let rejected = take_entries(queue, Entered::all(bad));
+                PostError::new(Q::VERB, kind, accepted, rejected)
             }
             None => {
                 queue.ledger.poison();
@@ -139,102 +134,93 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     }
 }
 
-/// The error of a list that was entered and is not spent, from the work request at index `accepted`
-/// on.
-///
-/// # Safety
-/// `first` is that list, its entries given up.
-unsafe fn refuse<Q: Kind>(
+/// The entries of a list.
+pub(super) fn take_entries<Q: Kind>(
     queue: &Queue<Q>,
-    kind: PostErrorKind,
-    accepted: u32,
-    first: *mut Q::Wr,
-) -> PostError<Q::Entry> {
-    // SAFETY: the list is the caller's.
-    PostError::new(Q::VERB, kind, accepted, unsafe { take_entries(queue, first) })
-}
-
-/// The entries of a list that was entered and is not spent.
-///
-/// # Safety
-/// `first` is that list, its entries given up.
-pub(super) unsafe fn take_entries<Q: Kind>(
-    queue: &Queue<Q>,
-    first: *mut Q::Wr,
+    list: impl Iterator<Item = Entered<Q>>,
 ) -> Rejected<Q::Entry> {
     let mut rejected = Rejected::new();
-    // SAFETY: the list is emitted, and its words are those of entries that nobody else has.
-    unsafe {
-        for (i, wr) in (0..).zip(chain::iter(first)) {
-            rejected.push(word_of(queue, i, wr));
-        }
-    }
+    list.for_each(|wr| wr.reject(queue, &mut rejected));
     rejected
 }
 
-/// The word of the entry of the `i`th work request of a list, 0 if it has none.
+/// The `i`th work request of a list.
 ///
-/// # Safety
-/// It is emitted and entered, and not spent, or not needed from a ledger that is not `MARKED`.
-pub(super) unsafe fn word_of<Q: Kind>(queue: &Queue<Q>, i: u32, wr: *mut Q::Wr) -> usize {
-    // SAFETY: an emitted work request has its wr_id.
-    queue.ledger.word(i, unsafe { (*head(wr)).wr_id })
+/// # Invariants
+/// It was emitted and entered, and its entry is the holder's. It is not spent, or its ledger is
+/// `MARKED`, which needs no more than the wr_id.
+pub(super) struct Entered<Q: Kind> {
+    i: u32,
+    at: *mut Q::Wr,
 }
 
-/// Looks at the work requests of a list, as far as `found` says that it must.
-///
-/// # Safety
-/// The list was emitted and entered, and its entries are the caller's.
-unsafe fn look_at_list<Q: Kind>(queue: &Queue<Q>, found: Found, first: *mut Q::Wr) -> Faults {
-    let mut faults = Faults::of(found);
-    if found.is_open() {
-        // SAFETY: the list is emitted, and the caller's.
-        unsafe {
-            for (i, wr) in (0..).zip(chain::iter(first)) {
-                look_at(queue, found, i, wr, &mut faults);
-            }
+impl<Q: Kind> Entered<Q> {
+    /// # Safety
+    /// `at` is the `i`th work request of a list, as the invariants say.
+    pub unsafe fn new(i: u32, at: *mut Q::Wr) -> Self {
+        Entered { i, at }
+    }
+
+    /// Those of a list, from its first on.
+    ///
+    /// # Safety
+    /// All of them are as the invariants say.
+    pub unsafe fn all(first: *mut Q::Wr) -> impl Iterator<Item = Self> {
+        // SAFETY: the list was emitted (this function's contract).
+        let all = unsafe { chain::iter(first) };
+        (0..).zip(all).map(|(i, at)| Entered { i, at })
+    }
+
+    /// The word of its entry, 0 if it has none.
+    fn word(&self, queue: &Queue<Q>) -> usize {
+        // SAFETY: it was emitted (invariant), so it has its wr_id.
+        queue.ledger.word(self.i, unsafe { (*head(self.at)).wr_id })
+    }
+
+    /// Looks at it, and at its buffers if they may be strange.
+    pub fn look(&self, queue: &Queue<Q>, found: Found, faults: &mut Faults) {
+        let word = self.word(queue);
+        let is_strange = found.is_strange() && word != 0;
+        let mut too_short = None;
+        if is_strange || faults.bits & fault::SGE != 0 && word != 0 {
+            // SAFETY: the word is that of an entry that the holder has, and keeps.
+            let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
+            let mut sges = 0;
+            entry.each_header(&mut |header| {
+                sges += 1;
+                if !is_strange {
+                    return;
+                }
+                faults.bits |= why_strange(queue, header);
+                if header.len() > header.capacity() {
+                    // An atomic's 8 bytes.
+                    let max = header.capacity().into();
+                    too_short = Some(PostErrorKind::AtomicExceedsBuffer { max });
+                }
+            });
+            faults.sges = faults.sges.max(sges);
+        }
+        // SAFETY: it was emitted (invariant), and the queue's object is live (its invariant).
+        let (too_long, inline) =
+            unsafe { (Q::measure(queue, self.at, is_strange), Q::inline_bytes(self.at)) };
+        faults.inline = faults.inline.max(inline);
+        faults.too_long = faults.too_long.or(too_short).or(too_long);
+    }
+
+    /// Shows in the header of its entry that the queue has it.
+    pub fn give(&self, queue: &Queue<Q>) {
+        let word = if Q::Ledger::MARKED { self.word(queue) } else { 0 };
+        if word != 0 {
+            // SAFETY: the entry is the holder's (invariant), so its header is alive.
+            unsafe { (*word::address::<Header>(word)).give(queue.ledger.account().counter) };
         }
     }
-    faults
-}
 
-/// Looks at the `i`th work request of a list, and at strange buffers.
-///
-/// # Safety
-/// It was emitted and entered, and its entry is the caller's.
-pub(super) unsafe fn look_at<Q: Kind>(
-    queue: &Queue<Q>,
-    found: Found,
-    i: u32,
-    wr: *mut Q::Wr,
-    faults: &mut Faults,
-) {
-    // SAFETY: it is emitted and entered.
-    let word = unsafe { word_of(queue, i, wr) };
-    let is_strange = found.is_strange() && word != 0;
-    let mut too_short = None;
-    if is_strange || faults.bits & fault::SGE != 0 && word != 0 {
-        // SAFETY: the word is that of an entry that the caller has, and keeps.
-        let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
-        let mut sges = 0;
-        entry.each_header(&mut |header| {
-            sges += 1;
-            if !is_strange {
-                return;
-            }
-            faults.bits |= why_strange(queue, header);
-            if header.len() > header.capacity() {
-                // An atomic's 8 bytes.
-                let max = header.capacity().into();
-                too_short = Some(PostErrorKind::AtomicExceedsBuffer { max });
-            }
-        });
-        faults.sges = faults.sges.max(sges);
+    /// Adds its entry to those that were refused.
+    pub fn reject(self, queue: &Queue<Q>, rejected: &mut Rejected<Q::Entry>) {
+        // SAFETY: the word is that of an entry that the holder has, and gives up here.
+        unsafe { rejected.push(self.word(queue)) };
     }
-    // SAFETY: it is emitted.
-    let (too_long, inline) = unsafe { (Q::measure(queue, wr, is_strange), Q::inline_bytes(wr)) };
-    faults.inline = faults.inline.max(inline);
-    faults.too_long = faults.too_long.or(too_short).or(too_long);
 }
 
 /// Compares pool and protection domain of a buffer; what is wrong.
@@ -250,32 +236,4 @@ fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
         header.looked_at();
     }
     0
-}
-
-/// Shows in the headers of a list's entries that the queue has them.
-///
-/// # Safety
-/// The list was emitted and entered, and its entries are the caller's.
-unsafe fn give_all<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr) {
-    // SAFETY: the list is emitted.
-    for wr in unsafe { chain::iter(first) } {
-        // SAFETY: it is entered, and its entry the caller's.
-        unsafe { give(queue, 0, wr) };
-    }
-}
-
-/// Shows in the header of an entry that the queue has it.
-///
-/// # Safety
-/// As for `give_all`, for the `i`th of a list.
-pub(super) unsafe fn give<Q: Kind>(queue: &Queue<Q>, i: u32, wr: *mut Q::Wr) {
-    if Q::Ledger::MARKED {
-        // SAFETY: the entry is the caller's, so its header is alive.
-        unsafe {
-            let word = word_of(queue, i, wr);
-            if word != 0 {
-                (*word::address::<Header>(word)).give(queue.ledger.account().counter);
-            }
-        }
-    }
 }
