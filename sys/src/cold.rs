@@ -1,8 +1,7 @@
 //! Helpers for cold functions: their results, and what they keep out of registers.
 
 use std::collections::TryReserveError;
-use std::mem::{ManuallyDrop, MaybeUninit};
-use std::ops::{Deref, DerefMut};
+use std::mem::MaybeUninit;
 
 /// An empty vector with room for `len` elements.
 pub fn reserve<T>(len: usize) -> Result<Vec<T>, TryReserveError> {
@@ -36,55 +35,6 @@ pub fn seldom() {
     fn cold() {}
     cold();
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-}
-
-/// A vector that mostly never had anything: then nothing is called to drop it (20 instructions, and
-/// a queue pair's end has several).
-pub struct Few<T>(ManuallyDrop<Vec<T>>);
-
-impl<T> Few<T> {
-    pub const fn new() -> Self {
-        Few(ManuallyDrop::new(Vec::new()))
-    }
-}
-
-impl<T> Default for Few<T> {
-    fn default() -> Self {
-        Few::new()
-    }
-}
-
-impl<T> Deref for Few<T> {
-    type Target = Vec<T>;
-
-    fn deref(&self) -> &Vec<T> {
-        &self.0
-    }
-}
-
-impl<T> DerefMut for Few<T> {
-    fn deref_mut(&mut self) -> &mut Vec<T> {
-        &mut self.0
-    }
-}
-
-impl<T> Drop for Few<T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        // (One that has room for none has no memory either, and no values.)
-        if self.0.capacity() != 0 {
-            drop_cold(&mut *self.0);
-        }
-    }
-}
-
-/// Drops a value where there is mostly none, by a call: so the others save no registers for it.
-///
-/// It leaves an empty one, so nothing is dropped twice.
-#[cold]
-#[inline(never)]
-pub fn drop_cold<T: Default>(value: &mut T) {
-    drop(std::mem::take(value));
 }
 
 /// Drops what an iterator yields. If a drop, which is the user's code, panics, the others are still
