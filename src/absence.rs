@@ -25,13 +25,11 @@ pub(crate) enum Wanted<'a> {
 
 /// Explains why a call failed, if the system shows the cause. `errno` is 0 if libibverbs does not
 /// list the device.
-#[cold]
 pub(crate) fn why(wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
     SYSTEM.why(wanted, errno)
 }
 
 /// The error of a call that failed: the cause, or the errno with `asked` if no cause is visible.
-#[cold]
 pub(crate) fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) -> Error {
     match why(wanted, errno) {
         Some(absence) => Error::new(verb, ErrorKind::Absent(absence)),

@@ -196,7 +196,7 @@ pub mod prelude;
 /// What the macros' expansions name. Not part of the interface.
 #[doc(hidden)]
 pub mod macros {
-    pub use crate::profile::ProfileKeys;
+    pub use crate::profile::{ProfileKeys, defaults};
 }
 
 // Devices.

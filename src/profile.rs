@@ -83,23 +83,6 @@ pub trait Profile: 'static {
     type Posting: Posting;
 }
 
-/// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
-/// [`Profile`] of a queue pair whose type names none (ibv_create_qp(3)).
-#[derive(Debug)]
-pub enum DefaultProfile {}
-
-impl Profile for DefaultProfile {
-    type Receive = OwnRq;
-    type Signaling = SignalAll;
-    type MaxSendSge = Max<1>;
-    type MaxRecvSge = Max<1>;
-    type MaxInline = Max<64>;
-    type Initiator = Reads;
-    type Entry = crate::Buf;
-    type Threads = AnyThread;
-    type Posting = OrdinaryPosting;
-}
-
 /// Names a [`Profile`], what is fixed by ibv_create_qp(3): what is not said is as in
 /// [`DefaultProfile`]. A key that is not one, or that is said twice, does not compile.
 ///
@@ -117,100 +100,96 @@ impl Profile for DefaultProfile {
 #[macro_export]
 macro_rules! profile {
     ($(#[$doc:meta])* $vis:vis $name:ident { $($body:tt)* }) => {
-        $crate::__profile! { [$(#[$doc])* $vis $name] [] [] $($body)* }
+        $crate::__profile! { [$(#[$doc])* $vis $name] [] $($body)* }
     };
 }
 
-/// Goes through the keys of a profile: what is known of it, `(key value)`, the keys as the user
-/// wrote them, and the rest.
+/// Goes through the keys of a profile, each with one token or a type: what was said, and the rest.
+/// Each key becomes a type, which stands before the default of that name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile {
-    ([$($head:tt)*] [$($known:tt)*] [$($said:ident)*] $key:ident : $($rest:tt)*) => {
-        $crate::__profile! { @value $key [$($head)*] [$($known)*] [$($said)*] $key : $($rest)* }
+    ([$($head:tt)*] [$($said:tt)*] $key:ident : $v:tt $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($head)*] [$($said)* ($key $v)] $($($rest)*)? }
     };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] receive : $v:ty $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (receive $v)] [$($s)* $key] $($($rest)*)? }
+    ([$($head:tt)*] [$($said:tt)*] $key:ident : $v:ty $(, $($rest:tt)*)?) => {
+        $crate::__profile! { [$($head)*] [$($said)* ($key $v)] $($($rest)*)? }
     };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] signaling : $v:ty $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (signaling $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] initiator : $v:ty $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (initiator $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] entry : $v:ty $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (entry $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] threads : $v:ty $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (threads $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] posting : $v:ty $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (posting $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_send_sge : $v:tt $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (max_send_sge $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_recv_sge : $v:tt $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (max_recv_sge $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] max_inline : $v:tt $(, $($rest:tt)*)?) => {
-        $crate::__profile! { [$($h)*] [$($k)* (max_inline $v)] [$($s)* $key] $($($rest)*)? }
-    };
-    // Unknown: the list of keys says so, at the user's own word. What follows it is not looked at.
-    (@value $key:ident [$($h:tt)*] [$($k:tt)*] [$($s:ident)*] $($rest:tt)*) => {
-        const _: fn($crate::macros::ProfileKeys) = |keys| keys.$key;
-        $crate::__profile! { [$($h)*] [$($k)*] [$($s)*] }
-    };
-    ([$(#[$doc:meta])* $vis:vis $name:ident] [$($known:tt)*] [$($said:ident)*]) => {
+    ([$(#[$doc:meta])* $vis:vis $name:ident] [$(($key:ident $v:tt))*]) => {
         $(#[$doc])*
         $vis enum $name {}
-        impl $crate::Profile for $name {
-            type Receive = $crate::__profile_value!(receive $($known)*);
-            type Signaling = $crate::__profile_value!(signaling $($known)*);
-            type MaxSendSge = $crate::__profile_value!(max_send_sge $($known)*);
-            type MaxRecvSge = $crate::__profile_value!(max_recv_sge $($known)*);
-            type MaxInline = $crate::__profile_value!(max_inline $($known)*);
-            type Initiator = $crate::__profile_value!(initiator $($known)*);
-            type Entry = $crate::__profile_value!(entry $($known)*);
-            type Threads = $crate::__profile_value!(threads $($known)*);
-            type Posting = $crate::__profile_value!(posting $($known)*);
-        }
-        #[allow(clippy::needless_update)]
-        const _: fn() -> $crate::macros::ProfileKeys =
-            || $crate::macros::ProfileKeys { $($said: (),)* ..::core::default::Default::default() };
+        #[allow(non_camel_case_types, unused)]
+        const _: fn($crate::macros::ProfileKeys) = {
+            use $crate::macros::defaults::*;
+            $crate::__profile_impl! { $name $(($key $v))* }
+            fn each_once($($key: ()),*) {}
+            |keys| { $(keys.$key;)* }
+        };
     };
 }
 
-/// Finds the value of one key of a profile, or its default.
+/// Implements a profile within a block for each key.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __profile_impl {
+    ($name:ident ($key:ident $v:tt) $($rest:tt)*) => {{
+        type $key = $crate::__profile_value!($key $v);
+        $crate::__profile_impl! { $name $($rest)* }
+    }};
+    ($name:ident) => {
+        impl $crate::Profile for $name {
+            type Receive = receive;
+            type Signaling = signaling;
+            type MaxSendSge = max_send_sge;
+            type MaxRecvSge = max_recv_sge;
+            type MaxInline = max_inline;
+            type Initiator = initiator;
+            type Entry = entry;
+            type Threads = threads;
+            type Posting = posting;
+        }
+    };
+}
+
+/// The type that a key of a profile stands for.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __profile_value {
-    (receive (receive $v:ty) $($rest:tt)*) => { $v };
-    (signaling (signaling $v:ty) $($rest:tt)*) => { $v };
-    (initiator (initiator $v:ty) $($rest:tt)*) => { $v };
-    (entry (entry $v:ty) $($rest:tt)*) => { $v };
-    (threads (threads $v:ty) $($rest:tt)*) => { $v };
-    (posting (posting $v:ty) $($rest:tt)*) => { $v };
-    (max_send_sge (max_send_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
-    (max_recv_sge (max_recv_sge $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
-    (max_inline (max_inline $v:tt) $($rest:tt)*) => { $crate::qp::Max<$v> };
-    ($key:ident $other:tt $($rest:tt)*) => { $crate::__profile_value!($key $($rest)*) };
-    (receive) => { $crate::qp::OwnRq };
-    (signaling) => { $crate::qp::SignalAll };
-    (max_send_sge) => { $crate::qp::Max<1> };
-    (max_recv_sge) => { $crate::qp::Max<1> };
-    (max_inline) => { $crate::qp::Max<64> };
-    (initiator) => { $crate::qp::Reads };
-    (entry) => { $crate::Buf };
-    (threads) => { $crate::qp::AnyThread };
-    (posting) => { $crate::qp::OrdinaryPosting };
+    (max_send_sge $v:tt) => { $crate::qp::Max<$v> };
+    (max_recv_sge $v:tt) => { $crate::qp::Max<$v> };
+    (max_inline $v:tt) => { $crate::qp::Max<$v> };
+    ($key:ident $v:literal) => { $crate::qp::Max<$v> };
+    ($key:ident $v:ty) => { $v };
+}
+
+/// What a profile has where it says nothing.
+#[doc(hidden)]
+#[allow(missing_docs, non_camel_case_types)]
+pub mod defaults {
+    use super::*;
+
+    pub type receive = OwnRq;
+    pub type signaling = SignalAll;
+    pub type max_send_sge = Max<1>;
+    pub type max_recv_sge = Max<1>;
+    pub type max_inline = Max<64>;
+    pub type initiator = Reads;
+    pub type entry = crate::Buf;
+    pub type threads = AnyThread;
+    pub type posting = OrdinaryPosting;
+}
+
+profile! {
+    /// One buffer a work request, every send signaled, an own receive queue, 64 bytes inline: the
+    /// [`Profile`] of a queue pair whose type names none (ibv_create_qp(3)).
+    #[derive(Debug)]
+    pub DefaultProfile {}
 }
 
 /// The keys of [`profile!`](crate::profile!): the compiler says which is none of them, and which is
 /// there twice.
 #[doc(hidden)]
 #[allow(missing_docs)]
-#[derive(Default)]
 pub struct ProfileKeys {
     pub receive: (),
     pub signaling: (),
@@ -437,29 +416,22 @@ pub trait MoreOps: sealed::Sealed + 'static {
     #[doc(hidden)]
     type Verb: Verb<Object = ibv_qp, Wr = ibv_send_wr>;
 }
-impl MoreOps for () {
-    const FLAGS: u64 = 0;
-    type Verb = Session;
+macro_rules! more_ops {
+    ($($ops:ty: $flags:expr, $verb:ty;)*) => {$(
+        impl MoreOps for $ops {
+            const FLAGS: u64 = $flags;
+            type Verb = $verb;
+        }
+    )*};
 }
-impl MoreOps for Flush {
-    const FLAGS: u64 = send_ops::FLUSH;
-    type Verb = Session;
-}
-impl MoreOps for AtomicWrite {
-    const FLAGS: u64 = send_ops::ATOMIC_WRITE;
-    type Verb = Session;
-}
-impl MoreOps for (Flush, AtomicWrite) {
-    const FLAGS: u64 = send_ops::FLUSH | send_ops::ATOMIC_WRITE;
-    type Verb = Session;
-}
-impl MoreOps for Srd {
-    const FLAGS: u64 = 0;
-    type Verb = SrdSession;
-}
-impl MoreOps for (Srd, RdmaWrite) {
-    const FLAGS: u64 = send_ops::RDMA_WRITE | send_ops::RDMA_WRITE_WITH_IMM;
-    type Verb = SrdSession;
+
+more_ops! {
+    (): 0, Session;
+    Flush: send_ops::FLUSH, Session;
+    AtomicWrite: send_ops::ATOMIC_WRITE, Session;
+    (Flush, AtomicWrite): send_ops::FLUSH | send_ops::ATOMIC_WRITE, Session;
+    Srd: 0, SrdSession;
+    (Srd, RdmaWrite): send_ops::RDMA_WRITE | send_ops::RDMA_WRITE_WITH_IMM, SrdSession;
 }
 
 /// How the sends of a queue pair are signaled.

@@ -103,7 +103,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         };
         let found = device::open_again(self.core.identity.ok_or_else(gone)?);
         let found = found.map_err(|errno| Error::os("ibv_open_device", errno, name))?;
-        found.map(|handle| Context::of_handle(handle.into())).ok_or_else(gone)
+        found.map(|handle| Context { handle: handle.into() }).ok_or_else(gone)
     }
 
     /// The context of the id's device. Ids on one device share it, and it closes when nothing uses

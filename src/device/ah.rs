@@ -13,7 +13,7 @@ use crate::device::refusal::of_creation;
 use crate::sys::handle;
 use crate::sys::types::{ibv_ah_attr, ibv_gid, ibv_global_route, zeroed};
 use crate::terms::bounded::ServiceLevel;
-use crate::terms::error::Error;
+use crate::terms::error::{Error, Refused};
 use crate::terms::gid::Gid;
 use crate::terms::rate::StaticRate;
 
@@ -137,12 +137,9 @@ impl AddressVector {
         Err(Error::limit(verb, "src_path_bits", self.src_path_bits.into(), most.into()))
     }
 
-    #[allow(unsafe_code)] // reads a union of integers
     pub(crate) fn from_c(c: &ibv_ah_attr) -> Self {
-        // SAFETY: both fields of the union are integers, and every bit pattern is a GID.
-        let dgid = Gid(unsafe { c.grh.dgid.raw });
         let global = (c.is_global != 0).then_some(GlobalRoute {
-            dgid,
+            dgid: c.grh.dgid.into(),
             sgid_index: c.grh.sgid_index,
             hop_limit: c.grh.hop_limit,
             traffic_class: c.grh.traffic_class,
@@ -242,11 +239,9 @@ impl AddressHandle {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the device's errno, and the handle is given
     /// back.
     #[doc(alias = "ibv_destroy_ah")]
-    pub fn destroy(mut self) -> Result<(), crate::Refused<Self>> {
-        match self.handle.close() {
-            Ok(()) => Ok(()),
-            Err(errno) => Err(crate::Refused::new(self, Error::os("ibv_destroy_ah", errno, ""))),
-        }
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        let closed = self.handle.close();
+        closed.map_err(|errno| Refused::new(self, Error::os("ibv_destroy_ah", errno, "")))
     }
 }
 

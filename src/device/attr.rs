@@ -9,8 +9,8 @@ use crate::device::decoded::{decoded, decoded_enum};
 use crate::sys::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
 
 decoded! {
-    /// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as a
-    /// whole; a single object may have less.
+    /// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as
+    /// a whole; a single object may have less.
     ///
     /// ```
     /// # let context = proverbs::loopback::Fabric::new().open_device();
@@ -66,7 +66,8 @@ decoded! {
         pub max_res_rd_atom: u32 = count(c.max_res_rd_atom),
         /// Most reads and atomics that a queue pair may have outstanding.
         pub max_qp_init_rd_atom: u32 = count(c.max_qp_init_rd_atom),
-        /// The accesses with which the device's atomics are atomic ([R4.9](crate::guide::rules#r4-9)).
+        /// The accesses with which the device's atomics are atomic
+        /// ([R4.9](crate::guide::rules#r4-9)).
         pub atomic_cap: AtomicCap = AtomicCap::from_c(c.atomic_cap),
         /// Most memory windows.
         pub max_mw: u32 = count(c.max_mw),

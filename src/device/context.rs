@@ -138,11 +138,6 @@ impl Context {
         Context { handle: Arc::new(handle) }
     }
 
-    #[cfg(any(feature = "loopback", feature = "cm"))]
-    pub(crate) fn of_handle(handle: Arc<handle::Context>) -> Self {
-        Context { handle }
-    }
-
     /// The device's provider, which the crate asked the kernel for when it opened the device. It
     /// decides whether the crate trusts the device with promises that not every provider keeps:
     /// see [`Provider`].
@@ -192,7 +187,6 @@ impl Context {
     }
 
     /// The device's limits, queried once.
-    #[inline]
     pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
         self.handle.device_attr().map_err(|errno| Error::os("ibv_query_device", errno, ""))
     }
@@ -252,8 +246,7 @@ impl Context {
         let query = self.handle.control().query_gid;
         // SAFETY: its handle keeps the context open, and `gid` is a local.
         match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut gid) } {
-            // SAFETY: the verb filled it, and every bit pattern is a GID.
-            0 => Ok(Gid(unsafe { gid.raw })),
+            0 => Ok(gid.into()),
             errno => Err(gid_refused(self, "ibv_query_gid", port, index, errno)),
         }
     }

@@ -125,8 +125,8 @@ events! {
         #[doc(alias = "IBV_EVENT_PATH_MIG_ERR")]
         PathMigrationError = IBV_EVENT_PATH_MIG_ERR, "path migration request error";
         /// In the error state, it takes no more receives from its shared receive queue
-        /// (`IBV_EVENT_QP_LAST_WQE_REACHED`). Destroy it only after this event, or receives may be lost
-        /// with it.
+        /// (`IBV_EVENT_QP_LAST_WQE_REACHED`). Destroy it only after this event, or receives may be
+        /// lost with it.
         #[doc(alias = "IBV_EVENT_QP_LAST_WQE_REACHED")]
         LastWqeReached = IBV_EVENT_QP_LAST_WQE_REACHED, "last WQE reached";
     }

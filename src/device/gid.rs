@@ -57,8 +57,7 @@ impl GidEntry {
             port: c.port_num.try_into().ok()?,
             // Address vectors have no room for more.
             index: c.gid_index.try_into().ok()?,
-            // SAFETY: the verb filled it, and every bit pattern is a GID.
-            gid: Gid(unsafe { c.gid.raw }),
+            gid: c.gid.into(),
             kind: kind(c.gid_type)?,
             ifindex: (c.ndev_ifindex != 0).then_some(c.ndev_ifindex),
         })
@@ -66,14 +65,13 @@ impl GidEntry {
 
     /// The name of the network device that it belongs to, such as eth0.
     pub fn netdev(&self) -> Option<String> {
-        let mut name = [0; libc::IF_NAMESIZE];
-        // SAFETY: there is room for a name, which ends with a NUL.
-        let found = unsafe { libc::if_indextoname(self.ifindex?, name.as_mut_ptr()) };
+        let mut name = [0u8; libc::IF_NAMESIZE];
+        // SAFETY: there is room for a name.
+        let found = unsafe { libc::if_indextoname(self.ifindex?, name.as_mut_ptr().cast()) };
         if found.is_null() {
             return None;
         }
-        // SAFETY: the call succeeded, so `name` is a C string.
-        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+        let name = CStr::from_bytes_until_nul(&name).ok()?;
         Some(name.to_string_lossy().into_owned())
     }
 }

@@ -44,8 +44,8 @@ decoded! {
         pub max_msg_sz: u32 = c.max_msg_sz,
         /// Packets with a P_Key that is not in the table; devices stop counting at 65535.
         pub bad_pkey_cntr: u32 = c.bad_pkey_cntr,
-        /// Datagrams with another Q_Key than their queue pair's, which are dropped without any other
-        /// notice ([R5.5](crate::guide::rules#r5-5)); devices stop counting at 65535.
+        /// Datagrams with another Q_Key than their queue pair's, which are dropped without any
+        /// other notice ([R5.5](crate::guide::rules#r5-5)); devices stop counting at 65535.
         pub qkey_viol_cntr: u32 = c.qkey_viol_cntr,
         /// The LID (0 on RoCE).
         pub lid: u16 = c.lid,
@@ -57,8 +57,8 @@ decoded! {
         pub port_cap_flags: u32 = c.port_cap_flags,
         /// More of them.
         pub port_cap_flags2: u16 = c.port_cap_flags2,
-        /// The greatest number of virtual lanes, in the code of the InfiniBand PortInfo: 1 is one lane,
-        /// 2 two, 3 four, 4 eight, 5 fifteen.
+        /// The greatest number of virtual lanes, in the code of the InfiniBand PortInfo: 1 is one
+        /// lane, 2 two, 3 four, 4 eight, 5 fifteen.
         pub max_vl_num: u8 = c.max_vl_num,
         /// The service level of the subnet manager.
         pub sm_sl: u8 = c.sm_sl,
@@ -70,7 +70,8 @@ decoded! {
         pub phys_state: u8 = c.phys_state,
         /// The width, in the code of ibv_query_port(3), of which `lanes` is the meaning.
         pub active_width: u8 = c.active_width,
-        /// The speed of a lane, in the code of ibv_query_port(3), of which `lane_speed` is the meaning.
+        /// The speed of a lane, in the code of ibv_query_port(3), of which `lane_speed` is the
+        /// meaning.
         pub active_speed: u32 = speed,
         /// Lanes of the link, if known.
         pub lanes: Option<u8> = match c.active_width {

@@ -113,7 +113,6 @@ impl Context {
 }
 
 /// Whether the device of a context speaks iWARP.
-#[inline]
 pub(crate) fn speaks_iwarp(context: &handle::Context) -> bool {
     // SAFETY: its handle keeps the context open.
     unsafe { is_iwarp(context.as_ptr()) }
@@ -121,7 +120,6 @@ pub(crate) fn speaks_iwarp(context: &handle::Context) -> bool {
 
 /// Refuses what iWARP has not. `asked` says what was asked for, `lacks` what iWARP has or has not,
 /// and `instead` what to do.
-#[inline]
 pub(crate) fn not_on_iwarp(
     context: &handle::Context,
     verb: &'static str,
@@ -136,7 +134,6 @@ pub(crate) fn not_on_iwarp(
 }
 
 /// What a device has not: `lacks` is the rest of a sentence about it.
-#[cold]
 pub(crate) fn refusal(
     context: &handle::Context,
     verb: &'static str,

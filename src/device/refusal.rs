@@ -17,7 +17,6 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::QpState;
 
 /// The error of a verb that creates an object and was refused with `errno`.
-#[cold]
 pub(crate) fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Error {
     match errno {
         libc::EMFILE | libc::ENFILE => absence::error(verb, Wanted::Any, errno, &asked),
@@ -47,7 +46,6 @@ pub(crate) fn destroy<O: Object>(
 }
 
 /// The error of a transition (`ibv_modify_qp`) that was refused with `errno`.
-#[cold]
 pub(crate) fn of_transition(
     context: &Context,
     (from, to): (QpState, QpState),

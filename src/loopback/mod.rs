@@ -135,7 +135,7 @@ impl Fabric {
 
     /// Opens a new device on the fabric ("loop0", "loop1" and so on).
     pub fn open_device(&self) -> Context {
-        Context::of_handle(self.0.open_device())
+        Context { handle: self.0.open_device() }
     }
 
     /// Injects the faults of `script` from now on; `Script::default()` ends all faults that have
@@ -323,7 +323,7 @@ impl Fabric {
     /// Opens a device that ids of rdma_cm do not know.
     #[cfg(test)]
     pub(crate) fn open_alone(&self) -> Context {
-        Context::of_handle(std::sync::Arc::new(self.0.open_alone()))
+        Context { handle: self.0.open_alone().into() }
     }
 }
 
@@ -387,7 +387,7 @@ impl Fabric {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn replace_device(&self, device: &Context) -> Option<Context> {
-        self.0.replace_device(&device.handle).map(Context::of_handle)
+        self.0.replace_device(&device.handle).map(|handle| Context { handle })
     }
 
     /// Makes a device neither send nor hear messages of rdma_cm from now on, as when its cable is

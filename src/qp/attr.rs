@@ -193,7 +193,8 @@ attributes! {
         pub optional: RcRtsOptional,
     }
 
-    /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`] shows.
+    /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`]
+    /// shows.
     pub struct RcRtsOptional: Default {
         /// The rights of peers.
         pub access: Option<QpAccess>,
@@ -213,7 +214,8 @@ attributes! {
         pub optional: UcRtsOptional,
     }
 
-    /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`] shows.
+    /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`]
+    /// shows.
     pub struct UcRtsOptional: Default {
         /// The rights of peers.
         pub access: Option<QpAccess>,
@@ -283,8 +285,8 @@ attributes! {
         pub sq_psn: Psn,
         /// The key that messages must carry to be received.
         pub qkey: Option<QpQkey>,
-        /// How often a message is sent again whose receiver has no receive for it; without, for ever. A
-        /// device may know no such attribute, and refuses it then.
+        /// How often a message is sent again whose receiver has no receive for it; without, for
+        /// ever. A device may know no such attribute, and refuses it then.
         pub rnr_retry: Option<RnrRetry>,
     }
 
@@ -326,8 +328,8 @@ attributes! {
         pub notify: bool,
     }
 
-    /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change while
-    /// the send queue stands still. Some devices drain anew, hence `Draining`
+    /// SQD -> SQD of RC (ibv_modify_qp(3)), as [`Drain`] shows: the attributes that may change
+    /// while the send queue stands still. Some devices drain anew, hence `Draining`
     /// ([R8.21](crate::guide::rules#r8-21)).
     pub struct RcSqd<P>: Default {
         /// The port, counted from 1.

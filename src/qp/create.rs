@@ -324,13 +324,8 @@ pub(super) fn create<T: Transport, P: Profile>(
             return Err(of_creation(verb, errno, asked));
         }
     };
-    let parents = handle::QpParents {
-        pd: parent.clone(),
-        send_cq: send_cq.shared().handle().clone(),
-        recv_cq: recv_cq.shared().handle().clone(),
-    };
     // SAFETY: the object was just created, and has no other owner.
-    let mut handle = unsafe { handle::Qp::new(qp, control, parents) };
+    let mut handle = unsafe { handle::Qp::new(qp, control, booking.parents(parent)) };
     if let Err(error) = check_granted::<P>(verb, sends, depth.recv, !has_own_receives, &init.cap) {
         // A device that refuses is asked again as the handle is dropped: a queue pair that stays
         // keeps its shared receive queue, whose buffers are others'.
@@ -366,6 +361,11 @@ impl<'a> Booking<'a> {
             recv.attach(VERB, &booking.books, [0, receives], Share::Receives)?;
         }
         Ok(booking)
+    }
+
+    pub(super) fn parents(&self, pd: &Arc<handle::Pd>) -> handle::QpParents {
+        let [send_cq, recv_cq] = self.ends.map(|cq| cq.handle().clone());
+        handle::QpParents { pd: pd.clone(), send_cq, recv_cq }
     }
 }
 

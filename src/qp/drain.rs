@@ -204,7 +204,6 @@ impl<P: Profile> Core<P> {
         self.send.ledger.is_poisoned() || self.recv.ledger.is_poisoned()
     }
 
-    #[inline(always)]
     fn sort<'cq>(
         &mut self,
         own: &Books,

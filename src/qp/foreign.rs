@@ -116,11 +116,9 @@ impl<L: Threads> ProtectionDomain<L> {
             }
             _ => None,
         };
-        let [send_cq, recv_cq] = ends.map(|cq| cq.handle().clone());
-        let parents = handle::QpParents { pd: parent.clone(), send_cq, recv_cq };
         // SAFETY: the queue pair is live, of the domain's provider, and the caller gives it up
         // (this function's contract).
-        let handle = unsafe { handle::Qp::new(qp, control, parents) };
+        let handle = unsafe { handle::Qp::new(qp, control, booking.parents(parent)) };
         let mut core = Core::open(booking, depth, &init.cap, None, handle);
         core.port = attr.port_num;
         core.limit_messages::<T>(limit);

@@ -238,8 +238,8 @@ impl<P: Profile> Core<P> {
         let mut filled = Attr::new(way.1);
         attr.fill(&mut filled);
         let place = self.admit::<T>(way.1, &mut filled)?;
-        let asked = filled.address.map(|address| format!(" by {address}")).unwrap_or_default();
-        self.step_to::<T>(way, &mut filled.c, filled.mask, place, &asked)
+        let by = filled.by();
+        self.step_to::<T>(way, &mut filled.c, filled.mask, place, &by)
     }
 
     /// Goes this way, and is at this place then.

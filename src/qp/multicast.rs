@@ -14,7 +14,7 @@ use crate::terms::transport::Ud;
 pub(super) type Attachment = (Gid, u16);
 
 impl<P: Profile> Core<P> {
-    fn detach(&mut self, (gid, lid): Attachment) -> Result<(), i32> {
+    fn detach(&self, (gid, lid): Attachment) -> Result<(), i32> {
         let gid = ibv_gid { raw: gid.0 };
         let detach = self.handle.control().detach_mcast;
         // SAFETY: the queue pair is live, and `gid` is a local.
@@ -26,12 +26,10 @@ impl<P: Profile> Core<P> {
 
     /// Leaves every group: a queue pair that is attached to one cannot be destroyed (R5.12).
     pub(super) fn detach_all(&mut self) {
-        for group in std::mem::take(&mut self.groups) {
-            // If this is refused, destroying the queue pair reports it, and may be tried again.
-            if self.detach(group).is_err() {
-                self.groups.push(group);
-            }
-        }
+        let mut groups = std::mem::take(&mut self.groups);
+        // If this is refused, destroying the queue pair reports it, and may be tried again.
+        groups.retain(|&group| self.detach(group).is_err());
+        self.groups = groups;
     }
 }
 

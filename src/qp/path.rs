@@ -170,7 +170,6 @@ const VERB: &str = "ibv_modify_qp";
 impl<P: Profile> Core<P> {
     /// Refuses a second path where there can be none: by what the port speaks, and by what the
     /// device can. `port` is that of the first path.
-    #[cold]
     pub(super) fn check_migrates<T: Transport>(
         &self,
         alternate: Option<&AlternatePath>,

@@ -63,8 +63,8 @@ pub(super) unsafe fn ask(
 
 decoded! {
     /// The attributes of a queue pair, as the device reports them (`struct ibv_qp_attr`):
-    /// [`QueuePair::query`]. Fields without a meaning for the transport or the state hold whatever the
-    /// device wrote.
+    /// [`QueuePair::query`]. Fields without a meaning for the transport or the state hold whatever
+    /// the device wrote.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -101,8 +101,8 @@ decoded! {
         /// Reads and atomics that the peer may have outstanding here
         /// ([R4.7](crate::guide::rules#r4-7)).
         pub max_dest_rd_atomic: u8 = c.max_dest_rd_atomic,
-        /// How long it waits for an acknowledgement (RC, from RTS on); `None` if the device reports no
-        /// legal value.
+        /// How long it waits for an acknowledgement (RC, from RTS on); `None` if the device reports
+        /// no legal value.
         pub timeout: Option<Timeout> = Timeout::from_c(c.timeout),
         /// Transport retries before `RETRY_EXC_ERR` (RC, from RTS on); `None` as above.
         pub retry_cnt: Option<RetryCount> = RetryCount::new(c.retry_cnt),

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use super::symbols::symbols;
 use super::types::*;
+use crate::terms::gid::Gid;
 
 /// C's struct, which the functions are told the size of.
 #[repr(C)]
@@ -21,6 +22,13 @@ pub struct ibv_gid_entry {
     pub port_num: u32,
     pub gid_type: u32,
     pub ndev_ifindex: u32,
+}
+
+impl From<ibv_gid> for Gid {
+    fn from(gid: ibv_gid) -> Gid {
+        // SAFETY: both fields of the union are integers, and every bit pattern is a GID.
+        Gid(unsafe { gid.raw })
+    }
 }
 
 /// `gid_type`.
@@ -165,8 +173,7 @@ mod tests {
         let files = Files(root.clone());
         let told = |index| {
             files.entry(1, index).map(|entry| {
-                // SAFETY: every bit pattern is a GID.
-                let gid = std::net::Ipv6Addr::from(unsafe { entry.gid.raw }).to_string();
+                let gid = std::net::Ipv6Addr::from(Gid::from(entry.gid).0).to_string();
                 (gid, entry.gid_index, entry.port_num, entry.gid_type, entry.ndev_ifindex)
             })
         };

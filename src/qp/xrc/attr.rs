@@ -11,8 +11,8 @@ use crate::terms::bounded::{
 };
 
 attributes! {
-    /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): as RC's, without what is for requests of
-    /// the peer's. [`XrcTarget`](crate::qp::XrcTarget) has an example.
+    /// INIT -> RTR of an initiator of XRC (ibv_modify_qp(3)): as RC's, without what is for requests
+    /// of the peer's. [`XrcTarget`](crate::qp::XrcTarget) has an example.
     pub struct XrcRtr {
         /// The address vector of the target's port.
         pub address: AddressVector,
@@ -82,8 +82,8 @@ attributes! {
         pub pkey_index: Option<u16>,
     }
 
-    /// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::qp::XrcTarget) has an
-    /// example.
+    /// INIT -> RTR of a target of XRC (ibv_modify_qp(3)). [`XrcTarget`](crate::qp::XrcTarget) has
+    /// an example.
     pub struct XrcTargetRtr {
         /// The address vector of the initiator's port.
         pub address: AddressVector,

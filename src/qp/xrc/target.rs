@@ -223,10 +223,9 @@ impl<S: State> XrcTarget<S> {
         match unsafe { modify(self.as_ptr(), &mut attr.c, attr.mask as i32) } {
             0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
             errno => {
-                let asked = attr.address.map(|address| format!(" by {address}"));
-                let (way, asked) = ((S::STATE, To::STATE), asked.unwrap_or_default());
+                let (way, by) = ((S::STATE, To::STATE), attr.by());
                 let attr = (&attr.c, attr.mask);
-                let error = of_transition(&self.context(), way, attr, &asked, errno);
+                let error = of_transition(&self.context(), way, attr, &by, errno);
                 Result::Err(Refused::new(self, error))
             }
         }
@@ -239,12 +238,8 @@ impl<S: State> XrcTarget<S> {
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno, and the target is given back.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
-        match self.handle.close() {
-            Ok(()) => Ok(()),
-            Result::Err(errno) => {
-                Result::Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, "")))
-            }
-        }
+        let closed = self.handle.close();
+        closed.map_err(|errno| Refused::new(self, Error::os("ibv_destroy_qp", errno, "")))
     }
 }
 
