@@ -71,11 +71,6 @@ impl Attr {
         attributes.fill(self);
     }
 
-    /// The address, for errors.
-    pub(super) fn by(&self) -> String {
-        self.address.map(|address| format!(" by {address}")).unwrap_or_default()
-    }
-
     pub(super) fn is_of_two_paths(&self) -> bool {
         self.mask & (Mask::IBV_QP_ALT_PATH.0 | Mask::IBV_QP_PATH_MIG_STATE.0) != 0
     }

@@ -163,19 +163,19 @@ impl<P: Profile> Core<P> {
         way: (QpState, QpState),
         attr: &mut ibv_qp_attr,
         mask: u32,
-        asked: &str,
+        asked: impl FnOnce() -> String,
     ) -> Result<(), Error> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
         match unsafe { modify(self.qp(), attr, mask as i32) } {
             0 => Ok(()),
-            errno => Err(of_transition(&self.context(), way, (attr, mask), asked, errno)),
+            errno => Err(of_transition(&self.context(), way, (attr, mask), &asked(), errno)),
         }
     }
 
     pub(super) fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
         let mut attr = Attr::new(to);
-        self.modify((from, to), &mut attr.c, attr.mask, "")
+        self.modify((from, to), &mut attr.c, attr.mask, String::new)
     }
 
     /// Moves the queue pair to RESET. Returns what its ring held, and what it leaves.
@@ -238,8 +238,9 @@ impl<P: Profile> Core<P> {
         let mut filled = Attr::new(way.1);
         attr.fill(&mut filled);
         let place = self.admit::<T>(way.1, &mut filled)?;
-        let by = filled.by();
-        self.step_to::<T>(way, &mut filled.c, filled.mask, place, &by)
+        let address = filled.address;
+        let asked = || address.map(|address| format!(" by {address}")).unwrap_or_default();
+        self.step_to::<T>(way, &mut filled.c, filled.mask, place, asked)
     }
 
     /// Goes this way, and is at this place then.
@@ -249,7 +250,7 @@ impl<P: Profile> Core<P> {
         attr: &mut ibv_qp_attr,
         mask: u32,
         place: Place,
-        asked: &str,
+        asked: impl FnOnce() -> String,
     ) -> Result<(), Error> {
         let limit = self.message_limit::<T>(way, place.port)?;
         self.modify(way, attr, mask, asked)?;
@@ -320,7 +321,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let port = if is_set { attr.port_num } else { self.core.port };
         let place = Place { port, may_migrate: self.core.may_migrate };
         let way = (S::STATE, To::STATE);
-        let asked = " by rdma_cm's attributes";
+        let asked = || " by rdma_cm's attributes".into();
         let mask = mask | Mask::IBV_QP_STATE.0;
         let moved = self.core.step_to::<T>(way, attr, mask, place, asked);
         self.moved(moved)

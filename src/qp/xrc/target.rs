@@ -223,8 +223,8 @@ impl<S: State> XrcTarget<S> {
         match unsafe { modify(self.as_ptr(), &mut attr.c, attr.mask as i32) } {
             0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
             errno => {
-                let (way, by) = ((S::STATE, To::STATE), attr.by());
-                let attr = (&attr.c, attr.mask);
+                let by = attr.address.map(|address| format!(" by {address}")).unwrap_or_default();
+                let (way, attr) = ((S::STATE, To::STATE), (&attr.c, attr.mask));
                 let error = of_transition(&self.context(), way, attr, &by, errno);
                 Result::Err(Refused::new(self, error))
             }
