@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use super::control::{Created, status};
-use super::data::{Build, Each, PostSend, Verb, arm};
+use super::data::{Build, Each, PostSend, Verb, apart, arm, is_rdma};
 use super::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use super::symbols::symbols;
 use super::types::*;
@@ -124,8 +124,14 @@ pub fn on_xrc() -> *mut c_void {
 /// - `bad` is the first work request if the session was refused: then nothing was posted (R15.6).
 ///   librxe may have written its ring all the same, unless it says ENOSPC; `bad` stays null then
 ///   (R15.12).
+///
+/// With `SRD`, a queue pair of EFA's own kind may be among them: its work requests have a
+/// destination each, those with remote memory [`apart`].
 #[doc(hidden)]
-pub enum Session {}
+pub enum SessionOf<const SRD: bool> {}
+
+#[doc(hidden)]
+pub type Session = SessionOf<false>;
 
 /// Calls a function of a queue pair of extended posting.
 macro_rules! call {
@@ -134,10 +140,8 @@ macro_rules! call {
     };
 }
 
-pub(crate) use call;
-
 // SAFETY: a session posts the whole list, or none of it: then `bad` is the first (see the type).
-unsafe impl Verb for Session {
+unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
     type Object = ibv_qp;
     type Wr = ibv_send_wr;
     const NAME: &'static str = "ibv_wr_complete";
@@ -171,12 +175,16 @@ unsafe impl Verb for Session {
         // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. `known` is
         // a list that it may have, and it has the functions that it was created for.
         unsafe {
-            if !(*qp).qp_context.is_null() {
+            let is_srd = SRD && is_srd(qp);
+            if !is_srd && !(*qp).qp_context.is_null() {
                 return None;
             }
             let qp = qp.cast::<ibv_qp_ex>();
             call!(qp.wr_start());
-            known.each(&Plain(qp));
+            match is_srd {
+                true => known.each(&Builder::<true>(qp)),
+                false => known.each(&Builder::<false>(qp)),
+            }
             Some(call!(qp.wr_complete()))
         }
     }
@@ -186,6 +194,10 @@ unsafe impl Verb for Session {
         // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. It may
         // have the list, whichever way that is posted, and `bad` is writable.
         unsafe {
+            if SRD && is_srd(qp) {
+                let errno = session(qp.cast(), first, |qp, wr| build::<true>(qp, wr));
+                return whole(errno, first, bad);
+            }
             if !(*qp).qp_context.is_null() {
                 return post_otherwise(qp, first, bad);
             }
@@ -194,14 +206,22 @@ unsafe impl Verb for Session {
     }
 }
 
-/// Builds known work requests, as `build` does.
-struct Plain(*mut ibv_qp_ex);
+/// # Safety
+/// `qp` is live.
+#[inline(always)]
+unsafe fn is_srd(qp: *mut ibv_qp) -> bool {
+    // SAFETY: a live queue pair can be read (this function's contract).
+    unsafe { (*qp).qp_type == ibv_qp_type::IBV_QPT_DRIVER }
+}
 
-impl Build<MaybeUninit<ibv_send_wr>> for Plain {
+/// Builds known work requests, as `build` does.
+struct Builder<const SRD: bool>(*mut ibv_qp_ex);
+
+impl<const SRD: bool> Build<MaybeUninit<ibv_send_wr>> for Builder<SRD> {
     #[inline(always)]
     unsafe fn build(&self, known: &MaybeUninit<ibv_send_wr>) {
         // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
-        unsafe { build(self.0, known.as_ptr().cast_mut()) }
+        unsafe { build::<SRD>(self.0, known.as_ptr().cast_mut()) }
     }
 }
 
@@ -210,11 +230,7 @@ impl Build<MaybeUninit<ibv_send_wr>> for Plain {
 /// # Safety
 /// `bad` is writable.
 #[inline(always)]
-pub(crate) unsafe fn whole(
-    errno: c_int,
-    first: *mut ibv_send_wr,
-    bad: *mut *mut ibv_send_wr,
-) -> c_int {
+unsafe fn whole(errno: c_int, first: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int {
     if errno != 0 {
         // SAFETY: it is writable (this function's contract).
         unsafe { *bad = first };
@@ -228,7 +244,7 @@ pub(crate) unsafe fn whole(
 /// The queue pair is live and of extended posting, and may have the list, which ends with a null
 /// `next`.
 #[inline(always)]
-pub(crate) unsafe fn session(
+unsafe fn session(
     qp: *mut ibv_qp_ex,
     mut wr: *mut ibv_send_wr,
     build: impl Fn(*mut ibv_qp_ex, *mut ibv_send_wr),
@@ -253,7 +269,7 @@ pub(crate) unsafe fn session(
 unsafe fn plain(qp: *mut ibv_qp_ex, first: *mut ibv_send_wr) -> c_int {
     // SAFETY: the list is one that the queue pair may have, so it has the functions of each
     // operation.
-    unsafe { session(qp, first, |qp, wr| build(qp, wr)) }
+    unsafe { session(qp, first, |qp, wr| build::<false>(qp, wr)) }
 }
 
 /// Posts as librxe needs it, or XRC. (Apart, so that a work request of others has nobody to show
@@ -292,7 +308,7 @@ unsafe fn post_on_xrc(
         // SAFETY: the queue pair has the functions of the operation, and the setter of its
         // transport, whose number each work request has.
         unsafe {
-            build(qp, wr);
+            build::<false>(qp, wr);
             call!(qp.wr_set_xrc_srqn((*wr).qp_type.xrc.remote_srqn));
         }
     };
@@ -401,7 +417,7 @@ unsafe fn has_any(mut wr: *mut ibv_send_wr, is: impl Fn(Head) -> bool) -> bool {
 /// # Safety
 /// A session of the queue pair is open, and it may have the work request, which is emitted.
 #[inline(always)]
-unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
+unsafe fn build<const SRD: bool>(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
     use ibv_wr_opcode::*;
     // SAFETY: the queue pair has the functions of the operations that it was created for, and those
     // of sessions. The fields that the opcode reads are emitted.
@@ -413,11 +429,11 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
         match (*wr).opcode {
             IBV_WR_SEND => {
                 call!(qp.wr_send());
-                address(qp, wr);
+                address::<SRD>(qp, arm::<ud_t>(wr));
             }
             IBV_WR_SEND_WITH_IMM => {
                 call!(qp.wr_send_imm(*word));
-                address(qp, wr);
+                address::<SRD>(qp, arm::<ud_t>(wr));
             }
             IBV_WR_SEND_WITH_INV => call!(qp.wr_send_inv(*word)),
             IBV_WR_RDMA_WRITE => call!(qp.wr_rdma_write((*rdma).rkey, (*rdma).remote_addr)),
@@ -458,6 +474,9 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
             }
             opcode => return debug_assert!(false, "opcode {opcode} has no session"),
         }
+        if SRD && is_rdma((*wr).opcode) {
+            address::<SRD>(qp, apart(wr));
+        }
         let (list, count) = ((*wr).sg_list, (*wr).num_sge as usize);
         let is_inline = (*wr).send_flags & ibv_send_flags::IBV_SEND_INLINE.0 != 0;
         match (is_inline, count) {
@@ -467,6 +486,7 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
                 let ibv_data_buf { addr, length } = piece(list);
                 call!(qp.wr_set_inline_data(addr, length));
             }
+            (true, 0) if SRD => call!(qp.wr_set_inline_data(NonNull::dangling().as_ptr(), 0)),
             // Here, so that the compiler knows the two, if it knows the work request.
             (true, 2) => {
                 let pieces = [piece(list), piece(list.add(1))];
@@ -477,16 +497,16 @@ unsafe fn build(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
     }
 }
 
-/// Says where a datagram goes: only SENDs are such.
+/// Says where a datagram goes, or a message of SRD.
 ///
 /// # Safety
-/// As for `build`; the operation is a SEND.
+/// As for `build`; `to` is emitted, if the transport has destinations.
 #[inline(always)]
-unsafe fn address(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
-    // SAFETY: the queue pair is live; a work request of UD has an address.
+unsafe fn address<const SRD: bool>(qp: *mut ibv_qp_ex, to: *const ud_t) {
+    // SAFETY: the queue pair is live; a work request of UD, and of SRD, has an address.
     unsafe {
-        if (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
-            let raw::ud_t { ah, remote_qpn, remote_qkey } = *arm::<raw::ud_t>(wr);
+        if SRD || (*qp).qp_base.qp_type == ibv_qp_type::IBV_QPT_UD {
+            let ud_t { ah, remote_qpn, remote_qkey } = *to;
             call!(qp.wr_set_ud_addr(ah, remote_qpn, remote_qkey));
         }
     }
@@ -497,7 +517,7 @@ unsafe fn address(qp: *mut ibv_qp_ex, wr: *mut ibv_send_wr) {
 /// # Safety
 /// `sge` is an element of inline data.
 #[inline]
-pub(crate) unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
+unsafe fn piece(sge: *const ibv_sge) -> ibv_data_buf {
     // SAFETY: the element is initialised.
     let ibv_sge { addr, length, .. } = unsafe { *sge };
     // Who emitted it has exposed the address.

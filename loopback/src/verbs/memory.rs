@@ -178,8 +178,8 @@ impl State {
         })
     }
 
-    /// The memory that a request names which came to this queue pair. A message of no bytes needs no
-    /// key (R3.4).
+    /// The memory that a request to this queue pair names. A message of no bytes needs no key
+    /// (R3.4).
     pub(crate) fn open(
         &self,
         qp: u32,

@@ -6,6 +6,7 @@ use std::ptr;
 
 use super::*;
 use crate::control::LIBIBVERBS;
+use crate::data::{Verb, apart, arm};
 use crate::session::stub::{with_extended, with_other};
 use crate::session::tests::pair_of;
 use crate::tests::{self, ANSWER, answered, saw, seen};

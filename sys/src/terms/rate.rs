@@ -3,29 +3,11 @@
 use StaticRate::*;
 
 macro_rules! rates {
-    ($($name:ident = $code:literal, $alias:literal, $mbps:literal, $mult:expr;)*) => {
-        /// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
-        /// [`AddressVector`]: packets are sent with gaps between them, for
-        /// the sake of slower ports on the way. InfiniBand alone has it; elsewhere devices ignore it.
-        ///
-        /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's `IBV_RATE_MAX`:
-        /// that of the port.
-        ///
-        /// ```
-        /// # use proverbs::prelude::*;
-        /// use proverbs::device::StaticRate;
-        /// let slow = AddressVector { static_rate: StaticRate::Gbps10, ..AddressVector::infiniband(1, 4) };
-        /// assert_eq!(slow.static_rate.to_mbps(), Some(10_000));
-        /// assert_eq!(slow.static_rate.to_mult(), Some(4)); // times 2.5 Gbit/s
-        /// assert_eq!(StaticRate::from_mbps(25_781), Some(StaticRate::Gbps25));
-        /// assert_eq!(StaticRate::from_mult(12), Some(StaticRate::Gbps30));
-        /// assert_eq!(
-        ///     (StaticRate::default(), StaticRate::Unlimited.to_mbps()),
-        ///     (StaticRate::Unlimited, None)
-        /// );
-        /// ```
-        ///
-        /// [`AddressVector`]: https://docs.rs/proverbs/latest/proverbs/device/struct.AddressVector.html
+    (
+        $(#[$doc:meta])*
+        $($name:ident = $code:literal, $alias:literal, $mbps:literal, $mult:expr;)*
+    ) => {
+        $(#[$doc])*
         #[doc(alias("ibv_rate", "ibv_ah_attr", "static_rate"))]
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -47,6 +29,29 @@ macro_rules! rates {
 }
 
 rates! {
+    /// The rate that a path may carry (`static_rate` of ibv_create_ah(3), `enum ibv_rate`), in an
+    /// [`AddressVector`]: packets are sent with gaps between them, for the sake of slower ports on
+    /// the way. InfiniBand alone has it; elsewhere devices ignore it.
+    ///
+    /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's
+    /// `IBV_RATE_MAX`: that of the port.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::device::StaticRate;
+    /// let static_rate = StaticRate::Gbps10;
+    /// let slow = AddressVector { static_rate, ..AddressVector::infiniband(1, 4) };
+    /// assert_eq!(slow.static_rate.to_mbps(), Some(10_000));
+    /// assert_eq!(slow.static_rate.to_mult(), Some(4)); // times 2.5 Gbit/s
+    /// assert_eq!(StaticRate::from_mbps(25_781), Some(StaticRate::Gbps25));
+    /// assert_eq!(StaticRate::from_mult(12), Some(StaticRate::Gbps30));
+    /// assert_eq!(
+    ///     (StaticRate::default(), StaticRate::Unlimited.to_mbps()),
+    ///     (StaticRate::Unlimited, None)
+    /// );
+    /// ```
+    ///
+    /// [`AddressVector`]: https://docs.rs/proverbs/latest/proverbs/device/struct.AddressVector.html
     Gbps2_5 = 2, "IBV_RATE_2_5_GBPS", 2_500, Some(1);
     Gbps5 = 5, "IBV_RATE_5_GBPS", 5_000, Some(2);
     Gbps10 = 3, "IBV_RATE_10_GBPS", 10_000, Some(4);
