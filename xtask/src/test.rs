@@ -72,9 +72,8 @@ enum Part {
     /// Instructions of a post and a poll against their records, and of cold operations beside many
     /// other objects against their bounds.
     Overhead,
-    /// Under Miri, on the worst device: the attacks and the unit tests in both borrow models,
-    /// rdma_cm in Stacked Borrows, and the tests with threads with weak memory. Conformance runs at
-    /// night.
+    /// Under Miri, on the worst device: the attacks and the unit tests in Stacked Borrows, and the
+    /// tests with threads with weak memory. Tree Borrows, rdma_cm and conformance run at night.
     Miri,
     /// On Soft-RoCE: conformance, attacks, windows, rdma_cm.
     Guest,
