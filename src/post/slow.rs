@@ -69,9 +69,11 @@ pub(super) unsafe fn look_and_post<Q: Kind>(
     let mut bad = ptr::null_mut();
     match verb(queue.object, first, &raw mut bad) {
         0 => Ok(()),
-        // SAFETY: the list was spent, and is still there; the error is written.
         errno => {
-            Err(unsafe { out_of_line(|out| refused_by_device(queue, n, first, bad, errno, out)) })
+            // SAFETY: the list was spent, and is still there; the error is written.
+            let error =
+                unsafe { out_of_line(|out| refused_by_device(queue, n, first, bad, errno, out)) };
+            Err(error)
         }
     }
 }
