@@ -1,7 +1,7 @@
 //! What an arena knows of its slots: which block of bytes each has, and which bytes nobody has.
 //!
-//! A buffer that is dropped enters its slot into the free list of its `Slots`, as a pool's does. The
-//! next take looks there first, and gives the bytes back to `Ranges`.
+//! A buffer that is dropped enters its slot into the free list of its `Slots`, as a pool's does.
+//! The next take looks there first, and gives the bytes back to `Ranges`.
 
 use std::collections::TryReserveError;
 

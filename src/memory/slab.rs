@@ -97,7 +97,8 @@ impl Slab {
         self.free.count()
     }
 
-    /// Takes back a header. If the answer is false, nothing was done, and `put_later` must be called.
+    /// Takes back a header. If the answer is false, nothing was done, and `put_later` must be
+    /// called.
     ///
     /// # Safety
     /// The header is of this slab. The caller has its only handle, and gives it up if the answer is

@@ -77,10 +77,9 @@ pub(crate) struct Slots<C> {
     number: PoolNumber,
     /// In an arena, which bytes each handle has.
     blocks: Option<Mutex<Blocks>>,
-    /// All slots from here on have never been taken. It only grows, to at most their number: the search
-    /// for stranded buffers reads all headers below it. (Whoever looks for stranded
-    /// buffers reads it at any time, also while the memory of this goes: so it is not a part of
-    /// it.)
+    /// All slots from here on have never been taken. It only grows, to at most their number: the
+    /// search for stranded buffers reads all headers below it. (Whoever looks for stranded buffers
+    /// reads it at any time, also while the memory of this goes: so it is not a part of it.)
     untaken: Arc<AtomicU32>,
     left: AtomicU64,
     pub region: Registered,

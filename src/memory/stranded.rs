@@ -55,8 +55,8 @@ struct Headers {
 /// The headers of the pools and slabs of a protection domain, by the address of the first.
 type Pools = BTreeMap<usize, Headers>;
 
-/// The headers of every pool and slab that exists, by the number of its protection domain: a search does not
-/// come by the pools of other domains, however many a process has.
+/// The headers of every pool and slab that exists, by the number of its protection domain: a search
+/// does not come by the pools of other domains, however many a process has.
 fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
     global! {
         static ALL: Mutex<BTreeMap<u32, Pools>> = Mutex::new(BTreeMap::new());
@@ -72,8 +72,8 @@ struct Stranded {
     handles: Box<dyn Any>,
 }
 
-/// Enters new headers of a protection domain: `T` begins with one. Those from `untaken` on were never
-/// taken. The entry, not the reference, says how long they live.
+/// Enters new headers of a protection domain: `T` begins with one. Those from `untaken` on were
+/// never taken. The entry, not the reference, says how long they live.
 ///
 /// # Safety
 /// - The word of a handle of these headers is that of an `H`, tags apart.
