@@ -1,5 +1,6 @@
 //! The queues that complete into an inbox: what they booked, and how far their ends have come.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::completion::inbox::{Inbox, Poller};
@@ -16,7 +17,12 @@ pub(super) struct State {
     /// The largest capacity that it ever had.
     largest: u32,
     booked: u32,
-    attached: Vec<Attachment>,
+    /// By the addresses of their books.
+    attached: HashMap<usize, Attachment>,
+    /// The addresses of books whose queues the poller waits for, or has to learn of.
+    ending: BTreeSet<usize>,
+    /// The books of each ring, by the lower half of its wr_ids.
+    rings: HashMap<u32, Arc<Books>>,
     /// Whether nothing will be handed out any more.
     is_closed: bool,
 }
@@ -35,11 +41,31 @@ impl State {
     /// Notes that the queue pair with these books is parked. Another thread may have destroyed it:
     /// then it stays a queue that is gone.
     fn park(&mut self, parked: &Arc<Parked>, books: &Arc<Books>, stage: Stage) {
-        let of = |a: &&mut Attachment| Arc::ptr_eq(&a.books, books) && a.stage == Stage::Alive;
-        for a in self.attached.iter_mut().filter(of) {
+        let key = key(books);
+        if let Some(a) = self.attached.get_mut(&key).filter(|a| a.stage == Stage::Alive) {
             (a.stage, a.parked) = (stage, Some(parked.clone()));
+            self.ending.insert(key);
         }
     }
+
+    fn insert(&mut self, attachment: Attachment) {
+        let books = &attachment.books;
+        if books.ring_tag() != 0 {
+            self.rings.insert(word::of_ring(books.ring_tag()), books.clone());
+        }
+        self.attached.insert(key(books), attachment);
+    }
+
+    /// Removes an attachment. It is not `ending`, or the caller removes it there.
+    fn remove(&mut self, key: usize) {
+        if let Some(a) = self.attached.remove(&key) {
+            self.rings.remove(&word::of_ring(a.books.ring_tag()));
+        }
+    }
+}
+
+fn key(books: &Arc<Books>) -> usize {
+    Arc::as_ptr(books).addr()
 }
 
 /// The part of a queue that completes by an attachment.
@@ -62,15 +88,12 @@ struct Attachment {
     stage: Stage,
     /// A queue pair that was dropped and is not destroyed.
     parked: Option<Arc<Parked>>,
-    /// The tag of its ring; 0 if it has none. (Here, so that who looks for one does not come by the
-    /// books of all: a cache miss each.)
-    tag: u32,
 }
 
 impl Attachment {
     fn new(books: &Arc<Books>, entries: [u32; 2], share: Share) -> Self {
-        let (books, tag) = (books.clone(), books.ring_tag());
-        Attachment { books, entries, share, stage: Stage::Alive, parked: None, tag }
+        let books = books.clone();
+        Attachment { books, entries, share, stage: Stage::Alive, parked: None }
     }
 
     fn booked(&self) -> u32 {
@@ -162,8 +185,7 @@ impl Inbox {
         share: Share,
     ) -> Result<(), Error> {
         let mut state = self.state();
-        let is_known = |a: &Attachment| Arc::ptr_eq(&a.books, books);
-        if share == Share::Shared && state.attached.iter().any(is_known) {
+        if share == Share::Shared && state.attached.contains_key(&key(books)) {
             return Ok(());
         }
         let mut free = state.unbooked();
@@ -173,16 +195,16 @@ impl Inbox {
         }
         state.booked += entries[0] + entries[1];
         books.attached();
-        state.attached.push(Attachment::new(books, entries, share));
+        state.insert(Attachment::new(books, entries, share));
         Ok(())
     }
 
     /// Removes the attachment of a queue that could not be created.
     pub fn detach(&self, books: &Arc<Books>) {
         let mut state = self.state();
-        if let Some(at) = state.attached.iter().rposition(|a| Arc::ptr_eq(&a.books, books)) {
-            let attachment = state.attached.swap_remove(at);
-            state.booked -= attachment.booked();
+        if let Some(a) = state.attached.get(&key(books)) {
+            state.booked -= a.booked();
+            state.remove(key(books));
             let is_last = books.end_one();
             debug_assert!(!is_last, "the queue that was to be has its own part");
         }
@@ -192,43 +214,40 @@ impl Inbox {
     /// while completions of the old may still come.
     pub fn renew(&self, old: &Arc<Books>, new: &Arc<Books>) {
         let mut state = self.state();
-        let mut moved = Vec::new();
-        for a in state.attached.iter_mut().filter(|a| Arc::ptr_eq(&a.books, old)) {
+        if let Some(a) = state.attached.get_mut(&key(old)) {
             new.attached();
             let entries = std::mem::take(&mut a.entries);
-            moved.push(Attachment::new(new, entries, a.share));
+            let renewed = Attachment::new(new, entries, a.share);
+            state.insert(renewed);
         }
-        state.attached.append(&mut moved);
     }
 
     /// Ends a queue that completes here: it was destroyed or reset. A part of it with nothing
     /// outstanding is over at once; the poller learns of the rest.
     pub fn end(&self, books: &Arc<Books>, at_end: AtEnd, quiet: &mut Quiet) {
-        let mut tell = false;
         let mut state = self.state();
-        let State { booked, attached, is_closed, .. } = &mut *state;
-        let may_be_stale = !*is_closed && at_end.may_be_stale;
-        attached.retain_mut(|a| {
-            if !Arc::ptr_eq(&a.books, books) {
-                return true;
+        let State { booked, attached, ending, is_closed, .. } = &mut *state;
+        let key = key(books);
+        let Some(a) = attached.get_mut(&key) else { return };
+        a.parked = None;
+        let left = if *is_closed { [0; 2] } else { at_end.left_of(a.share) };
+        for (entries, left) in a.entries.iter_mut().zip(left) {
+            if left == 0 {
+                *booked -= std::mem::take(entries);
             }
-            a.parked = None;
-            let left = if *is_closed { [0; 2] } else { at_end.left_of(a.share) };
-            for (entries, left) in a.entries.iter_mut().zip(left) {
-                if left == 0 {
-                    *booked -= std::mem::take(entries);
-                }
-            }
-            if left != [0; 2] {
-                a.stage = Stage::Ended;
-                tell = true;
-                return true;
-            }
-            a.stage = Stage::Over;
+        }
+        let is_over = left == [0; 2];
+        let tell = !is_over || !*is_closed && at_end.may_be_stale;
+        a.stage = if is_over { Stage::Over } else { Stage::Ended };
+        if is_over {
             quiet.end_one(&a.books);
-            may_be_stale
-        });
-        tell |= may_be_stale;
+        }
+        if tell {
+            ending.insert(key);
+        } else {
+            ending.remove(&key);
+            state.remove(key);
+        }
         drop(state);
         if tell {
             self.switch.give(Reason::Dead);
@@ -260,13 +279,13 @@ impl Inbox {
             a.stage = Stage::Parked;
             Some(parked)
         };
-        self.state().attached.iter_mut().filter_map(take).collect()
+        self.state().attached.values_mut().filter_map(take).collect()
     }
 
     /// Whether a queue pair completes here that is neither dropped nor gone.
     pub(crate) fn has_queues(&self) -> bool {
         let is_one = |a: &Attachment| a.share != Share::Shared && a.stage == Stage::Alive;
-        self.state().attached.iter().any(is_one)
+        self.state().attached.values().any(is_one)
     }
 
     /// Notes the queues that ended. `passed` is the poller's count of completions.
@@ -274,8 +293,9 @@ impl Inbox {
         if !self.switch.take(Reason::Dead) {
             return;
         }
-        for a in &mut self.state().attached {
-            if a.stage == Stage::Ended {
+        let State { attached, ending, .. } = &mut *self.state();
+        for key in &*ending {
+            if let Some(a) = attached.get_mut(key).filter(|a| a.stage == Stage::Ended) {
                 a.stage = Stage::Known(passed);
             }
         }
@@ -286,26 +306,32 @@ impl Inbox {
     /// be destroyed now.
     pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Vec<Arc<Parked>>) {
         let mut state = self.state();
-        let State { largest, booked, attached, .. } = &mut *state;
-        let (mut watches, mut to_destroy) = (false, Vec::new());
-        attached.retain_mut(|a| match a.stage {
-            Stage::Alive | Stage::Parked | Stage::Ended => true,
-            Stage::Over => false,
-            Stage::Known(then) if !poller.is_over(then, *largest) => {
-                watches = true;
-                true
-            }
-            Stage::Known(_) => {
-                if let Some(parked) = a.parked.take() {
-                    to_destroy.push(parked);
-                    a.stage = Stage::Parked;
+        let State { largest, booked, attached, ending, .. } = &mut *state;
+        let (mut watches, mut to_destroy, mut gone) = (false, Vec::new(), Vec::new());
+        ending.retain(|key| {
+            let Some(a) = attached.get_mut(key) else { return false };
+            match a.stage {
+                Stage::Alive | Stage::Parked => return false,
+                Stage::Ended => return true,
+                Stage::Known(then) if !poller.is_over(then, *largest) => {
+                    watches = true;
                     return true;
                 }
-                *booked -= a.booked();
-                over.quiet.end_one(&a.books);
-                false
+                Stage::Known(_) => {
+                    if let Some(parked) = a.parked.take() {
+                        to_destroy.push(parked);
+                        a.stage = Stage::Parked;
+                        return false;
+                    }
+                    *booked -= a.booked();
+                    over.quiet.end_one(&a.books);
+                }
+                Stage::Over => {}
             }
+            gone.push(*key);
+            false
         });
+        gone.into_iter().for_each(|key| state.remove(key));
         (watches, to_destroy)
     }
 
@@ -329,25 +355,25 @@ impl Inbox {
     fn close_for(&self, over: &mut Over, is_over: impl Fn(Stage) -> bool) {
         let mut state = self.state();
         let State { booked, attached, .. } = &mut *state;
-        attached.retain_mut(|a| {
-            if !is_over(a.stage) {
-                return true;
-            }
+        let gone = attached.iter().filter(|(_, a)| is_over(a.stage)).map(|(key, a)| {
             if a.stage != Stage::Over {
                 *booked -= a.booked();
                 over.quiet.end_one(&a.books);
             }
-            false
+            *key
         });
+        for key in gone.collect::<Vec<_>>() {
+            state.ending.remove(&key);
+            state.remove(key);
+        }
     }
 
     /// Notes for its queue pair that a completion of a ring was dropped. (If no queue has its tag,
     /// the queue pair is gone.)
     pub(crate) fn note_dropped(&self, wr_id: u64) {
         let state = self.state();
-        let has_tag = |a: &&Attachment| word::of_ring(a.tag) == wr_id as u32;
-        if let Some(a) = state.attached.iter().find(has_tag) {
-            a.books.note_dropped((wr_id >> 32) as u32);
+        if let Some(books) = state.rings.get(&(wr_id as u32)) {
+            books.note_dropped((wr_id >> 32) as u32);
         }
     }
 
@@ -355,7 +381,7 @@ impl Inbox {
     #[cfg(all(test, feature = "loopback"))]
     pub fn known_elsewhere(&self) -> usize {
         let is_known = |a: &&Attachment| a.stage == Stage::Parked && a.parked.is_some();
-        self.state().attached.iter().filter(is_known).count()
+        self.state().attached.values().filter(is_known).count()
     }
 
     /// The number of queues whose books it keeps.

@@ -173,7 +173,8 @@ fn search(quiet: &Quiet, mut most: usize) -> Vec<Stranded> {
     let domains = domains();
     let (first, last) = quiet.domain().map_or((0, u32::MAX), |pd| (pd, pd));
     let theirs = domains.range(first..=last).filter(|(pd, _)| quiet.is_of(**pd));
-    let mut pools: Vec<_> = theirs.flat_map(|(_, pools)| pools.values()).collect();
+    let pools = theirs.flat_map(|(_, pools)| pools.values());
+    let mut pools: Vec<_> = pools.filter(|pool| pool.taken() != 0).collect();
     // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
     // of a small one.
     pools.sort_unstable_by_key(|pool| pool.taken());
