@@ -1,6 +1,6 @@
 //! The queues that complete into an inbox: what they booked, and how far their ends have come.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::completion::inbox::{Inbox, Poller};
@@ -19,10 +19,13 @@ pub(super) struct State {
     booked: u32,
     /// By the addresses of their books.
     attached: HashMap<usize, Attachment>,
-    /// The addresses of books whose queues the poller waits for, or has to learn of.
-    ending: BTreeSet<usize>,
+    /// The keys of attachments that the poller waits for, or has to learn of. Keys may be of
+    /// attachments that are gone, or stand here twice.
+    ending: Vec<usize>,
     /// The books of each ring, by the lower half of its wr_ids.
     rings: HashMap<u32, Arc<Books>>,
+    /// The number of the next attachment.
+    next: u64,
     /// Whether nothing will be handed out any more.
     is_closed: bool,
 }
@@ -44,23 +47,34 @@ impl State {
         let key = key(books);
         if let Some(a) = self.attached.get_mut(&key).filter(|a| a.stage == Stage::Alive) {
             (a.stage, a.parked) = (stage, Some(parked.clone()));
-            self.ending.insert(key);
+            self.ending.push(key);
         }
     }
 
-    fn insert(&mut self, attachment: Attachment) {
-        let books = &attachment.books;
+    fn insert(&mut self, books: &Arc<Books>, entries: [u32; 2], share: Share) {
         if books.ring_tag() != 0 {
             self.rings.insert(word::of_ring(books.ring_tag()), books.clone());
         }
-        self.attached.insert(key(books), attachment);
+        let number = self.next;
+        self.next += 1;
+        let (books, stage) = (books.clone(), Stage::Alive);
+        let attachment = Attachment { books, number, entries, share, stage, parked: None };
+        let before = self.attached.insert(key(&attachment.books), attachment);
+        debug_assert!(before.is_none(), "a queue is attached once");
     }
 
-    /// Removes an attachment. It is not `ending`, or the caller removes it there.
-    fn remove(&mut self, key: usize) {
-        if let Some(a) = self.attached.remove(&key) {
-            self.rings.remove(&word::of_ring(a.books.ring_tag()));
-        }
+    /// The attachments for which `pick` gives something, in the order in which they came.
+    fn in_order<T>(&mut self, pick: impl Fn(&mut Attachment) -> Option<T>) -> Vec<T> {
+        let picked = self.attached.values_mut().filter_map(|a| Some((a.number, pick(a)?)));
+        let mut picked: Vec<_> = picked.collect();
+        picked.sort_unstable_by_key(|(number, _)| *number);
+        picked.into_iter().map(|(_, one)| one).collect()
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Attachment> {
+        let removed = self.attached.remove(&key)?;
+        self.rings.remove(&word::of_ring(removed.books.ring_tag()));
+        Some(removed)
     }
 }
 
@@ -82,6 +96,7 @@ pub(crate) enum Share {
 /// A queue that completes here.
 struct Attachment {
     books: Arc<Books>,
+    number: u64,
     /// What is booked for sends, and for receives.
     entries: [u32; 2],
     share: Share,
@@ -91,11 +106,6 @@ struct Attachment {
 }
 
 impl Attachment {
-    fn new(books: &Arc<Books>, entries: [u32; 2], share: Share) -> Self {
-        let books = books.clone();
-        Attachment { books, entries, share, stage: Stage::Alive, parked: None }
-    }
-
     fn booked(&self) -> u32 {
         self.entries[0] + self.entries[1]
     }
@@ -195,16 +205,15 @@ impl Inbox {
         }
         state.booked += entries[0] + entries[1];
         books.attached();
-        state.insert(Attachment::new(books, entries, share));
+        state.insert(books, entries, share);
         Ok(())
     }
 
     /// Removes the attachment of a queue that could not be created.
     pub fn detach(&self, books: &Arc<Books>) {
         let mut state = self.state();
-        if let Some(a) = state.attached.get(&key(books)) {
+        if let Some(a) = state.remove(key(books)) {
             state.booked -= a.booked();
-            state.remove(key(books));
             let is_last = books.end_one();
             debug_assert!(!is_last, "the queue that was to be has its own part");
         }
@@ -217,8 +226,8 @@ impl Inbox {
         if let Some(a) = state.attached.get_mut(&key(old)) {
             new.attached();
             let entries = std::mem::take(&mut a.entries);
-            let renewed = Attachment::new(new, entries, a.share);
-            state.insert(renewed);
+            let share = a.share;
+            state.insert(new, entries, share);
         }
     }
 
@@ -243,9 +252,8 @@ impl Inbox {
             quiet.end_one(&a.books);
         }
         if tell {
-            ending.insert(key);
+            ending.push(key);
         } else {
-            ending.remove(&key);
             state.remove(key);
         }
         drop(state);
@@ -279,7 +287,7 @@ impl Inbox {
             a.stage = Stage::Parked;
             Some(parked)
         };
-        self.state().attached.values_mut().filter_map(take).collect()
+        self.state().in_order(take)
     }
 
     /// Whether a queue pair completes here that is neither dropped nor gone.
@@ -294,7 +302,7 @@ impl Inbox {
             return;
         }
         let State { attached, ending, .. } = &mut *self.state();
-        for key in &*ending {
+        for key in ending {
             if let Some(a) = attached.get_mut(key).filter(|a| a.stage == Stage::Ended) {
                 a.stage = Stage::Known(passed);
             }
@@ -306,14 +314,15 @@ impl Inbox {
     /// be destroyed now.
     pub(crate) fn settle(&self, poller: &Poller, over: &mut Over) -> (bool, Vec<Arc<Parked>>) {
         let mut state = self.state();
-        let State { largest, booked, attached, ending, .. } = &mut *state;
-        let (mut watches, mut to_destroy, mut gone) = (false, Vec::new(), Vec::new());
-        ending.retain(|key| {
-            let Some(a) = attached.get_mut(key) else { return false };
+        let (mut watches, mut to_destroy) = (false, Vec::new());
+        let mut ending = std::mem::take(&mut state.ending);
+        ending.retain(|&key| {
+            let largest = state.largest;
+            let Some(a) = state.attached.get_mut(&key) else { return false };
             match a.stage {
                 Stage::Alive | Stage::Parked => return false,
                 Stage::Ended => return true,
-                Stage::Known(then) if !poller.is_over(then, *largest) => {
+                Stage::Known(then) if !poller.is_over(then, largest) => {
                     watches = true;
                     return true;
                 }
@@ -323,15 +332,16 @@ impl Inbox {
                         a.stage = Stage::Parked;
                         return false;
                     }
-                    *booked -= a.booked();
                     over.quiet.end_one(&a.books);
+                    let booked = a.booked();
+                    state.booked -= booked;
                 }
                 Stage::Over => {}
             }
-            gone.push(*key);
+            state.remove(key);
             false
         });
-        gone.into_iter().for_each(|key| state.remove(key));
+        state.ending = ending;
         (watches, to_destroy)
     }
 
@@ -354,17 +364,12 @@ impl Inbox {
 
     fn close_for(&self, over: &mut Over, is_over: impl Fn(Stage) -> bool) {
         let mut state = self.state();
-        let State { booked, attached, .. } = &mut *state;
-        let gone = attached.iter().filter(|(_, a)| is_over(a.stage)).map(|(key, a)| {
+        for key in state.in_order(|a| is_over(a.stage).then(|| key(&a.books))) {
+            let Some(a) = state.remove(key) else { continue };
             if a.stage != Stage::Over {
-                *booked -= a.booked();
+                state.booked -= a.booked();
                 over.quiet.end_one(&a.books);
             }
-            *key
-        });
-        for key in gone.collect::<Vec<_>>() {
-            state.ending.remove(&key);
-            state.remove(key);
         }
     }
 

@@ -71,8 +71,12 @@ impl World {
         let [destroyed, home] = [0, 0].map(|none| Arc::new(AtomicU32::new(none)));
         let core = Core { ends: Ends::default(), books: books(), home: home.clone() };
         let (srq, books) = (Arc::new(core), books());
-        send.attach("", &books, [1, 0], Share::Sends).unwrap();
-        receive.attach("", &books, [0, 0], Share::Receives).unwrap();
+        if queues == 1 {
+            send.attach("", &books, [1, 0], Share::Both).unwrap();
+        } else {
+            send.attach("", &books, [1, 0], Share::Sends).unwrap();
+            receive.attach("", &books, [0, 0], Share::Receives).unwrap();
+        }
         receive.attach("", &srq.books, [0, 2], Share::Shared).unwrap();
         srq.ends.completes_into(&receive);
         let queue_pair = Dropped {
