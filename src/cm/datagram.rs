@@ -82,6 +82,7 @@ pub struct UdPeer {
     /// The address vector of the peer, for [`create_ah`](crate::ProtectionDomain::create_ah).
     pub vector: AddressVector,
     /// The queue pair; 0xffffff for a group.
+    #[doc(alias = "qp_num")]
     pub qpn: Qpn,
     /// The Q_Key of its queue pair.
     pub qkey: Qkey,

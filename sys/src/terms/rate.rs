@@ -5,7 +5,7 @@ use StaticRate::*;
 macro_rules! rates {
     (
         $(#[$doc:meta])*
-        $($name:ident = $code:literal, $alias:literal, $mbps:literal, $mult:expr;)*
+        $($name:ident = $code:literal, #[$alias:meta], $mbps:literal, $mult:expr;)*
     ) => {
         $(#[$doc])*
         #[doc(alias("ibv_rate", "ibv_ah_attr", "static_rate"))]
@@ -18,7 +18,7 @@ macro_rules! rates {
             #[default]
             Unlimited = 0,
             $(
-                #[doc(alias = $alias)]
+                #[$alias]
                 $name = $code,
             )*
         }
@@ -52,29 +52,29 @@ rates! {
     /// ```
     ///
     /// [`AddressVector`]: https://docs.rs/proverbs/latest/proverbs/device/struct.AddressVector.html
-    Gbps2_5 = 2, "IBV_RATE_2_5_GBPS", 2_500, Some(1);
-    Gbps5 = 5, "IBV_RATE_5_GBPS", 5_000, Some(2);
-    Gbps10 = 3, "IBV_RATE_10_GBPS", 10_000, Some(4);
-    Gbps14 = 11, "IBV_RATE_14_GBPS", 14_062, None;
-    Gbps20 = 6, "IBV_RATE_20_GBPS", 20_000, Some(8);
-    Gbps25 = 15, "IBV_RATE_25_GBPS", 25_781, None;
-    Gbps28 = 19, "IBV_RATE_28_GBPS", 28_125, Some(11);
-    Gbps30 = 4, "IBV_RATE_30_GBPS", 30_000, Some(12);
-    Gbps40 = 7, "IBV_RATE_40_GBPS", 40_000, Some(16);
-    Gbps50 = 20, "IBV_RATE_50_GBPS", 53_125, Some(20);
-    Gbps56 = 12, "IBV_RATE_56_GBPS", 56_250, None;
-    Gbps60 = 8, "IBV_RATE_60_GBPS", 60_000, Some(24);
-    Gbps80 = 9, "IBV_RATE_80_GBPS", 80_000, Some(32);
-    Gbps100 = 16, "IBV_RATE_100_GBPS", 103_125, None;
-    Gbps112 = 13, "IBV_RATE_112_GBPS", 112_500, None;
-    Gbps120 = 10, "IBV_RATE_120_GBPS", 120_000, Some(48);
-    Gbps168 = 14, "IBV_RATE_168_GBPS", 168_750, None;
-    Gbps200 = 17, "IBV_RATE_200_GBPS", 206_250, None;
-    Gbps300 = 18, "IBV_RATE_300_GBPS", 309_375, None;
-    Gbps400 = 21, "IBV_RATE_400_GBPS", 425_000, Some(160);
-    Gbps600 = 22, "IBV_RATE_600_GBPS", 637_500, Some(240);
-    Gbps800 = 23, "IBV_RATE_800_GBPS", 850_000, Some(320);
-    Gbps1200 = 24, "IBV_RATE_1200_GBPS", 1_275_000, Some(480);
+    Gbps2_5 = 2, #[doc(alias = "IBV_RATE_2_5_GBPS")], 2_500, Some(1);
+    Gbps5 = 5, #[doc(alias = "IBV_RATE_5_GBPS")], 5_000, Some(2);
+    Gbps10 = 3, #[doc(alias = "IBV_RATE_10_GBPS")], 10_000, Some(4);
+    Gbps14 = 11, #[doc(alias = "IBV_RATE_14_GBPS")], 14_062, None;
+    Gbps20 = 6, #[doc(alias = "IBV_RATE_20_GBPS")], 20_000, Some(8);
+    Gbps25 = 15, #[doc(alias = "IBV_RATE_25_GBPS")], 25_781, None;
+    Gbps28 = 19, #[doc(alias = "IBV_RATE_28_GBPS")], 28_125, Some(11);
+    Gbps30 = 4, #[doc(alias = "IBV_RATE_30_GBPS")], 30_000, Some(12);
+    Gbps40 = 7, #[doc(alias = "IBV_RATE_40_GBPS")], 40_000, Some(16);
+    Gbps50 = 20, #[doc(alias = "IBV_RATE_50_GBPS")], 53_125, Some(20);
+    Gbps56 = 12, #[doc(alias = "IBV_RATE_56_GBPS")], 56_250, None;
+    Gbps60 = 8, #[doc(alias = "IBV_RATE_60_GBPS")], 60_000, Some(24);
+    Gbps80 = 9, #[doc(alias = "IBV_RATE_80_GBPS")], 80_000, Some(32);
+    Gbps100 = 16, #[doc(alias = "IBV_RATE_100_GBPS")], 103_125, None;
+    Gbps112 = 13, #[doc(alias = "IBV_RATE_112_GBPS")], 112_500, None;
+    Gbps120 = 10, #[doc(alias = "IBV_RATE_120_GBPS")], 120_000, Some(48);
+    Gbps168 = 14, #[doc(alias = "IBV_RATE_168_GBPS")], 168_750, None;
+    Gbps200 = 17, #[doc(alias = "IBV_RATE_200_GBPS")], 206_250, None;
+    Gbps300 = 18, #[doc(alias = "IBV_RATE_300_GBPS")], 309_375, None;
+    Gbps400 = 21, #[doc(alias = "IBV_RATE_400_GBPS")], 425_000, Some(160);
+    Gbps600 = 22, #[doc(alias = "IBV_RATE_600_GBPS")], 637_500, Some(240);
+    Gbps800 = 23, #[doc(alias = "IBV_RATE_800_GBPS")], 850_000, Some(320);
+    Gbps1200 = 24, #[doc(alias = "IBV_RATE_1200_GBPS")], 1_275_000, Some(480);
 }
 
 impl StaticRate {
