@@ -36,7 +36,8 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
     ///
     /// # Errors
     /// The endpoint is given back, to be [drained](Self::drain), with the error of
-    /// [`Request::accept`]. Its id is of no further use; dropping it notifies the peer.
+    /// [`Request::accept`](crate::cm::Request::accept). Its id is of no further use; dropping it
+    /// notifies the peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,
