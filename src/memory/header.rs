@@ -285,8 +285,13 @@ impl Header {
 /// - behind shared handles, so in no list: how many there are.
 ///
 /// Elsewhere it is null.
-#[derive(Default)]
 pub(crate) struct Link(Cell<*mut Header>);
+
+impl Default for Link {
+    fn default() -> Self {
+        Link(Cell::new(ptr::null_mut()))
+    }
+}
 
 impl Link {
     /// The next header of the list.
