@@ -48,7 +48,9 @@ fn a_change_of_reasons_is_made_of_what_is_there() {
         }
         reasons | Reason::Held as usize
     });
-    assert_eq!((before, turns.get()), (Reason::Dead as usize, 2));
+    // A weak compare-and-swap may fail without another change: then there are more turns.
+    assert_eq!(before, Reason::Dead as usize);
+    assert!(turns.get() >= 2, "{} turns", turns.get());
     assert!(switch.take(Reason::Dead) && switch.is_on());
     assert!(switch.take(Reason::Held) && !switch.is_on());
 }
