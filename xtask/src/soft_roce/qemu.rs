@@ -24,8 +24,10 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 no_timer_check loglevel=5 panic=-1
                                 random.trust_cpu=on mitigations=off cryptomgr.notests nowatchdog \
                                 initcall_blacklist=jent_mod_init";
 
-/// One page of 1 GiB on each of two nodes, and 16 of 2 MiB.
-const HUGE_PAGES: &str = "hugepagesz=1G hugepages=0:1,1:1 hugepagesz=2M hugepages=0:16,1:16";
+/// One page of 1 GiB on each of two nodes, and 16 of 2 MiB. A kernel at a random address may lie in
+/// the only whole GiB of its node.
+const HUGE_PAGES: &str =
+    "nokaslr hugepagesz=1G hugepages=0:1,1:1 hugepagesz=2M hugepages=0:16,1:16";
 
 /// There is a directory to lie over the host's root.
 const OVER: &str = "soft_roce.over";
