@@ -44,10 +44,9 @@ impl State {
     /// Notes that the queue pair with these books is parked. Another thread may have destroyed it:
     /// then it stays a queue that is gone.
     fn park(&mut self, parked: &Arc<Parked>, books: &Arc<Books>, stage: Stage) {
-        let key = key(books);
-        if let Some(a) = self.attached.get_mut(&key).filter(|a| a.stage == Stage::Alive) {
+        let a = self.attached.get_mut(&key(books));
+        if let Some(a) = a.filter(|a| a.stage == Stage::Alive) {
             (a.stage, a.parked) = (stage, Some(parked.clone()));
-            self.ending.push(key);
         }
     }
 
@@ -270,12 +269,13 @@ impl Inbox {
             return false;
         }
         state.park(parked, books, Stage::Ended);
+        state.ending.push(key(books));
         drop(state);
         self.switch.give(Reason::Dead);
         true
     }
 
-    /// Notes a parked queue pair that only sends here.
+    /// Notes a parked queue pair that only sends here. The poller does not wait for it.
     pub fn knows_parked(&self, parked: &Arc<Parked>, books: &Arc<Books>) {
         self.state().park(parked, books, Stage::Parked);
     }
@@ -387,6 +387,12 @@ impl Inbox {
     pub fn known_elsewhere(&self) -> usize {
         let is_known = |a: &&Attachment| a.stage == Stage::Parked && a.parked.is_some();
         self.state().attached.values().filter(is_known).count()
+    }
+
+    /// The number of keys that it keeps of queues that end.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn endings(&self) -> usize {
+        self.state().ending.len()
     }
 
     /// The number of queues whose books it keeps.

@@ -154,6 +154,8 @@ fn queue_pairs_that_were_parked_are_forgotten() {
         for _ in 0..3 {
             empty(&mut receives);
         }
+        assert_eq!(receives.shared().endings(), 0, "round {round}");
+        assert_eq!(sends.shared().endings(), 0, "round {round}");
     }
 }
 
