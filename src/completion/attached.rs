@@ -275,7 +275,7 @@ impl Inbox {
         true
     }
 
-    /// Notes a parked queue pair that only sends here. The poller does not wait for it.
+    /// Notes a parked queue pair that only sends here. This poller does not destroy it.
     pub fn knows_parked(&self, parked: &Arc<Parked>, books: &Arc<Books>) {
         self.state().park(parked, books, Stage::Parked);
     }
