@@ -80,7 +80,7 @@ impl<A: Access, M> OnDemandRegion<A, M> {
 }
 
 // Written out instead of made by a macro, because errors show the definition.
-/// What an uncallable method returns.
+/// The result type of a method that cannot be called.
 type Never<O> = WorkRequest<O, Empty>;
 
 impl RdmaRead {

@@ -162,7 +162,7 @@ macro_rules! __profile_value {
     ($key:ident $v:ty) => { $v };
 }
 
-/// What a profile has where it says nothing.
+/// The defaults of a profile.
 #[doc(hidden)]
 #[allow(missing_docs, non_camel_case_types)]
 pub mod defaults {

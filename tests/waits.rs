@@ -242,7 +242,7 @@ fn each_situation_has_a_test_or_a_reason() {
     println!("{} situations are tested, {} cannot be", tested.len(), none.len());
 }
 
-/// docs/waiting.md says of each call what ends it.
+/// docs/waiting.md has a row for each call.
 #[test]
 fn the_table_has_each_call() {
     let page = fs::read_to_string(root().join("docs/waiting.md")).unwrap();

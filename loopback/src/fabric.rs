@@ -1,4 +1,4 @@
-//! What a test says to its fabric, and asks of it.
+//! The calls by which a test controls and queries its fabric.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -166,7 +166,7 @@ impl Fabric {
     }
 
     /// The time until the next send is given up, when the devices have done what they can do now;
-    /// `None` if none waits, if all wait for ever, or if the clock was not
+    /// `None` if none waits, if all wait forever, or if the clock was not
     /// [stopped](Self::stop_clock).
     ///
     /// A test whose program sends on another thread so learns that it waits:
@@ -181,7 +181,7 @@ impl Fabric {
         self.open_known(None)
     }
 
-    /// Opens a device that ids of rdma_cm find, perhaps in the place of another.
+    /// Opens a device that ids of rdma_cm find, perhaps in place of another.
     pub(crate) fn open_known(&self, place: Option<u32>) -> Arc<handle::Context> {
         let context = Arc::new(self.open_at(place));
         #[cfg(feature = "cm")]

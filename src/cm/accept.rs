@@ -109,7 +109,7 @@ impl<M: Mode> Request<Tcp, M> {
         }
     }
 
-    /// What can be refused before the peer is answered.
+    /// The checks before the peer is answered.
     fn prepare<P: Profile>(
         &mut self,
         qp: &mut QueuePair<Rc, Init, P>,

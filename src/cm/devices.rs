@@ -25,8 +25,8 @@ struct Open {
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// What is `known`, or else what `make` gives, which is kept. `all` is locked only while it is
-/// looked at, since a device that stalls would keep the ids of the others waiting.
+/// The `known` value, or otherwise the result of `make`, which is kept. `all` is locked only while
+/// it is looked at, since a device that stalls would keep the ids of the others waiting.
 fn known_or_made<T: Clone>(
     all: &Mutex<Vec<Open>>,
     known: impl Fn(&mut Vec<Open>) -> Option<T>,

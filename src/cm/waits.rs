@@ -61,19 +61,19 @@ impl<D, W, F> From<Result<D, Refused<F>>> for Step<D, W, F> {
 /// [`Connection`](super::Connection) whose peer ends it. Each has `advance`,
 /// and with the feature `tokio` `AsyncEventChannel::finish` awaits it.
 pub trait Waits: Sized {
-    /// What comes of it.
+    /// The result of the step.
     type Done;
-    /// What is given back if it fails.
+    /// The object that is given back if the step fails.
     type Failed;
 
     #[doc(hidden)]
     fn awaits(&self) -> Awaited<'_>;
 
-    /// What comes of the event that completes the step.
+    /// The result of the event that completes the step.
     #[doc(hidden)]
     fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
 
-    /// What comes of a connection that has ended, for a step that ends with it.
+    /// The result of a step that ends with the connection.
     #[doc(hidden)]
     fn ended(self) -> Step<Self::Done, Self, Self::Failed> {
         Step::Waiting(self)
@@ -97,7 +97,7 @@ pub trait Waits: Sized {
         }
     }
 
-    /// What comes of events that were taken before, perhaps from another channel.
+    /// The result of events that were taken before, perhaps from another channel.
     #[doc(hidden)]
     fn look(self) -> Step<Self::Done, Self, Self::Failed> {
         let Awaited { verb, waiting, core } = self.awaits();

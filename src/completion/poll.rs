@@ -128,7 +128,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.found(count)
     }
 
-    /// What a poll of a batch found that returned `count`.
+    /// The result of a poll that returned `count`.
     #[inline(always)]
     pub(super) fn found(&mut self, count: i32) -> Result<Polled, Error> {
         if count > 0 {

@@ -56,7 +56,8 @@ static STAND_INS: StandIns = StandIns {
     },
 };
 
-/// What a poll of a stand-in returns, which is no device's error: those are -1 or a negative errno.
+/// The result of a poll of a stand-in, which no device returns as an error: those are -1 or a
+/// negative errno.
 ///
 /// As it is negative, 0 says that the device's queue was asked and is empty, and nothing else is
 /// looked at (4 instructions a poll that finds nothing). A device that answered so would be asked

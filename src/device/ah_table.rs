@@ -79,7 +79,7 @@ impl AhKeys {
 ///   the handle.
 #[derive(Default)]
 pub(crate) struct AhTable {
-    /// The keys, behind their mask; empty as long as there was no handle.
+    /// The keys, behind their mask; empty until the first handle.
     own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
     /// The slots without a handle.

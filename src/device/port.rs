@@ -64,7 +64,7 @@ decoded! {
         pub sm_sl: u8 = c.sm_sl,
         /// The longest time through the subnet: 4.096 µs * 2^value.
         pub subnet_timeout: u8 = c.subnet_timeout,
-        /// What the subnet manager did with the port.
+        /// The subnet manager's last change of the port.
         pub init_type_reply: u8 = c.init_type_reply,
         /// The physical state, in the code of the InfiniBand PortInfo: 5 is link up.
         pub phys_state: u8 = c.phys_state,

@@ -129,7 +129,7 @@ pub(super) struct Dialogue {
     timeout: Duration,
 }
 
-/// What a dialogue does next.
+/// The next step of a dialogue.
 pub(super) enum Next<'d> {
     /// Write some of these bytes.
     Write(&'d [u8]),
@@ -238,7 +238,7 @@ impl Dialogue {
         peer.map_err(|stop| self.stopped(stop))
     }
 
-    /// What the peer's last message says.
+    /// The meaning of the peer's last message.
     pub(super) fn verdict(&mut self, run: Result<(), Stop>) -> Result<(), ConnectError> {
         run.map_err(|stop| self.stopped(stop))?;
         let mut word = [0; 4];

@@ -207,7 +207,7 @@ pub trait Ledger<E: Entry>: Sized {
         withheld
     }
 
-    /// Room that completions of before a reset still take.
+    /// Room that completions from before a reset still take.
     fn withheld(&mut self) -> u32 {
         let withheld = &mut self.account_mut().withheld;
         withheld.recover();

@@ -42,7 +42,7 @@ impl<E: Entry> Ledger<E> for Uncounted<E> {
 
     #[inline(always)]
     unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, _: u64) -> u64 {
-        // What has no buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
+        // A receive without a buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
         word.unwrap_or(word::NONE) as u64
     }
 

@@ -197,7 +197,7 @@ pub fn datagram_pair() -> Result<DatagramPair, Error> {
 
 type Device<E> = (Fabric, Context, ProtectionDomain, CompletionQueue<E>, Pool);
 
-/// What stands around the queue pairs of a pair.
+/// The objects around the queue pairs of a pair.
 pub(super) fn device<E: Entry>(fabric: Fabric) -> Result<Device<E>, Error> {
     let context = fabric.open_device();
     let pd = context.alloc_pd()?;

@@ -1,4 +1,4 @@
-//! What an arena knows of its slots: which block of bytes each has, and which bytes nobody has.
+//! The blocks of an arena: the bytes of each slot, and the free bytes.
 //!
 //! A buffer that is dropped enters its slot into the free list of its `Slots`, as a pool's does.
 //! The next take looks there first, and gives the bytes back to `Ranges`.

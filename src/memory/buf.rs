@@ -155,9 +155,9 @@ impl<C> Buf<C> {
     /// this costs less than [`freeze`](Self::freeze) and a clone for each.
     /// [`SharedBuf::thaw_if_last`] makes the last one that comes home the buffer again.
     ///
-    /// If `n` is 0, the buffer goes home. Each handle has a header in the region of the pool, two
-    /// cache lines, which is used again once the handle is gone. Without memory for a new one the
-    /// process ends, as it does when a `Vec` grows.
+    /// If `n` is 0, the buffer returns to its pool. Each handle has a header in the region of the
+    /// pool, two cache lines, which is used again once the handle is gone. Without memory for a new
+    /// one the process ends, as it does when a `Vec` grows.
     ///
     /// ```
     /// # use proverbs::prelude::*;

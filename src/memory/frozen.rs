@@ -74,7 +74,7 @@ impl Frozen {
         unsafe { self.buf.as_ref().link.shares() }
     }
 
-    /// What its pool or arena says of the type of its contexts.
+    /// The type of the contexts of its pool or arena.
     #[inline(always)]
     fn head(&self) -> &Head {
         // SAFETY: the home of a buffer's header, which is alive, are its slots.

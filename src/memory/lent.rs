@@ -47,7 +47,7 @@ impl LentHeader {
     }
 }
 
-/// What a handle keeps alive: its memory, and the slab of its header with it.
+/// The memory that a handle keeps alive, and with it the slab of its header.
 #[derive(Clone)]
 pub(crate) enum Home {
     /// A region.

@@ -108,7 +108,7 @@ pub(crate) struct Registered {
     /// It was deregistered, but the device may have given up waiting for a peer's request that
     /// uses it. Then `mr` is not registered, and the memory is kept for the rest of the program.
     was_given_up: bool,
-    /// What the device may have got besides, by a change that failed: memory, and a domain.
+    /// Memory and a domain that the device may also have, after a change that failed.
     unknown: Option<(AnyMemory, Option<Arc<handle::Pd>>)>,
     pd: u32,
     /// The mark of its pieces, but for their lengths.

@@ -113,7 +113,7 @@ impl<M, N> fmt::Debug for UnusableRegion<M, N> {
     }
 }
 
-/// What is to be another.
+/// The parts of the region to be changed.
 struct Change<'a> {
     /// The new rights, and whether the memory can be written.
     access: Option<(AccessFlags, bool)>,

@@ -47,7 +47,7 @@ pub(crate) struct Slot<C> {
     pub context: UnsafeCell<C>,
 }
 
-/// What the `home` of a slot's header begins with, whatever the contexts.
+/// The beginning of a header's `home`, for any type of contexts.
 #[repr(C)]
 pub(crate) struct Head {
     /// The protection domain's number. It is the first field, as of any header's `home`.
@@ -292,8 +292,8 @@ impl<C> Slots<C> {
 
     /// Makes the only handle to a slot that just got these bytes.
     fn hand_out(&self, index: usize, Bytes { start, len }: Bytes) -> &Slot<C> {
-        // Whoever has the handle later, or takes it back from a queue, sees this too: a handle goes
-        // from thread to thread only by what makes writes visible.
+        // A thread that has the handle later, or takes it back from a queue, sees this too: a
+        // handle goes from thread to thread only by what makes writes visible.
         self.untaken.fetch_max(index as u32 + 1, Ordering::Relaxed);
         let slot = &self.slots[index];
         slot.header.link.unlink();

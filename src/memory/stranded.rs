@@ -124,7 +124,7 @@ impl Headers {
 
     /// Takes the handles that are with one of the queues in `quiet`, at most so many.
     fn take(&self, quiet: &Quiet, most: usize) -> Option<Stranded> {
-        // Most headers of other queues are told by one comparison.
+        // One comparison skips most headers of other queues.
         let (lowest, highest) = quiet.span();
         let is_theirs =
             |name: *const Counter| (lowest..highest).contains(&name.addr()) && quiet.has(name);

@@ -25,7 +25,7 @@ use crate::work::recv::Recv;
 use crate::work::refusal::WorkRequests;
 use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 
-/// What both kinds of slots have.
+/// The methods of both kinds of slots.
 macro_rules! slots_are_room {
     ($($slots:ident of $slot:ident($($bound:tt)*))*) => {$(
         impl<const N: usize, const G: usize> $slots<N, G> {
@@ -56,7 +56,7 @@ macro_rules! slots_are_room {
     )*};
 }
 
-/// What both kinds of lists have.
+/// The methods of both kinds of lists.
 macro_rules! lists_have_a_length {
     ($($list:ident)*) => {$(
         impl<T: Transport, P: Profile, const G: usize> $list<'_, T, P, G>

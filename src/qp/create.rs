@@ -377,7 +377,7 @@ impl Drop for Booking<'_> {
     }
 }
 
-/// Refuses completion queues of another context, and what the fabric has not.
+/// Rejects completion queues of another context, and features that the fabric does not have.
 pub(super) fn check_context<T: Transport, P: Profile>(
     verb: &'static str,
     Context { handle: context }: &Context,

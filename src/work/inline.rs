@@ -94,7 +94,7 @@ impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
         let len = slices.iter().fold(0, |len: usize, bytes| len.saturating_add(bytes.len()));
         if len > check.max_inline as usize {
             check.note(fault::INLINE);
-            // What is too long is told, as far as an element can.
+            // A longer one keeps as much of its length as an element holds.
             slices = slices.map(cut);
         }
         if how.is_beyond(len) {

@@ -100,7 +100,7 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
         let filled = Box::new(Filled { wr, sge, how, flags, address, data });
         let filled = NonNull::from(Box::leak(filled));
         let mut prepared = Prepared { filled, _marks: PhantomData };
-        // SAFETY: the box is nobody else's.
+        // SAFETY: only this value has the box.
         unsafe { (*filled.as_ptr()).wr.sg_list = &raw mut (*filled.as_ptr()).sge };
         // INVARIANT: `next` is null as it was zeroed; this writes the rest.
         prepared.set(op, address, use_, flags);

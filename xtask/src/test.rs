@@ -25,7 +25,7 @@ use crate::{
 #[derive(clap::Args)]
 pub struct Args {
     /// Run these parts only, in this order; without, all that must pass before a change lands
-    /// (about 20 minutes).
+    /// (about half an hour).
     parts: Vec<Part>,
     /// Run the parts `guest` and `interop` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]

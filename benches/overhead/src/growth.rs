@@ -1,4 +1,4 @@
-//! What a queue pair's cold operations cost beside 1, 100 and 10,000 other objects.
+//! Costs of a queue pair's cold operations beside 1, 100 and 10,000 other objects.
 //!
 //! `--growth` prints `count growth/OPERATION/OTHERS/NUMBER CALLS` for each, all on the stub's
 //! device.
@@ -19,7 +19,7 @@ const NUMBERS: [usize; 3] = [1, 100, 10_000];
 /// Calls that are counted.
 const CALLS: u32 = 4;
 
-/// What there is many of.
+/// The kind of object that there is many of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     /// Queue pairs, every second of them selectively signaled, on the same completion queue.
@@ -36,7 +36,7 @@ const OTHERS: [(Others, &str); 3] = [
     (Others::Taken, "taken buffers"),
 ];
 
-/// What the operations work on.
+/// The objects that the operations work on.
 struct Room {
     ground: Ground,
     cq: CompletionQueue,

@@ -16,7 +16,7 @@ impl State {
         let end = self.now().saturating_add(time);
         while let Some(expiry) = self.next_expiry().filter(|expiry| *expiry <= end) {
             self.clock = Some(expiry);
-            // The last retry. What it does not end is given up.
+            // The last retry. Sends that still wait after it are given up.
             self.run();
             if self.give_up(|qp| qp.has_expired(expiry)) {
                 self.run();

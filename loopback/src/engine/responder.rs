@@ -44,7 +44,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Arrival<'a> {
     pub(crate) data: &'a [u8],
     pub(crate) solicited: bool,
-    /// What the receive's completion says of it.
+    /// The fields of the receive's completion.
     pub(crate) says: Cqe,
 }
 

@@ -54,7 +54,7 @@ impl State {
                 return self.rest(number);
             }
             Phase::Rts => {}
-            // What had begun before continues; the rest is held.
+            // Sends that had begun continue; the others are held.
             Phase::Sqd if qp.wait.is_some() => {}
             Phase::Sqd => {
                 if std::mem::take(&mut qp.tells_drained) {

@@ -61,7 +61,7 @@ impl Space {
     }
 }
 
-/// What an id has come to.
+/// The state of an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     #[default]
@@ -108,7 +108,7 @@ pub(crate) struct Id {
     /// The queue pairs of both ends, as far as they are known.
     pub(crate) qp_num: u32,
     pub(crate) peer_qp_num: u32,
-    /// What was agreed on.
+    /// The agreed numbers.
     pub(crate) agreed: Agreed,
     /// Options of the connection: its own, for the next message, and the peer's.
     pub(crate) local_ece: ibv_ece,
@@ -180,7 +180,7 @@ pub(crate) enum Arm {
         to: Address,
         context: usize,
     },
-    /// What the program wrote.
+    /// The private data that the program wrote.
     User(u64),
 }
 
@@ -213,7 +213,7 @@ impl Event {
     }
 }
 
-/// What an event says, with what C's structs show of its id.
+/// An event, with the fields of its id that C's structs show.
 pub(crate) struct Told {
     pub(crate) event: Event,
     pub(crate) number: u32,

@@ -41,7 +41,7 @@ pub(crate) struct Mr {
     pub(crate) is_held: bool,
 }
 
-/// Whose memory a region is in.
+/// The owner of a region's memory.
 pub(crate) enum Backing {
     Program(Holds),
     /// A file's, mapped while it is registered.

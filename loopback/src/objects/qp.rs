@@ -28,7 +28,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// That of a target of XRC, which has no queues.
+    /// The shape of an XRC target, which has no queues.
     pub(crate) fn of_target() -> Shape {
         Shape {
             transport: Transport::XrcRecv,
@@ -128,7 +128,7 @@ impl Qp {
 /// nothing else happened.
 pub(crate) const IDLE_RUNS: u32 = 100;
 
-/// The `rnr_retry` that means "for ever".
+/// The `rnr_retry` that means "forever".
 pub(crate) const ENDLESS: u8 = 7;
 
 /// Why the first send of a queue is retried.

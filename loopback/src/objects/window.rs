@@ -10,7 +10,7 @@ pub(crate) struct Window {
     pub(crate) is_object: bool,
 }
 
-/// What a bound window opens.
+/// The bytes and rights that a bound window opens.
 #[derive(Clone, Copy)]
 pub(crate) struct Opened {
     pub(crate) mr: u32,

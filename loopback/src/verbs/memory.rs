@@ -76,7 +76,7 @@ impl State {
         self.add_region(Mr::of_program(pd, base, length, access, holds))
     }
 
-    /// What every registration is looked at for.
+    /// The checks of every registration.
     pub(crate) fn check_region(&self, pd: u32, length: usize, access: u32) -> Verb {
         self.check_alive_pd(pd)?;
         if length == 0 {

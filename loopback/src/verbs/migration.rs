@@ -62,7 +62,7 @@ impl State {
             return Err(wr);
         }
         self.migrate(number);
-        // What befalls it there is another matter.
+        // It may still be lost there.
         wr.doom = Doom::Undecided;
         if let Some(qp) = self.qps.get_mut(&number) {
             qp.wait = None;

@@ -56,7 +56,7 @@ macro_rules! attributes {
             pub(crate) path: Option<Address>,
             pub(crate) alternate: Option<Alternate>,
             pub(crate) migration: Migration,
-            /// Whether a peer that has migrated was told of as a failure already.
+            /// Whether the migration of the peer was already reported as a failure.
             pub(crate) told_refusal: bool,
         }
 

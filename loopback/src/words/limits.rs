@@ -1,4 +1,4 @@
-//! What the device offers, as `query_device` and `query_port` report it.
+//! The device's limits, as `query_device` and `query_port` report them.
 
 pub(crate) const QP_WR: u32 = 16384;
 pub(crate) const SGE: u32 = 32;

@@ -91,7 +91,7 @@ pub(crate) unsafe fn create_event_channel(
     that_never_blocks(channel, fd, |channel| unsafe { raw::rdma_destroy_event_channel(channel) })
 }
 
-/// What a call with this result gave.
+/// The object that a call gave, or its errno.
 fn given<T>(result: c_int, object: *mut T) -> Created<T> {
     if result == 0 { NonNull::new(object).ok_or(libc::EIO) } else { Err(errno()) }
 }

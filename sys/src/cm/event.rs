@@ -32,10 +32,10 @@ pub struct PeerParam {
     pub responder_resources: u8,
     /// Reads and atomics that this side may have outstanding.
     pub initiator_depth: u8,
-    /// Transport retries that the peer requests of this side; 7 means "for ever" on Soft-RoCE
+    /// Transport retries that the peer requests of this side; 7 means "forever" on Soft-RoCE
     /// (R8.10).
     pub retry_count: u8,
-    /// RNR retries that the peer requests of this side; 7 means "for ever".
+    /// RNR retries that the peer requests of this side; 7 means "forever".
     pub rnr_retry_count: u8,
     /// The peer's queue pair.
     pub qp_num: u32,

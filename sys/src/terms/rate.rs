@@ -34,7 +34,7 @@ rates! {
     /// the way. InfiniBand alone has it; elsewhere devices ignore it.
     ///
     /// The names are in Gbit/s, of the link's signals. The default is `Unlimited`, C's
-    /// `IBV_RATE_MAX`: that of the port.
+    /// `IBV_RATE_MAX`: the port's own rate.
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -168,8 +168,8 @@ impl World {
 
     fn refused<E: Entry>(&self, error: &PostError<E>) {
         let injected = self.fabric.injected();
-        // A session and `ibv_bind_mw` have no bad_wr. What they refuse may have been posted by
-        // rxe, unless the errno is ENOSPC; other devices posted nothing (R15.12, R19.10).
+        // A session and `ibv_bind_mw` have no bad_wr. rxe may have posted a refused work request,
+        // unless the errno is ENOSPC; other devices posted nothing (R15.12, R19.10).
         let has_bad_wr = !["ibv_wr_complete", "ibv_bind_mw"].contains(&error.verb());
         let is_injected = injected.refuse != 0 || injected.outcome_unknown != 0;
         let is_unknown = if has_bad_wr { injected.outcome_unknown != 0 } else { is_injected };
