@@ -124,6 +124,9 @@
 
 extern crate self as proverbs;
 
+#[macro_use]
+mod debug;
+
 mod absence;
 #[doc(alias("rdma_cm", "librdmacm"))]
 #[cfg(feature = "cm")]

@@ -1,6 +1,5 @@
 //! Sleeping on a descriptor, by poll(2) or a runtime.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 #[cfg(feature = "tokio")]
@@ -83,11 +82,7 @@ impl Waker {
     }
 }
 
-impl fmt::Debug for Waker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Waker")
-    }
-}
+impl_debug!(Waker, |_| "Waker");
 
 /// A descriptor of its own that is readable while `fd` is.
 pub(crate) fn readiness_of(fd: BorrowedFd<'_>) -> Result<OwnedFd, Error> {

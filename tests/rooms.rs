@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
+    "debug",
     "hidden",
     "counters",
     "absence",

@@ -264,8 +264,4 @@ impl<P: Profile, M: Mode> fmt::Debug for NotAccepted<P, M> {
     }
 }
 
-impl<P: Profile, M: Mode> fmt::Debug for Accepted<P, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Accepted({:?}, {:?})", self.id, self.qp)
-    }
-}
+impl_debug!([P: Profile, M: Mode] Accepted<P, M>, |it| "Accepted({:?}, {:?})", it.id, it.qp);

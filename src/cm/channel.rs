@@ -1,7 +1,6 @@
 //! Event channels.
 
 use std::ffi::c_int;
-use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -255,8 +254,4 @@ impl AsRawFd for EventChannel {
     }
 }
 
-impl fmt::Debug for EventChannel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("EventChannel")
-    }
-}
+impl_debug!(EventChannel, |_| "EventChannel");

@@ -295,8 +295,4 @@ impl<P: Profile, M: Mode> fmt::Debug for NotConnected<P, M> {
     }
 }
 
-impl<P: Profile, M: Mode> fmt::Debug for Pending<P, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pending({:?}, {:?})", self.id, self.qp)
-    }
-}
+impl_debug!([P: Profile, M: Mode] Pending<P, M>, |it| "Pending({:?}, {:?})", it.id, it.qp);

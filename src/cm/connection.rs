@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // one call that needs a device
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::channel::{EventChannel, Events};
@@ -332,17 +331,9 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     }
 }
 
-impl<P: Profile, M: Mode> fmt::Debug for Connection<P, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Connection({:?}, {:?})", self.id, self.qp)
-    }
-}
+impl_debug!([P: Profile, M: Mode] Connection<P, M>, |it| "Connection({:?}, {:?})", it.id, it.qp);
 
-impl<P: Profile, M: Mode> fmt::Debug for Ended<P, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ended({:?}, {:?})", self.id, self.qp)
-    }
-}
+impl_debug!([P: Profile, M: Mode] Ended<P, M>, |it| "Ended({:?}, {:?})", it.id, it.qp);
 
 /// A compile-time reminder that connected ids keep their device, for `disconnect`.
 const _: fn() = || {

@@ -1,6 +1,5 @@
 //! The passive side, up to the answer: `rdma_listen`, `rdma_get_request`, `rdma_reject`.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::channel::{EventChannel, Events};
@@ -178,11 +177,8 @@ impl<PS: PortSpace, M: Mode> Request<PS, M> {
     }
 }
 
-impl<PS: PortSpace, M: Mode> fmt::Debug for Request<PS, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Request({:?}, {} bytes)", self.id, self.private_data.len())
-    }
-}
+impl_debug!([PS: PortSpace, M: Mode] Request<PS, M>, |it|
+    "Request({:?}, {} bytes)", it.id, it.private_data.len());
 
 #[cfg(test)]
 mod tests {

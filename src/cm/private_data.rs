@@ -1,6 +1,5 @@
 //! Private data: the bytes that travel with the messages of the connection manager.
 
-use std::fmt;
 use std::ops::Deref;
 
 use arrayvec::ArrayVec;
@@ -71,11 +70,7 @@ impl<const MAX: usize> Deref for PrivateData<MAX> {
     }
 }
 
-impl<const MAX: usize> fmt::Debug for PrivateData<MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PrivateData({} of {MAX} bytes)", self.len())
-    }
-}
+impl_debug!([const MAX: usize] PrivateData<MAX>, |it| "PrivateData({} of {MAX} bytes)", it.len());
 
 /// `Max<M>: PrivateBytes<N>`: `N` bytes fit ([R16.15](crate::guide::rules#r16-15)).
 ///

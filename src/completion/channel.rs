@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // calls the event verbs
 
-use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -225,8 +224,4 @@ impl CompletionChannel {
     }
 }
 
-impl fmt::Debug for CompletionChannel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CompletionChannel")
-    }
-}
+impl_debug!(CompletionChannel, |_| "CompletionChannel");

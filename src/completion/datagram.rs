@@ -1,7 +1,6 @@
 //! Arrivals on UD: 40 bytes of GRH space, and the payload behind them.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::completion::outcome::{joined, segments};
 use crate::device::ah::{AddressVector, GlobalRoute};
@@ -174,11 +173,7 @@ fn has_right_sum(header: &[u8]) -> bool {
     words.sum::<u32>() % 0xffff == 0
 }
 
-impl fmt::Debug for Grh {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Grh({:?} -> {:?})", self.source(), self.destination())
-    }
-}
+impl_debug!(Grh, |it| "Grh({:?} -> {:?})", it.source(), it.destination());
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // looks at the header of an entry; reads C structs
 
 use std::borrow::Cow;
-use std::fmt;
 
 use crate::completion::datagram::UdReceived;
 use crate::completion::inbox::Inbox;
@@ -241,11 +240,8 @@ impl Promised<'_, Success> {
     }
 }
 
-impl<E: Entry> fmt::Debug for Completion<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Completion(QP {:#x}, {:?})", self.qp_num(), self.status())
-    }
-}
+impl_debug!([E: Entry] Completion<'_, E>, |it|
+    "Completion(QP {:#x}, {:?})", it.qp_num(), it.status());
 
 impl<C> Received<Buf<C>> {
     /// The message: empty if the receive had no buffer, or if the data went elsewhere.

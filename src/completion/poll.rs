@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // polls, and reads what was polled
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -348,8 +347,4 @@ unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
     }
 }
 
-impl<E: Entry> fmt::Debug for Completions<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Completions({} left)", self.left())
-    }
-}
+impl_debug!([E: Entry] Completions<'_, E>, |it| "Completions({} left)", it.left());

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // polls
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -232,13 +231,5 @@ impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
     }
 }
 
-impl<E: Entry, L: Threads> fmt::Debug for CompletionQueue<E, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "CompletionQueue({} of {} booked)",
-            self.capacity() - self.unbooked(),
-            self.capacity()
-        )
-    }
-}
+impl_debug!([E: Entry, L: Threads] CompletionQueue<E, L>, |it|
+    "CompletionQueue({} of {} booked)", it.capacity() - it.unbooked(), it.capacity());

@@ -245,8 +245,4 @@ impl AddressHandle {
     }
 }
 
-impl fmt::Debug for AddressHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AddressHandle")
-    }
-}
+impl_debug!(AddressHandle, |_| "AddressHandle");

@@ -125,11 +125,7 @@ impl fmt::Display for Guid {
     }
 }
 
-impl fmt::Debug for Guid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Guid({self})")
-    }
-}
+impl_debug!(Guid, |it| "Guid({it})");
 
 bitflags! {
     /// Optional abilities of a device (`device_cap_flags` of ibv_query_device(3)). Bits without a

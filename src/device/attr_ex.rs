@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // one verb
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
@@ -211,11 +210,7 @@ impl<A: Ability> Clone for Can<A> {
     }
 }
 
-impl<A: Ability> fmt::Debug for Can<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Can({})", A::NAME)
-    }
-}
+impl_debug!([A: Ability] Can<A>, |_| "Can({})", A::NAME);
 
 /// What a device can do of what devices may lack: [`Context::abilities`]. [`Can`] has an example.
 pub struct Abilities {
@@ -272,11 +267,7 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Abilities {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Abilities").finish_non_exhaustive()
-    }
-}
+impl_debug!(Abilities, |_| "Abilities {{ .. }}");
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // reads the C object
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crate::device::context::Context;
@@ -50,11 +49,7 @@ impl CompVector {
     }
 }
 
-impl fmt::Debug for CompVector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CompVector({})", self.index)
-    }
-}
+impl_debug!(CompVector, |it| "CompVector({})", it.index);
 
 impl Context {
     /// The completion vectors (`num_comp_vectors` of ibv_create_cq(3)), see [`CompVector`].

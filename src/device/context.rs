@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // calls the query verbs
 
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -298,8 +297,4 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Context({})", self.name())
-    }
-}
+impl_debug!(Context, |it| "Context({})", it.name());

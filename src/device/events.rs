@@ -2,7 +2,6 @@
 //! completion.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -234,8 +233,4 @@ impl AsRawFd for DeviceEvents {
     }
 }
 
-impl fmt::Debug for DeviceEvents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DeviceEvents")
-    }
-}
+impl_debug!(DeviceEvents, |_| "DeviceEvents");

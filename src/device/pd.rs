@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // one verb
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -175,9 +174,5 @@ fn mint() -> Result<u32, Error> {
     }
 }
 
-impl<L: Threads> fmt::Debug for ProtectionDomain<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lane = if L::IS_LANE { ", a lane" } else { "" };
-        write!(f, "ProtectionDomain({}{lane})", self.id)
-    }
-}
+impl_debug!([L: Threads] ProtectionDomain<L>, |it|
+    "ProtectionDomain({}{})", it.id, if L::IS_LANE { ", a lane" } else { "" });

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // two verbs
 
 use std::ffi::c_int;
-use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -144,8 +143,4 @@ impl XrcDomain {
     }
 }
 
-impl fmt::Debug for XrcDomain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("XrcDomain")
-    }
-}
+impl_debug!(XrcDomain, |_| "XrcDomain");

@@ -1,6 +1,5 @@
 //! Connecting an RC queue pair to the endpoint of its peer.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -372,11 +371,7 @@ pub(super) fn meet<'s, S: Timed + ?Sized>(
 
 type Depth<P> = <<P as Profile>::Initiator as Initiator>::Depth;
 
-impl<P: Profile, Q> fmt::Debug for RcConnector<P, Q> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RcConnector({:?})", self.mine)
-    }
-}
+impl_debug!([P: Profile, Q] RcConnector<P, Q>, |it| "RcConnector({:?})", it.mine);
 
 #[cfg(all(test, feature = "loopback"))]
 mod tests {

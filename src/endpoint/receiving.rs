@@ -1,6 +1,5 @@
 //! A queue pair lent out for posting receives.
 
-use std::fmt;
 use std::ops::Deref;
 
 use crate::memory::entry::Owned;
@@ -102,8 +101,4 @@ where
     }
 }
 
-impl<P: Profile> fmt::Debug for Receiving<'_, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Receiving({:?})", self.0)
-    }
-}
+impl_debug!([P: Profile] Receiving<'_, P>, |it| "Receiving({:?})", it.0);

@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)] // turns words into entries
 
-use std::fmt;
-
 use crate::ledger::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
@@ -179,8 +177,4 @@ fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {
     rest.by_ref().for_each(drop);
 }
 
-impl<E: Entry> fmt::Debug for Released<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Released({})", WorkRequests(self.left))
-    }
-}
+impl_debug!([E: Entry] Released<'_, E>, |it| "Released({})", WorkRequests(it.left));

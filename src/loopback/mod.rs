@@ -73,7 +73,6 @@ pub use proverbs_loopback::{
 pub use srd_pair::{Spreading, SrdPair, srd_pair};
 pub use xrc_pair::{Initiating, XrcPair, xrc_pair};
 
-use std::fmt;
 #[cfg(feature = "cm")]
 use std::net::IpAddr;
 use std::time::Duration;
@@ -413,8 +412,4 @@ impl Fabric {
     }
 }
 
-impl fmt::Debug for Fabric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fabric").finish_non_exhaustive()
-    }
-}
+impl_debug!(Fabric, |_| "Fabric {{ .. }}");

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // makes buffers of slots
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -291,17 +290,9 @@ impl<C, M> Arena<C, M> {
     }
 }
 
-impl<C, M> fmt::Debug for Arena<C, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (free, len) = (self.available(), self.len());
-        write!(
-            f,
-            "Arena({free} of {len} bytes and {} of {} headers free)",
-            self.spare(),
-            self.count()
-        )
-    }
-}
+impl_debug!([C, M] Arena<C, M>, |it|
+    "Arena({} of {} bytes and {} of {} headers free)",
+    it.available(), it.len(), it.spare(), it.count());
 
 impl<C, M> Clone for Arena<C, M> {
     /// Another handle to the same memory.

@@ -229,8 +229,4 @@ impl<C> Drop for Buf<C> {
     }
 }
 
-impl<C> fmt::Debug for Buf<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buf({} of {} bytes)", self.len(), self.capacity())
-    }
-}
+impl_debug!([C] Buf<C>, |it| "Buf({} of {} bytes)", it.len(), it.capacity());

@@ -11,7 +11,6 @@
 
 use std::any::Any;
 use std::convert::Infallible;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range, RangeBounds};
 use std::ptr;
@@ -386,17 +385,9 @@ impl<T, O> Deref for ImplicitBuf<T, O> {
     }
 }
 
-impl<T, O> fmt::Debug for ImplicitBuf<T, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ImplicitBuf({} bytes)", self.len())
-    }
-}
+impl_debug!([T, O] ImplicitBuf<T, O>, |it| "ImplicitBuf({} bytes)", it.len());
 
-impl<T, O> fmt::Debug for ImplicitRegion<T, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ImplicitRegion").finish_non_exhaustive()
-    }
-}
+impl_debug!([T, O] ImplicitRegion<T, O>, |_| "ImplicitRegion {{ .. }}");
 
 #[cfg(all(test, feature = "loopback"))]
 mod tests;

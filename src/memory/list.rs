@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)] // follows the links between headers
 
-use std::fmt;
-
 use crate::memory::buf::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Header, Word, word};
@@ -141,8 +139,4 @@ impl<C> FromIterator<Buf<C>> for BufList<C> {
     }
 }
 
-impl<C> fmt::Debug for BufList<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BufList({} buffers)", self.len())
-    }
-}
+impl_debug!([C] BufList<C>, |it| "BufList({} buffers)", it.len());

@@ -1,7 +1,6 @@
 //! Regions on demand: their pages are not pinned, and come when the device touches them.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 
@@ -295,11 +294,8 @@ fn elements(at: u64, lkey: u32, len: usize) -> Vec<ibv_sge> {
     (0..len).step_by(LONGEST).map(element).collect()
 }
 
-impl<A: Access, M> fmt::Debug for OnDemandRegion<A, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OnDemandRegion({} {} bytes)", A::NAME, self.region.len())
-    }
-}
+impl_debug!([A: Access, M] OnDemandRegion<A, M>, |it|
+    "OnDemandRegion({} {} bytes)", A::NAME, it.region.len());
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)] // looks at the region that a handle keeps
 
-use std::fmt;
-
 use crate::memory::header::Handle;
 use crate::memory::lent::{Home, Lent, Loan};
 use crate::memory::registered::Registered;
@@ -163,8 +161,4 @@ impl Clone for OpenBuf {
     }
 }
 
-impl fmt::Debug for OpenBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OpenBuf({} bytes)", self.len())
-    }
-}
+impl_debug!(OpenBuf, |it| "OpenBuf({} bytes)", it.len());

@@ -273,10 +273,6 @@ impl<C> fmt::Display for JoinError<C> {
     }
 }
 
-impl<C> fmt::Debug for JoinError<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JoinError({self}; {:?})", self.next)
-    }
-}
+impl_debug!([C] JoinError<C>, |it| "JoinError({it}; {:?})", it.next);
 
 impl<C> std::error::Error for JoinError<C> {}

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // makes buffers of slots
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -293,11 +292,7 @@ pub(super) fn close<C, M: Memory>(
     }
 }
 
-impl<C, M> fmt::Debug for Pool<C, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({} of {} buffers free)", self.available(), self.count())
-    }
-}
+impl_debug!([C, M] Pool<C, M>, |it| "Pool({} of {} buffers free)", it.available(), it.count());
 
 impl<C, M> Clone for Pool<C, M> {
     /// Another handle to the same buffers.

@@ -1,7 +1,5 @@
 //! Pieces of regions in read-only memory.
 
-use std::fmt;
-
 use crate::memory::header::Handle;
 use crate::memory::lent::Lent;
 
@@ -61,8 +59,4 @@ impl Clone for ReadOnlyBuf {
     }
 }
 
-impl fmt::Debug for ReadOnlyBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadOnlyBuf({} bytes)", self.len())
-    }
-}
+impl_debug!(ReadOnlyBuf, |it| "ReadOnlyBuf({} bytes)", it.len());

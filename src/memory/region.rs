@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // makes atomics of registered memory
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -381,8 +380,4 @@ impl<A: Access, M> MemoryRegion<A, M> {
     }
 }
 
-impl<A: Access, M> fmt::Debug for MemoryRegion<A, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemoryRegion({} {} bytes)", A::NAME, self.len())
-    }
-}
+impl_debug!([A: Access, M] MemoryRegion<A, M>, |it| "MemoryRegion({} {} bytes)", A::NAME, it.len());

@@ -73,12 +73,8 @@ pub struct RemoteSlice<A: Access> {
 
 by_fields!(RemoteSlice<A: Access>: addr, len, rkey);
 
-impl<A: Access> std::fmt::Debug for RemoteSlice<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (addr, len, rkey) = (self.addr, self.len, self.rkey);
-        write!(f, "RemoteSlice({} {len} bytes at {addr:#x}, rkey {rkey:#x})", A::NAME)
-    }
-}
+impl_debug!([A: Access] RemoteSlice<A>, |RemoteSlice { addr, len, rkey, .. }|
+    "RemoteSlice({} {len} bytes at {addr:#x}, rkey {rkey:#x})", A::NAME);
 
 /// Eight aligned bytes of the peer's memory: the target of an atomic
 /// ([R4.2](crate::guide::rules#r4-2)).

@@ -59,11 +59,7 @@ impl<U, M, N> ReregError<U, M, N> {
     }
 }
 
-impl<U, M, N> fmt::Debug for ReregError<U, M, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error().fmt(f)
-    }
-}
+impl_debug!([U, M, N] ReregError<U, M, N>, |it| "{it}");
 
 impl<U, M, N> fmt::Display for ReregError<U, M, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -107,11 +103,7 @@ impl<M: Memory, N: 'static> UnusableRegion<M, N> {
     }
 }
 
-impl<M, N> fmt::Debug for UnusableRegion<M, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "UnusableRegion({} bytes)", self.region.len())
-    }
-}
+impl_debug!([M, N] UnusableRegion<M, N>, |it| "UnusableRegion({} bytes)", it.region.len());
 
 /// The parts of the region to be changed.
 struct Change<'a> {

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // reads bytes that several handles lend
 
-use std::fmt;
 use std::iter::FusedIterator;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -94,11 +93,7 @@ impl Iterator for Shares {
 
 impl FusedIterator for Shares {}
 
-impl fmt::Debug for Shares {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shares").finish_non_exhaustive()
-    }
-}
+impl_debug!(Shares, |_| "Shares {{ .. }}");
 
 impl SharedBuf {
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>) -> Self {
@@ -239,8 +234,4 @@ impl Deref for SharedBuf {
     }
 }
 
-impl fmt::Debug for SharedBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedBuf({} bytes)", self.len())
-    }
-}
+impl_debug!(SharedBuf, |it| "SharedBuf({} bytes)", it.len());

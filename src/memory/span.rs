@@ -136,11 +136,7 @@ impl<U> fmt::Debug for RemoteSpan<U> {
     }
 }
 
-impl<U> fmt::Debug for RemoteAddr<U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RemoteAddr({:#x}, rkey {:#x})", self.0.c[0], self.0.rkey())
-    }
-}
+impl_debug!([U] RemoteAddr<U>, |it| "RemoteAddr({:#x}, rkey {:#x})", it.0.c[0], it.0.rkey());
 
 #[cfg(test)]
 mod tests {

@@ -224,11 +224,7 @@ impl<E: Entry> fmt::Display for PostError<E> {
     }
 }
 
-impl<E: Entry> fmt::Debug for PostError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+impl_debug!([E: Entry] PostError<E>, |it| "{it}");
 
 impl<E: Entry> std::error::Error for PostError<E> {}
 
@@ -251,8 +247,5 @@ impl<T: Copy> Plain<T> {
     }
 }
 
-impl<E: Entry> fmt::Debug for Rejected<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.first == 0 { "Rejected(none)" } else { "Rejected(..)" })
-    }
-}
+impl_debug!([E: Entry] Rejected<E>, |it|
+    "Rejected({})", if it.first == 0 { "none" } else { ".." });

@@ -516,11 +516,8 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     }
 }
 
-impl<T: Transport, S: State, P: Profile> fmt::Debug for QueuePair<T, S, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "QueuePair({} {:#08x}, {})", T::NAME, self.qp_num(), S::NAME)
-    }
-}
+impl_debug!([T: Transport, S: State, P: Profile] QueuePair<T, S, P>, |it|
+    "QueuePair({} {:#08x}, {})", T::NAME, it.qp_num(), S::NAME);
 
 impl<E: Entry> fmt::Debug for Completed<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // keeps C work requests, and posts them again
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -228,11 +227,7 @@ impl<O, A, F, G, const N: usize> Prepared<O, [u8; N], A, F, G> {
     }
 }
 
-impl<O: Opcode, X, A, F, G> fmt::Debug for Prepared<O, X, A, F, G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Prepared({:?})", O::COMPLETES_AS)
-    }
-}
+impl_debug!([O: Opcode, X, A, F, G] Prepared<O, X, A, F, G>, |_| "Prepared({:?})", O::COMPLETES_AS);
 
 /// One post of a prepared work request.
 pub(crate) struct Ready<'p, O, X, A, D> {

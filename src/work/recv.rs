@@ -2,8 +2,6 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use std::fmt;
-
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
 use crate::work::data::{Data, RecvSink};
@@ -63,8 +61,4 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
     }
 }
 
-impl<D> fmt::Debug for Recv<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Recv")
-    }
-}
+impl_debug!([D] Recv<D>, |_| "Recv");

@@ -6,7 +6,6 @@
 
 #![allow(unsafe_code)] // writes C work requests
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -500,8 +499,4 @@ impl Found {
     }
 }
 
-impl<O: Opcode, D, A, F, G> fmt::Debug for WorkRequest<O, D, A, F, G> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WorkRequest({})", O::NAME)
-    }
-}
+impl_debug!([O: Opcode, D, A, F, G] WorkRequest<O, D, A, F, G>, |_| "WorkRequest({})", O::NAME);

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // writes C scatter/gather elements
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -112,9 +111,5 @@ impl<const N: usize> Data<Raw> for Sge<'_, N> {
     }
 }
 
-impl fmt::Debug for Piece<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ibv_sge { addr, length, lkey } = self.sge;
-        write!(f, "Piece({length} bytes at {addr:#x}, lkey {lkey:#x})")
-    }
-}
+impl_debug!([] Piece<'_>, |it|
+    "Piece({} bytes at {:#x}, lkey {:#x})", it.sge.length, it.sge.addr, it.sge.lkey);

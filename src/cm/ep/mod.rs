@@ -9,8 +9,6 @@ mod state;
 mod tcp;
 mod udp;
 
-use std::fmt;
-
 pub use channel::EpParts;
 pub use pending::{EpPending, PendingStep};
 pub use state::{EpRecvs, EpSends, EpState};
@@ -220,8 +218,5 @@ impl<P: Profile> Rest<P> {
     }
 }
 
-impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> fmt::Debug for Ep<PS, S, P, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ep({:?}, {:?})", self.id, self.qp)
-    }
-}
+impl_debug!([PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode] Ep<PS, S, P, M>, |it|
+    "Ep({:?}, {:?})", it.id, it.qp);

@@ -1,7 +1,5 @@
 //! Steps of endpoints on a channel that are under way.
 
-use std::fmt;
-
 use super::{Ep, Rest};
 use crate::cm::accept::{Accepted, NotAccepted};
 use crate::cm::connect::{NotConnected, Pending};
@@ -340,8 +338,4 @@ impl<P: Profile> Ep<Udp, RouteResolved, P, OnChannel> {
     }
 }
 
-impl<W, P: Profile> fmt::Debug for EpPending<W, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EpPending").finish_non_exhaustive()
-    }
-}
+impl_debug!([W, P: Profile] EpPending<W, P>, |_| "EpPending {{ .. }}");

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // reads what was polled
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use super::adapter::Row;
@@ -204,8 +203,4 @@ impl<'cq, F> ReadFields<'cq, F> {
     }
 }
 
-impl<F> fmt::Debug for ReadFields<'_, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ReadFields")
-    }
-}
+impl_debug!([F] ReadFields<'_, F>, |_| "ReadFields");

@@ -8,7 +8,6 @@ mod fields;
 
 pub use fields::{CompletionTs, CompletionWallclock, DlidPathBits, HasField, ReadFields, WcFields};
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -183,16 +182,8 @@ impl<F: WcFields, E: Owned, L: Threads> DerefMut for CompletionQueueEx<F, E, L> 
     }
 }
 
-impl<F: WcFields, E: Owned, L: Threads> fmt::Debug for CompletionQueueEx<F, E, L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "CompletionQueueEx({:?}, wc_flags {:#x})",
-            self.queue,
-            F::WC_FLAGS | wc_flags::OURS
-        )
-    }
-}
+impl_debug!([F: WcFields, E: Owned, L: Threads] CompletionQueueEx<F, E, L>, |it|
+    "CompletionQueueEx({:?}, wc_flags {:#x})", it.queue, F::WC_FLAGS | wc_flags::OURS);
 
 /// The completions of one poll of a [`CompletionQueueEx`], each with its fields, an iterator. They
 /// borrow the completion queue, so none outlives the next poll.
@@ -235,8 +226,5 @@ impl<'cq, F: WcFields, E: Owned> Iterator for CompletionsEx<'cq, F, E> {
 
 impl<F: WcFields, E: Owned> ExactSizeIterator for CompletionsEx<'_, F, E> {}
 
-impl<F: WcFields, E: Owned> fmt::Debug for CompletionsEx<'_, F, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CompletionsEx({} left)", self.completions.len())
-    }
-}
+impl_debug!([F: WcFields, E: Owned] CompletionsEx<'_, F, E>, |it|
+    "CompletionsEx({} left)", it.completions.len());

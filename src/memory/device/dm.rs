@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // a few verbs
 
 use std::ffi::c_int;
-use std::fmt;
 use std::sync::Arc;
 
 use crate::device::attr_ex::{Can, DeviceMemory};
@@ -188,11 +187,7 @@ impl Dm {
     }
 }
 
-impl fmt::Debug for Dm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Dm({} bytes)", self.len)
-    }
-}
+impl_debug!(Dm, |it| "Dm({} bytes)", it.len);
 
 impl ProtectionDomain {
     /// Registers all of a device's memory with the rights `A` (`ibv_reg_dm_mr`). Its addresses at

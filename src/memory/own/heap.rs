@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // promises what `Memory` asks for, and owns an allocation
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -175,11 +174,7 @@ impl Drop for Pages {
     }
 }
 
-impl fmt::Debug for Pages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pages({} bytes)", self.len)
-    }
-}
+impl_debug!(Pages, |it| "Pages({} bytes)", it.len);
 
 // SAFETY: an allocation of its own, initialised, freed by `drop` only and reached through the
 // value only.

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // hands out the bytes of a mapping
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -207,8 +206,4 @@ unsafe impl Memory for Mapping {
     }
 }
 
-impl fmt::Debug for Mapping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mapping({} bytes)", self.map.len())
-    }
-}
+impl_debug!(Mapping, |it| "Mapping({} bytes)", it.map.len());

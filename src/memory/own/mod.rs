@@ -17,7 +17,6 @@ pub use map::HugePage;
 pub use mapping::{MapOptions, Mapping};
 pub use shared_mapping::SharedMapping;
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -329,11 +328,7 @@ impl<K, S, P> Foreign<K, S, P> {
     }
 }
 
-impl<K, S, P> fmt::Debug for Foreign<K, S, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Foreign({} bytes)", self.bytes.len())
-    }
-}
+impl_debug!([K, S, P] Foreign<K, S, P>, |it| "Foreign({} bytes)", it.bytes.len());
 
 // SAFETY: `bytes` and `keeper` are from `new` alone, whose caller promises what `Memory` asks for,
 // clause by clause, until the keeper is dropped: with this value, or after `into_keeper` took it

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // touches the bytes of a mapping
 
 use std::ffi::CString;
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -236,11 +235,7 @@ unsafe impl<P: Protection> Memory for SharedMapping<P> {
     }
 }
 
-impl<P> fmt::Debug for SharedMapping<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedMapping({} bytes)", self.len())
-    }
-}
+impl_debug!([P] SharedMapping<P>, |it| "SharedMapping({} bytes)", it.len());
 
 #[cfg(all(test, not(miri)))]
 mod tests {

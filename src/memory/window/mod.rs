@@ -12,7 +12,6 @@ mod stale;
 mod tests;
 mod type1;
 
-use std::fmt;
 use std::marker::PhantomData;
 
 pub(crate) use self::core::{Last, Of, Opened, Owner, Range, Window};
@@ -294,12 +293,8 @@ macro_rules! windows {
             }
         }
 
-        impl$(<$rights: Access>)? fmt::Debug for $window$(<$rights>)? {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let core = self.0.core();
-                write!(f, "{}({} bytes, rkey {:#x})", $name, core.range.len, core.rkey)
-            }
-        }
+        impl_debug!([$($rights: Access)?] $window$(<$rights>)?, |it|
+            concat!($name, "({} bytes, rkey {:#x})"), it.0.core().range.len, it.0.core().rkey);
     )*};
 }
 

@@ -1,7 +1,5 @@
 //! What a peer lends through a memory window, until it is given back.
 
-use std::fmt;
-
 use crate::memory::remote::{OutOfBounds, RemoteCell, RemoteSlice};
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteSpan, ToRead};
@@ -120,8 +118,4 @@ impl<A: Access> Revocable<A> {
     }
 }
 
-impl<A: Access> fmt::Debug for Revocable<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Revocable({:?})", self.0)
-    }
-}
+impl_debug!([A: Access] Revocable<A>, |it| "Revocable({:?})", it.0);

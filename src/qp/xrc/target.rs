@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // creates, modifies and queries
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
@@ -243,11 +242,7 @@ impl<S: State> XrcTarget<S> {
     }
 }
 
-impl<S: State> fmt::Debug for XrcTarget<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "XrcTarget({:#08x}, {})", self.qp_num(), S::NAME)
-    }
-}
+impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(), S::NAME);
 
 /// Attributes that move a [target of XRC](XrcTarget) from state `S` to [`To`](TargetTransition::To)
 /// (ibv_modify_qp(3)). There are no others: [`to_error`](XrcTarget::to_error) and

@@ -1,6 +1,5 @@
 //! Opcodes whose buffer is in an implicit region.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use super::bounds::PostsPaged;
@@ -124,11 +123,7 @@ impl<O: Opcode, T> Opcode for Paged<O, T> {
 
 impl<O: SolicitedOp, T> SolicitedOp for Paged<O, T> {}
 
-impl<O: Opcode, T> fmt::Debug for Paged<O, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Paged({})", O::NAME)
-    }
-}
+impl_debug!([O: Opcode, T] Paged<O, T>, |_| "Paged({})", O::NAME);
 
 impl of_ops::Sealed for Send {}
 impl of_ops::Sealed for RdmaWrite {}

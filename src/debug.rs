@@ -1,0 +1,15 @@
+//! `Debug` of types whose description is one format string.
+
+/// Implements `Debug`: generic parameters in brackets if there are any, the type, and what `write!`
+/// takes, of the value.
+macro_rules! impl_debug {
+    ([$($params:tt)*] $t:ty, |$it:pat_param| $($format:tt)*) => {
+        impl<$($params)*> std::fmt::Debug for $t {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $it = self;
+                write!(f, $($format)*)
+            }
+        }
+    };
+    ($t:ty, |$it:pat_param| $($format:tt)*) => { impl_debug!([] $t, |$it| $($format)*); };
+}
