@@ -86,11 +86,19 @@ attributes! {
     #[doc(alias("IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT"))]
     pub struct ConnectedInit {
         /// Index in the port's P_Key table.
-        pub pkey_index: u16,
+        pub pkey_index: u16 = 0,
         /// The port, counted from 1.
         pub port: u8,
         /// The rights of peers.
         pub access: QpAccess,
+    } new {
+        /// With the first P_Key, as rdma-core's examples have it.
+        ///
+        /// ```
+        /// # use proverbs::prelude::*;
+        /// let init = ConnectedInit::new(1, QpAccess::REMOTE_READ);
+        /// assert_eq!((init.pkey_index, init.port), (0, 1));
+        /// ```
     }
 
     /// INIT -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
@@ -111,18 +119,21 @@ attributes! {
         /// The address vector of the peer.
         pub address: AddressVector,
         /// The path MTU.
-        pub path_mtu: Mtu,
+        pub path_mtu: Mtu = Mtu::Bytes1024,
         /// The peer's queue pair.
         pub dest_qpn: Qpn,
         /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
         /// Reads and atomics that the peer may have outstanding here
         /// ([R4.7](crate::guide::rules#r4-7)).
-        pub max_dest_rd_atomic: ResponderDepth,
+        pub max_dest_rd_atomic: ResponderDepth = ResponderDepth::ONE,
         /// How long the peer waits when there is no receive.
-        pub min_rnr_timer: MinRnrTimer,
+        pub min_rnr_timer: MinRnrTimer = MinRnrTimer::MS_82,
         /// Optional attributes.
-        pub optional: RtrOptional,
+        pub optional: RtrOptional = RtrOptional::default(),
+    } new {
+        /// The MTU of rdma-core's examples, 1024, one read or atomic of the peer's at a time,
+        /// and an RNR timer of 82 ms (code 26).
     }
 
     /// INIT -> RTR of UC (ibv_modify_qp(3)).
@@ -152,13 +163,15 @@ attributes! {
         /// The address vector of the peer.
         pub address: AddressVector,
         /// The path MTU.
-        pub path_mtu: Mtu,
+        pub path_mtu: Mtu = Mtu::Bytes1024,
         /// The peer's queue pair.
         pub dest_qpn: Qpn,
         /// The peer's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
         /// Optional attributes.
-        pub optional: RtrOptional,
+        pub optional: RtrOptional = RtrOptional::default(),
+    } new {
+        /// The values of rdma-core's examples: MTU 1024.
     }
 
     /// Optional attributes of INIT -> RTR, RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.
@@ -180,17 +193,26 @@ attributes! {
     #[doc(alias = "IBV_QP_MAX_QP_RD_ATOMIC")]
     pub struct RcRts<P> {
         /// How long to wait for an acknowledgement.
-        pub timeout: Timeout,
+        pub timeout: Timeout = Timeout::MS_67,
         /// Transport retries.
-        pub retry_cnt: RetryCount,
+        pub retry_cnt: RetryCount = RetryCount::SIX,
         /// RNR retries.
-        pub rnr_retry: RnrRetry,
+        pub rnr_retry: RnrRetry = RnrRetry::SIX,
         /// The first PSN that is sent.
         pub sq_psn: Psn,
         /// Reads and atomics that may be outstanding.
         pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
         /// Optional attributes.
-        pub optional: RcRtsOptional,
+        pub optional: RcRtsOptional = RcRtsOptional::default(),
+    } new {
+        /// With a timeout of 67 ms (exponent 14), six retries and six RNR retries.
+        ///
+        /// A peer that has no receive posted ends the connection with
+        /// [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) after six times its
+        /// `min_rnr_timer`. [`RnrRetry::Infinite`] waits for it for ever.
+        ///
+        /// Six, not C's usual seven: Soft-RoCE treats seven as "for ever", and would never report a
+        /// dead peer ([R8.10](crate::guide::rules#r8-10)).
     }
 
     /// Optional attributes of RC, on the way to RTS and in it (ibv_modify_qp(3)), as [`Drain`]
@@ -211,7 +233,9 @@ attributes! {
         /// The first PSN that is sent.
         pub sq_psn: Psn,
         /// Optional attributes.
-        pub optional: UcRtsOptional,
+        pub optional: UcRtsOptional = UcRtsOptional::default(),
+    } new {
+        /// Without optional attributes.
     }
 
     /// Optional attributes of UC, on the way to RTS and in it (ibv_modify_qp(3)), as [`UcRtr`]
@@ -275,7 +299,9 @@ attributes! {
         /// The first PSN that is sent.
         pub sq_psn: Psn,
         /// The key that messages must carry to be received.
-        pub qkey: Option<QpQkey>,
+        pub qkey: Option<QpQkey> = None,
+    } new {
+        /// Without optional attributes.
     }
 
     /// RTR -> RTS of SRD (ibv_modify_qp(3)), as
@@ -284,10 +310,12 @@ attributes! {
         /// The first PSN that is sent.
         pub sq_psn: Psn,
         /// The key that messages must carry to be received.
-        pub qkey: Option<QpQkey>,
+        pub qkey: Option<QpQkey> = None,
         /// How often a message is sent again whose receiver has no receive for it; without, for
         /// ever. A device may know no such attribute, and refuses it then.
-        pub rnr_retry: Option<RnrRetry>,
+        pub rnr_retry: Option<RnrRetry> = None,
+    } new {
+        /// Without optional attributes.
     }
 
     /// SQE -> RTS of UC (ibv_modify_qp(3)): a send queue that stopped goes on. [`State`] has an
@@ -401,19 +429,6 @@ impl Fill for UcReturn {
     }
 }
 
-impl ConnectedInit {
-    /// With the first P_Key, as rdma-core's examples have it.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// let init = ConnectedInit::new(1, QpAccess::REMOTE_READ);
-    /// assert_eq!((init.pkey_index, init.port), (0, 1));
-    /// ```
-    pub fn new(port: u8, access: QpAccess) -> Self {
-        ConnectedInit { pkey_index: 0, port, access }
-    }
-}
-
 impl UdInit {
     /// With the first P_Key, as rdma-core's examples have it.
     ///
@@ -425,72 +440,6 @@ impl UdInit {
     /// ```
     pub fn new(port: u8, qkey: impl Into<QpQkey>) -> Self {
         UdInit { pkey_index: 0, port, qkey: qkey.into() }
-    }
-}
-
-impl RcRtr {
-    /// The MTU of rdma-core's examples, 1024, one read or atomic of the peer's at a time,
-    /// and an RNR timer of 82 ms (code 26).
-    pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
-        RcRtr {
-            address,
-            path_mtu: Mtu::Bytes1024,
-            dest_qpn,
-            rq_psn,
-            max_dest_rd_atomic: ResponderDepth::ONE,
-            min_rnr_timer: MinRnrTimer::MS_82,
-            optional: RtrOptional::default(),
-        }
-    }
-}
-
-impl UcRtr {
-    /// The values of rdma-core's examples: MTU 1024.
-    pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
-        let optional = RtrOptional::default();
-        UcRtr { address, path_mtu: Mtu::Bytes1024, dest_qpn, rq_psn, optional }
-    }
-}
-
-impl UcRts {
-    /// Without optional attributes.
-    pub fn new(sq_psn: Psn) -> Self {
-        UcRts { sq_psn, optional: UcRtsOptional::default() }
-    }
-}
-
-impl UdRts {
-    /// Without optional attributes.
-    pub fn new(sq_psn: Psn) -> Self {
-        UdRts { sq_psn, qkey: None }
-    }
-}
-
-impl SrdRts {
-    /// Without optional attributes.
-    pub fn new(sq_psn: Psn) -> Self {
-        SrdRts { sq_psn, qkey: None, rnr_retry: None }
-    }
-}
-
-impl<P: Profile> RcRts<P> {
-    /// With a timeout of 67 ms (exponent 14), six retries and six RNR retries.
-    ///
-    /// A peer that has no receive posted ends the connection with
-    /// [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) after six times its
-    /// `min_rnr_timer`. [`RnrRetry::Infinite`] waits for it for ever.
-    ///
-    /// Six, not C's usual seven: Soft-RoCE treats seven as "for ever", and would never report a
-    /// dead peer ([R8.10](crate::guide::rules#r8-10)).
-    pub fn new(sq_psn: Psn, max_rd_atomic: <P::Initiator as Initiator>::Depth) -> Self {
-        RcRts {
-            timeout: Timeout::MS_67,
-            retry_cnt: RetryCount::SIX,
-            rnr_retry: RnrRetry::SIX,
-            sq_psn,
-            max_rd_atomic,
-            optional: RcRtsOptional::default(),
-        }
     }
 }
 

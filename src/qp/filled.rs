@@ -140,8 +140,8 @@ macro_rules! attributes {
     ($(
         $(#[$meta:meta])*
         pub struct $name:ident $(<$p:ident>)? $(: $default:ident)? {
-            $($(#[$doc:meta])* pub $field:ident: $t:ty,)*
-        }
+            $($(#[$doc:meta])* pub $field:ident: $t:ty $(= $usual:expr)?,)*
+        } $(new { $(#[$new:meta])* })?
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug)]
@@ -178,6 +178,9 @@ macro_rules! attributes {
         }
 
         attributes! { @default $($default)? $name [$($p)?] $($field)* }
+        attributes! {
+            @new $([$(#[$new])*])? $name [$($p)?] [] [] $($field: $t $(= $usual)?,)*
+        }
     )*};
     (@default $name:ident [$($p:ident)?] $($field:ident)*) => {};
     (@default Default $name:ident [$($p:ident)?] $($field:ident)*) => {
@@ -186,6 +189,27 @@ macro_rules! attributes {
                 $name { $($field: Default::default(),)* }
             }
         }
+    };
+    (@new $name:ident $($rest:tt)*) => {};
+    (@new [$($new:tt)*] $name:ident [$($p:ident)?]
+        [$($arg:ident: $t:ty,)*] [$($field:ident: $usual:expr,)*]
+    ) => {
+        impl $(<$p: Profile>)? $name $(<$p>)? {
+            $($new)*
+            pub fn new($($arg: $t),*) -> Self {
+                $name { $($arg,)* $($field: $usual,)* }
+            }
+        }
+    };
+    (@new $new:tt $name:ident $p:tt [$($args:tt)*] $usual:tt
+        $arg:ident: $t:ty, $($rest:tt)*
+    ) => {
+        attributes! { @new $new $name $p [$($args)* $arg: $t,] $usual $($rest)* }
+    };
+    (@new $new:tt $name:ident $p:tt $args:tt [$($usual:tt)*]
+        $field:ident: $t:ty = $value:expr, $($rest:tt)*
+    ) => {
+        attributes! { @new $new $name $p $args [$($usual)* $field: $value,] $($rest)* }
     };
 }
 

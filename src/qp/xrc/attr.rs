@@ -17,31 +17,35 @@ attributes! {
         /// The address vector of the target's port.
         pub address: AddressVector,
         /// The path MTU.
-        pub path_mtu: Mtu,
+        pub path_mtu: Mtu = Mtu::Bytes1024,
         /// The target.
         pub dest_qpn: Qpn,
         /// The target's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
         /// The rights of peers, of which an initiator has none that ask.
-        pub access: Option<QpAccess>,
+        pub access: Option<QpAccess> = None,
         /// Index in the port's P_Key table.
-        pub pkey_index: Option<u16>,
+        pub pkey_index: Option<u16> = None,
+    } new {
+        /// The values of rdma-core's examples: MTU 1024.
     }
 
     /// RTR -> RTS of an initiator of XRC (ibv_modify_qp(3)): as [`RcRts`](crate::qp::RcRts).
     pub struct XrcRts<P> {
         /// How long to wait for an acknowledgement.
-        pub timeout: Timeout,
+        pub timeout: Timeout = Timeout::MS_67,
         /// Transport retries.
-        pub retry_cnt: RetryCount,
+        pub retry_cnt: RetryCount = RetryCount::SIX,
         /// RNR retries.
-        pub rnr_retry: RnrRetry,
+        pub rnr_retry: RnrRetry = RnrRetry::SIX,
         /// The first PSN that is sent.
         pub sq_psn: Psn,
         /// Reads and atomics that may be outstanding.
         pub max_rd_atomic: <P::Initiator as Initiator>::Depth,
         /// Optional attributes.
-        pub optional: XrcRtsOptional,
+        pub optional: XrcRtsOptional = XrcRtsOptional::default(),
+    } new {
+        /// The values of [`RcRts::new`](crate::qp::RcRts::new).
     }
 
     /// Optional attributes of an initiator of XRC, on the way to RTS and in it (ibv_modify_qp(3)).
@@ -88,33 +92,37 @@ attributes! {
         /// The address vector of the initiator's port.
         pub address: AddressVector,
         /// The path MTU.
-        pub path_mtu: Mtu,
+        pub path_mtu: Mtu = Mtu::Bytes1024,
         /// The initiator.
         pub dest_qpn: Qpn,
         /// The initiator's `sq_psn` ([R8.7](crate::guide::rules#r8-7)).
         pub rq_psn: Psn,
         /// Reads and atomics that the initiator may have outstanding
         /// ([R4.7](crate::guide::rules#r4-7)).
-        pub max_dest_rd_atomic: ResponderDepth,
+        pub max_dest_rd_atomic: ResponderDepth = ResponderDepth::ONE,
         /// How long the initiator waits when there is no receive.
-        pub min_rnr_timer: MinRnrTimer,
+        pub min_rnr_timer: MinRnrTimer = MinRnrTimer::MS_82,
         /// The rights of the initiator.
-        pub access: Option<QpAccess>,
+        pub access: Option<QpAccess> = None,
         /// Index in the port's P_Key table.
-        pub pkey_index: Option<u16>,
+        pub pkey_index: Option<u16> = None,
+    } new {
+        /// The values of [`RcRtr::new`](crate::qp::RcRtr::new).
     }
 
     /// RTR -> RTS of a target of XRC (ibv_modify_qp(3)). A target serves in RTR already, and sends
     /// nothing in RTS: some programs go there all the same.
     pub struct XrcTargetRts {
         /// How long to wait for an acknowledgement.
-        pub timeout: Timeout,
+        pub timeout: Timeout = Timeout::MS_67,
         /// The first PSN that is sent.
         pub sq_psn: Psn,
         /// The rights of the initiator.
-        pub access: Option<QpAccess>,
+        pub access: Option<QpAccess> = None,
         /// How long the initiator waits when there is no receive.
-        pub min_rnr_timer: Option<MinRnrTimer>,
+        pub min_rnr_timer: Option<MinRnrTimer> = None,
+    } new {
+        /// With a timeout of 67 ms (exponent 14).
     }
 }
 
@@ -125,50 +133,5 @@ pub struct XrcReturn(pub XrcRtsOptional);
 impl Fill for XrcReturn {
     fn fill(&self, attr: &mut Attr) {
         self.0.fill(attr);
-    }
-}
-
-impl XrcRtr {
-    /// The values of rdma-core's examples: MTU 1024.
-    pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
-        let (access, pkey_index) = (None, None);
-        XrcRtr { address, path_mtu: Mtu::Bytes1024, dest_qpn, rq_psn, access, pkey_index }
-    }
-}
-
-impl<P: Profile> XrcRts<P> {
-    /// The values of [`RcRts::new`](crate::qp::RcRts::new).
-    pub fn new(sq_psn: Psn, max_rd_atomic: <P::Initiator as Initiator>::Depth) -> Self {
-        XrcRts {
-            timeout: Timeout::MS_67,
-            retry_cnt: RetryCount::SIX,
-            rnr_retry: RnrRetry::SIX,
-            sq_psn,
-            max_rd_atomic,
-            optional: XrcRtsOptional::default(),
-        }
-    }
-}
-
-impl XrcTargetRtr {
-    /// The values of [`RcRtr::new`](crate::qp::RcRtr::new).
-    pub fn new(address: AddressVector, dest_qpn: Qpn, rq_psn: Psn) -> Self {
-        XrcTargetRtr {
-            address,
-            path_mtu: Mtu::Bytes1024,
-            dest_qpn,
-            rq_psn,
-            max_dest_rd_atomic: ResponderDepth::ONE,
-            min_rnr_timer: MinRnrTimer::MS_82,
-            access: None,
-            pkey_index: None,
-        }
-    }
-}
-
-impl XrcTargetRts {
-    /// With a timeout of 67 ms (exponent 14).
-    pub fn new(sq_psn: Psn) -> Self {
-        XrcTargetRts { timeout: Timeout::MS_67, sq_psn, access: None, min_rnr_timer: None }
     }
 }
