@@ -4,7 +4,7 @@
 //! lives on until no outstanding work request can name it. (Soft-RoCE looks it up when it
 //! transmits, not when it is posted: R5.3.)
 
-#![allow(unsafe_code)] // an index that needs no check
+#![allow(unsafe_code)] // names may be shared between threads
 
 use crate::counters::ids;
 use crate::sync::AtomicU64;
@@ -34,38 +34,17 @@ impl AhIndex {
     }
 }
 
-/// The keys of a table that never had a handle.
-static NONE: [u32; 2] = [0, 0];
-
 /// What a post asks of a table: whether it has a key. It is apart from the table, which no post
-/// touches.
-///
-/// # Invariants
-/// It is the address of a mask. Behind that are `mask + 1` keys, a power of two: those of its
-/// table, or, as long as it has none, `NONE`. Key 0 names nothing. (The mask is there because
-/// a queue pair is two cache lines, which are moved from state to state.)
+/// touches. Key 0 names nothing.
 #[doc(hidden)]
-pub struct AhKeys(*const u32);
-
-impl Default for AhKeys {
-    fn default() -> Self {
-        AhKeys(NONE.as_ptr())
-    }
-}
+#[derive(Default)]
+pub struct AhKeys(Vec<u32>);
 
 impl AhKeys {
     /// Whether the handle that `index` names is in the table.
     #[inline(always)]
     pub fn has(&self, index: AhIndex) -> bool {
-        // SAFETY: the slot is masked, and there are `mask + 1` keys behind the mask (invariant).
-        unsafe { *self.0.add(1 + self.slot(index)) == index.key }
-    }
-
-    /// Where the key of `index` would be.
-    #[inline(always)]
-    fn slot(&self, index: AhIndex) -> usize {
-        // SAFETY: the mask is there (invariant).
-        (index.index & unsafe { *self.0 }) as usize
+        self.0.get(index.index as usize) == Some(&index.key)
     }
 }
 
@@ -79,8 +58,6 @@ impl AhKeys {
 ///   the handle.
 #[derive(Default)]
 pub(crate) struct AhTable {
-    /// The keys, behind their mask; empty until the first handle.
-    own: Vec<u32>,
     ahs: Vec<Option<handle::Ah>>,
     /// The slots without a handle.
     free: Vec<u32>,
@@ -92,28 +69,15 @@ impl AhTable {
     pub fn add(&mut self, keys: &mut AhKeys, ah: handle::Ah) -> Result<AhIndex, handle::Ah> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Some(key) = ids::mint_below(&NEXT, u32::MAX.into()) else { return Err(ah) };
-        let key = key as u32;
-        let AhTable { own, ahs, free, .. } = self;
-        let index = free.pop().map_or(ahs.len(), |index| index as usize);
-        if index == ahs.len() {
-            ahs.push(None);
-        }
-        if index + 1 >= own.len() {
-            let len = (index + 1).next_power_of_two();
-            own.resize(1 + len, 0);
-            own[0] = len as u32 - 1;
+        let index = self.free.pop().map_or(self.ahs.len(), |index| index as usize);
+        if index == self.ahs.len() {
+            self.ahs.push(None);
+            keys.0.push(0);
         }
         let raw = ah.as_ptr();
-        ahs[index] = Some(ah);
-        self.set_key(keys, index, key);
-        Ok(AhIndex { raw, index: index as u32, key })
-    }
-
-    /// Sets a key of `own`, which is not empty.
-    fn set_key(&mut self, keys: &mut AhKeys, slot: usize, key: u32) {
-        self.own[1 + slot] = key;
-        // INVARIANT: anew, since they may have moved, and were borrowed mutably.
-        *keys = AhKeys(self.own.as_ptr());
+        self.ahs[index] = Some(ah);
+        keys.0[index] = key as u32;
+        Ok(AhIndex { raw, index: index as u32, key: key as u32 })
     }
 
     /// Removes the name. The handle is destroyed once `posted` work requests have completed.
@@ -121,10 +85,10 @@ impl AhTable {
         if !keys.has(index) {
             return false;
         }
-        let slot = keys.slot(index);
-        self.set_key(keys, slot, 0);
+        let slot = index.index as usize;
+        keys.0[slot] = 0;
         self.retired.extend(self.ahs[slot].take().map(|ah| (ah, posted)));
-        self.free.push(slot as u32);
+        self.free.push(index.index);
         true
     }
 
@@ -170,24 +134,20 @@ mod tests {
         let pd = context.alloc_pd().unwrap();
         let gid = context.query_gid(1, 1).unwrap();
         let ah = || pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap().handle;
-        // SAFETY: the mask is there (invariant).
-        let mask = |keys: &AhKeys| unsafe { *keys.0 };
         let (mut table, mut keys) = (AhTable::default(), AhKeys::default());
-        assert!(table.own.is_empty() && mask(&keys) == 0 && table.lend_any(0).is_none());
+        assert!(keys.0.is_empty() && table.lend_any(0).is_none());
         assert_eq!((table.removed(), table.reap(0)), (0, 0));
-        let own = |table: &AhTable| table.own[1..].to_vec();
         assert!(!keys.has(AhIndex { raw: std::ptr::null_mut(), index: 7, key: 1 }));
         let mut names = Vec::new();
-        for (len, n) in [1, 2, 4, 4, 8].into_iter().zip(1..) {
+        for n in 1..6 {
             names.push(table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names")));
-            assert_eq!((own(&table).len(), mask(&keys) as usize), (len, len - 1));
-            assert!(own(&table)[n..].iter().all(|&key| key == 0), "{:?}", own(&table));
+            assert_eq!((keys.0.len(), keys.0.contains(&0)), (n, false));
         }
         assert!(names.iter().all(|&name| keys.has(name)));
         assert!(table.remove(&mut keys, names[2], 5) && !keys.has(names[2]));
-        assert_eq!((own(&table)[2], table.remove(&mut keys, names[2], 5)), (0, false));
+        assert_eq!((keys.0[2], table.remove(&mut keys, names[2], 5)), (0, false));
         let again = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
-        assert_eq!((again.index, own(&table).len()), (2, 8));
+        assert_eq!((again.index, keys.0.len()), (2, 5));
         assert!(keys.has(again) && !keys.has(names[2]));
         // It waits for as many as were posted, and no longer.
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
@@ -197,7 +157,7 @@ mod tests {
         for _ in 0..100 {
             let name = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));
             assert!(table.remove(&mut keys, name, 2));
-            assert_eq!((table.reap(2), table.ahs.len(), own(&table).len()), (0, 5, 8));
+            assert_eq!((table.reap(2), table.ahs.len(), keys.0.len()), (0, 5, 5));
             // The free ones are known: nobody looks through the others for them.
             assert_eq!(table.free, [2]);
         }
