@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::device::context::Context;
 use crate::device::ids::CqId;
-use crate::device::refusal::of_creation;
+use crate::device::refusal::{destroy, of_creation};
 use crate::sys::events::try_get_cq_event;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
@@ -74,15 +74,12 @@ impl CompletionChannel {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let control = context.handle.control();
         // SAFETY: its handle keeps the context open.
-        match unsafe { (control.create_comp_channel)(context.handle.as_ptr()) } {
-            Ok(channel) => {
-                let parent = context.handle.clone();
-                // SAFETY: the object was just created, and has no other owner.
-                let handle = unsafe { handle::Channel::new(channel, control, parent) };
-                Ok(CompletionChannel { handle: Arc::new(handle) })
-            }
-            Err(errno) => Err(of_creation("ibv_create_comp_channel", errno, String::new())),
-        }
+        let channel = unsafe { (control.create_comp_channel)(context.handle.as_ptr()) };
+        let refused = |errno| of_creation("ibv_create_comp_channel", errno, String::new());
+        let channel = channel.map_err(refused)?;
+        // SAFETY: the object was just created, and has no other owner.
+        let handle = unsafe { handle::Channel::new(channel, control, context.handle.clone()) };
+        Ok(CompletionChannel { handle: Arc::new(handle) })
     }
 
     pub(crate) fn is_of(&self, context: &Context) -> bool {
@@ -179,21 +176,8 @@ impl CompletionChannel {
     /// on it exist, or the errno of the verb.
     #[doc(alias = "ibv_destroy_comp_channel")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        const VERB: &str = "ibv_destroy_comp_channel";
-        match Arc::try_unwrap(self.handle) {
-            Ok(mut handle) => match handle.close() {
-                Ok(()) => Ok(()),
-                Err(errno) => {
-                    let handle = Arc::new(handle);
-                    Err(Refused::new(CompletionChannel { handle }, Error::os(VERB, errno, "")))
-                }
-            },
-            Err(handle) => {
-                let error =
-                    Error::os(VERB, libc::EBUSY, "completion queues on it exist: drop them first");
-                Err(Refused::new(CompletionChannel { handle }, error))
-            }
-        }
+        destroy("ibv_destroy_comp_channel", self.handle, "completion queues on it")
+            .map_err(|refused| refused.map(|handle| CompletionChannel { handle }))
     }
 }
 

@@ -221,14 +221,11 @@ impl AddressHandle {
         vector.check_path_bits(&context, VERB, vector.port)?;
         let mut attr = vector.to_c();
         // SAFETY: the protection domain is live, and `attr` is a local.
-        match unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) } {
-            Ok(ah) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
-                Ok(AddressHandle { handle, pd: pd.id() })
-            }
-            Err(errno) => Err(of_creation(VERB, errno, asked())),
-        }
+        let ah = unsafe { (control.create_ah)(handle.as_ptr(), &mut attr) };
+        let ah = ah.map_err(|errno| of_creation(VERB, errno, asked()))?;
+        // SAFETY: the object was just created, and has no other owner.
+        let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
+        Ok(AddressHandle { handle, pd: pd.id() })
     }
 
     /// Destroys the address handle (`ibv_destroy_ah`).

@@ -292,7 +292,7 @@ impl Context {
     /// if objects made from it exist.
     #[doc(alias = "ibv_close_device")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        destroy("ibv_close_device", self.handle)
+        destroy("ibv_close_device", self.handle, "objects of it")
             .map_err(|refused| refused.map(|handle| Context { handle }))
     }
 }

@@ -200,16 +200,13 @@ impl Context {
         }
         let query = self.handle.control().query_gid_table;
         // SAFETY: its handle keeps the context open.
-        match unsafe { query(self.handle.as_ptr(), &ports) } {
-            Ok(all) => {
-                let here = |entry: &GidEntry| entry.port == port;
-                let mut entries: Vec<_> =
-                    all.iter().filter_map(GidEntry::from_c).filter(here).collect();
-                entries.sort_by_key(|entry| entry.index);
-                Ok(entries)
-            }
-            Err(errno) => Err(Error::os("ibv_query_gid_table", errno, format!("port {port}"))),
-        }
+        let all = unsafe { query(self.handle.as_ptr(), &ports) };
+        let refused = |errno| Error::os("ibv_query_gid_table", errno, format!("port {port}"));
+        let here = |entry: &GidEntry| entry.port == port;
+        let mut entries: Vec<_> =
+            all.map_err(refused)?.iter().filter_map(GidEntry::from_c).filter(here).collect();
+        entries.sort_by_key(|entry| entry.index);
+        Ok(entries)
     }
 
     /// The GID of a port to use where routers may be on the way: of the RoCE v2 entries that are

@@ -56,14 +56,11 @@ impl ProtectionDomain {
         let id = mint()?;
         let control = context.handle.control();
         // SAFETY: its handle keeps the context open.
-        match unsafe { (control.alloc_pd)(context.handle.as_ptr()) } {
-            Ok(pd) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let pd = unsafe { handle::Pd::new(pd, control, context.handle.clone().into()) };
-                Ok(ProtectionDomain::of(Arc::new(pd), id))
-            }
-            Err(errno) => Err(of_creation(VERB, errno, String::new())),
-        }
+        let pd = unsafe { (control.alloc_pd)(context.handle.as_ptr()) };
+        let pd = pd.map_err(|errno| of_creation(VERB, errno, String::new()))?;
+        // SAFETY: the object was just created, and has no other owner.
+        let pd = unsafe { handle::Pd::new(pd, control, context.handle.clone().into()) };
+        Ok(ProtectionDomain::of(Arc::new(pd), id))
     }
 
     /// A protection domain that was allocated elsewhere, such as by C code: see [`raw`](crate::raw)
@@ -158,7 +155,7 @@ impl<L: Threads> ProtectionDomain<L> {
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         let id = self.id;
-        destroy("ibv_dealloc_pd", self.pd)
+        destroy("ibv_dealloc_pd", self.pd, "objects of it")
             .map_err(|refused| refused.map(|pd| ProtectionDomain::of(pd, id)))
     }
 }

@@ -33,13 +33,14 @@ pub(crate) fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Er
 pub(crate) fn destroy<O: Object>(
     verb: &'static str,
     handle: Arc<Handle<O>>,
+    users: &str,
 ) -> Result<(), Refused<Arc<Handle<O>>>> {
     match Arc::try_unwrap(handle) {
         Ok(mut handle) => handle
             .close()
             .map_err(|errno| Refused::new(Arc::new(handle), Error::os(verb, errno, ""))),
         Err(handle) => {
-            let asked = "objects of it exist: drop them first";
+            let asked = format!("{users} exist: drop them first");
             Err(Refused::new(handle, Error::os(verb, libc::EBUSY, asked)))
         }
     }

@@ -109,14 +109,11 @@ impl Context {
         let control = self.handle.control();
         let (fd, oflags) = file.to_c();
         // SAFETY: its handle keeps the context open.
-        match unsafe { (control.open_xrcd)(self.handle.as_ptr(), fd, oflags) } {
-            Ok(xrcd) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let xrcd = unsafe { handle::Xrcd::new(xrcd, control, self.handle.clone()) };
-                Ok(XrcDomain { xrcd: Arc::new(xrcd) })
-            }
-            Err(errno) => Err(Error::os(VERB, errno, format!("{file:?}"))),
-        }
+        let xrcd = unsafe { (control.open_xrcd)(self.handle.as_ptr(), fd, oflags) };
+        let xrcd = xrcd.map_err(|errno| Error::os(VERB, errno, format!("{file:?}")))?;
+        // SAFETY: the object was just created, and has no other owner.
+        let xrcd = unsafe { handle::Xrcd::new(xrcd, control, self.handle.clone()) };
+        Ok(XrcDomain { xrcd: Arc::new(xrcd) })
     }
 }
 
@@ -138,7 +135,7 @@ impl XrcDomain {
     /// [`Os`](crate::ErrorKind::Os), and the domain is given back: EBUSY if objects of it exist.
     #[doc(alias = "ibv_close_xrcd")]
     pub fn close(self) -> Result<(), Refused<Self>> {
-        destroy("ibv_close_xrcd", self.xrcd)
+        destroy("ibv_close_xrcd", self.xrcd, "objects of it")
             .map_err(|refused| refused.map(|xrcd| XrcDomain { xrcd }))
     }
 }

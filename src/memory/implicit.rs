@@ -222,18 +222,11 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
     /// has memory.
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_dereg_mr";
-        let error = match Arc::get_mut(&mut self.key) {
-            Some(key) => match key.mr.close() {
-                Ok(()) => return Ok(()),
-                Err(errno) => Error::os(VERB, errno, ""),
-            },
-            None => Error::os(
-                VERB,
-                libc::EBUSY,
-                "the region has memory: drop its handles, also those that completions bring",
-            ),
-        };
-        Err(Refused::new(self, error))
+        const IN_USE: &str =
+            "the region has memory: drop its handles, also those that completions bring";
+        let key = Arc::get_mut(&mut self.key).ok_or((libc::EBUSY, IN_USE));
+        let closed = key.and_then(|key| key.mr.close().map_err(|errno| (errno, "")));
+        closed.map_err(|(errno, why)| Refused::new(self, Error::os(VERB, errno, why)))
     }
 }
 

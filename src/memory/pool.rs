@@ -286,10 +286,8 @@ pub(super) fn close<C, M: Memory>(
     in_use: &'static str,
 ) -> Result<M, Error> {
     const VERB: &str = "ibv_dereg_mr";
-    match shared.region() {
-        Some(region) => region.close_for(VERB).map(|()| region.give_back()),
-        None => Err(Error::os(VERB, libc::EBUSY, in_use)),
-    }
+    let region = shared.region().ok_or_else(|| Error::os(VERB, libc::EBUSY, in_use))?;
+    region.close_for(VERB).map(|()| region.give_back())
 }
 
 impl_debug!([C, M] Pool<C, M>, |it| "Pool({} of {} buffers free)", it.available(), it.count());

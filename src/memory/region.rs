@@ -365,19 +365,16 @@ impl<A: Access, M> MemoryRegion<A, M> {
         M: 'static,
     {
         const VERB: &str = "ibv_dereg_mr";
-        let error = match Arc::get_mut(&mut self.region) {
-            Some(region) => match region.close_for(VERB) {
-                Ok(()) => return Ok(region.give_back()),
-                Err(error) => error,
-            },
-            None => Error::os(
-                VERB,
-                libc::EBUSY,
-                "pieces of the region exist: drop them, also those that completions bring",
-            ),
-        };
-        Err(Refused::new(self, error))
+        let region = Arc::get_mut(&mut self.region).ok_or_else(|| in_use(VERB));
+        let memory = region.and_then(|it| it.close_for(VERB).map(|()| it.give_back()));
+        memory.map_err(|error| Refused::new(self, error))
     }
+}
+
+/// The error of a verb that needs a region without pieces.
+pub(super) fn in_use(verb: &'static str) -> Error {
+    let why = "pieces of the region exist: drop them, also those that completions bring";
+    Error::os(verb, libc::EBUSY, why)
 }
 
 impl_debug!([A: Access, M] MemoryRegion<A, M>, |it| "MemoryRegion({} {} bytes)", A::NAME, it.len());

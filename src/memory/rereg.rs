@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::{Allows, Invariant, Memory, Protection};
-use crate::memory::region::MemoryRegion;
+use crate::memory::region::{MemoryRegion, in_use};
 use crate::memory::registered::{AccessFlags, AnyMemory, NewMemory, Registered, as_given};
 use crate::memory::rights::Access;
 use crate::sys::memory::{ERR_DONT_FORK_NEW, ERR_INPUT, ReregFailed};
@@ -161,12 +161,6 @@ fn why_not(region: &Registered, asked: &str, state: &str, errno: i32) -> Error {
     let instead = "deregister it, and register its memory anew";
     Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
 }
-
-fn in_use() -> Error {
-    let why = "pieces of the region exist: drop them, also those that completions bring";
-    Error::os(VERB, libc::EBUSY, why)
-}
-
 fn unchanged<U, M, N>(object: U, error: Error) -> ReregError<U, M, N> {
     ReregError::Unchanged(Refused::new(object, error))
 }
@@ -206,7 +200,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     where
         M::Protection: Allows<B>,
     {
-        let region = self.into_registered().map_err(|region| unchanged(region, in_use()))?;
+        let region = self.into_registered().map_err(|region| unchanged(region, in_use(VERB)))?;
         let asked = format!("CHANGE_ACCESS from {} to {}", A::NAME, B::NAME);
         let access = AccessFlags::from_bits_retain(B::FLAGS);
         let access = Some((access, M::Protection::IS_WRITABLE));
@@ -243,7 +237,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
             let error = Error::new(VERB, ErrorKind::ContextMismatch { what });
             return Err(unchanged(self, error));
         }
-        let region = self.into_registered().map_err(|region| unchanged(region, in_use()))?;
+        let region = self.into_registered().map_err(|region| unchanged(region, in_use(VERB)))?;
         let (asked, pd) = ("CHANGE_PD".into(), Some(pd));
         let change = Change { access: None, pd, memory: None, asked };
         // SAFETY: the region is in `M`, and the domain of the same context.
@@ -300,7 +294,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         }
         let region = match self.into_registered() {
             Ok(region) => region,
-            Err(region) => return Err(unchanged((region, *memory), in_use())),
+            Err(region) => return Err(unchanged((region, *memory), in_use(VERB))),
         };
         if let Some(error) = region.is_kept() {
             return Err(unchanged((MemoryRegion::of(region), *memory), error));

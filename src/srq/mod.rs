@@ -311,14 +311,10 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         let mut over = Over::default();
         self.core.ends.end_parked(&mut over);
         over.send_home();
-        let error = match Arc::get_mut(&mut self.core).map(SrqCore::close) {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(errno)) => Error::os(VERB, errno, ""),
-            None => {
-                Error::os(VERB, libc::EBUSY, "queue pairs are attached to it: destroy them first")
-            }
-        };
-        Err(Refused::new(self, error))
+        const IN_USE: &str = "queue pairs are attached to it: destroy them first";
+        let core = Arc::get_mut(&mut self.core).ok_or((libc::EBUSY, IN_USE));
+        let closed = core.and_then(|core| core.close().map_err(|errno| (errno, "")));
+        closed.map_err(|(errno, why)| Refused::new(self, Error::os(VERB, errno, why)))
     }
 
     /// Notes in the books, as they may end, whether safe code forgot a list.

@@ -81,20 +81,17 @@ impl Context {
         let attr = ibv_alloc_dm_attr { length: len, log_align_req, comp_mask: 0 };
         let control = self.handle.control();
         // SAFETY: its handle keeps the context open.
-        match unsafe { (control.alloc_dm)(self.handle.as_ptr(), attr) } {
-            Ok(dm) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let handle = unsafe { handle::Dm::new(dm, control, self.handle.clone()) };
-                Ok(Dm { handle, len })
+        let dm = unsafe { (control.alloc_dm)(self.handle.as_ptr(), attr) };
+        let dm = dm.map_err(|errno| {
+            let most = self.query_device_ex().map_or(u64::MAX, |device| device.max_dm_size);
+            if len as u64 > most {
+                return Error::limit(VERB, "length", len as u64, most);
             }
-            Err(errno) => {
-                let most = self.query_device_ex().map_or(u64::MAX, |device| device.max_dm_size);
-                if len as u64 > most {
-                    return Err(Error::limit(VERB, "length", len as u64, most));
-                }
-                Err(Error::os(VERB, errno, format!("{}, of {most} that there are", asked())))
-            }
-        }
+            Error::os(VERB, errno, format!("{}, of {most} that there are", asked()))
+        })?;
+        // SAFETY: the object was just created, and has no other owner.
+        let handle = unsafe { handle::Dm::new(dm, control, self.handle.clone()) };
+        Ok(Dm { handle, len })
     }
 }
 
@@ -180,10 +177,8 @@ impl Dm {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the memory is given back.
     #[doc(alias = "ibv_free_dm")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
-        match self.handle.close() {
-            Ok(()) => Ok(()),
-            Err(errno) => Err(Refused::new(self, Error::os("ibv_free_dm", errno, ""))),
-        }
+        let closed = self.handle.close();
+        closed.map_err(|errno| Refused::new(self, Error::os("ibv_free_dm", errno, "")))
     }
 }
 

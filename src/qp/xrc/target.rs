@@ -106,15 +106,12 @@ impl XrcDomain {
         let mut init = ibv_qp_init_attr_ex::target(self.as_ptr());
         let control = self.handle().control();
         // SAFETY: the domain is live, and the attributes are a local.
-        match unsafe { (control.create_qp_ex)(&mut init) } {
-            Ok(qp) => {
-                // SAFETY: the object was just created, and has no other owner.
-                let handle =
-                    unsafe { handle::XrcTarget::new(qp.cast(), control, self.handle().clone()) };
-                Ok(XrcTarget { handle, port: 0, _state: PhantomData })
-            }
-            Err(errno) => Err(of_creation("ibv_create_qp_ex", errno, "a target of XRC".into())),
-        }
+        let qp = unsafe { (control.create_qp_ex)(&mut init) };
+        let refused = |errno| of_creation("ibv_create_qp_ex", errno, "a target of XRC".into());
+        let qp = qp.map_err(refused)?.cast();
+        // SAFETY: the object was just created, and has no other owner.
+        let handle = unsafe { handle::XrcTarget::new(qp, control, self.handle().clone()) };
+        Ok(XrcTarget { handle, port: 0, _state: PhantomData })
     }
 }
 
