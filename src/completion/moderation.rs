@@ -90,9 +90,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         }
         let mut attr = ibv_modify_cq_attr { attr_mask: MODERATE, moderate };
         // SAFETY: its handle keeps the queue.
-        match unsafe { (handle.control().modify_cq)(handle.as_ptr(), &mut attr) } {
-            0 => Ok(()),
-            errno => Err(Error::os(VERB, errno, format!("{moderation:?}"))),
-        }
+        unsafe { (handle.control().modify_cq)(handle.as_ptr(), &mut attr) }
+            .map_err(|errno| Error::os(VERB, errno, format!("{moderation:?}")))
     }
 }

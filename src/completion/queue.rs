@@ -122,10 +122,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             let resize = handle.control().resize_cq;
             // SAFETY: the queue is live. `&mut` keeps others from polling and resizing it, so `cqe`
             // is read as the device left it.
-            match unsafe { (resize(handle.as_ptr(), cqe as i32), (*handle.as_ptr()).cqe) } {
-                (0, granted) => Ok(granted.max(0) as u32),
-                (errno, _) => Err(Error::os(VERB, errno, format!("cqe {cqe}"))),
-            }
+            let resized = unsafe { resize(handle.as_ptr(), cqe as i32) };
+            resized.map_err(|errno| Error::os(VERB, errno, format!("cqe {cqe}")))?;
+            // SAFETY: as above.
+            Ok(unsafe { (*handle.as_ptr()).cqe }.max(0) as u32)
         })
     }
 

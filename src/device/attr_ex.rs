@@ -13,7 +13,6 @@ use crate::device::node::QpTypes;
 use crate::device::odp::OdpCaps;
 use crate::sys::extended::ibv_device_attr_ex;
 use crate::sys::handle;
-use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
 
 decoded! {
@@ -245,13 +244,10 @@ impl Context {
     #[doc(alias("supported_qpts", "max_rndv_hdr_size", "max_num_tags", "max_ops", "max_sge"))]
     #[doc(alias("fetch_add", "compare_swap"))]
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
-        let mut attr = zeroed::<ibv_device_attr_ex>();
-        let query = self.handle.control().query_device_ex;
-        // SAFETY: its handle keeps the context open, and `attr` is a local.
-        match unsafe { query(self.handle.as_ptr(), &mut attr) } {
-            0 => Ok(DeviceAttrEx::from_c(&attr)),
-            errno => Err(Error::os("ibv_query_device_ex", errno, "")),
-        }
+        // SAFETY: its handle keeps the context open.
+        let attr = unsafe { (self.handle.control().query_device_ex)(self.handle.as_ptr()) };
+        let attr = attr.map_err(|errno| Error::os("ibv_query_device_ex", errno, ""))?;
+        Ok(DeviceAttrEx::from_c(&attr))
     }
 
     /// What the device can do of what devices may lack; [`Can`] has an example.

@@ -13,7 +13,7 @@ use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
-use crate::sys::types::{ibv_context, ibv_device_attr, ibv_gid};
+use crate::sys::types::{ibv_context, ibv_device_attr};
 use crate::sys::{device, handle};
 use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -241,13 +241,11 @@ impl Context {
     /// the table is shorter.
     #[doc(alias("ibv_query_gid", "subnet_prefix", "interface_id"))]
     pub fn query_gid(&self, port: u8, index: u8) -> Result<Gid, Error> {
-        let mut gid = ibv_gid { raw: [0; 16] };
         let query = self.handle.control().query_gid;
-        // SAFETY: its handle keeps the context open, and `gid` is a local.
-        match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut gid) } {
-            0 => Ok(gid.into()),
-            errno => Err(gid_refused(self, "ibv_query_gid", port, index, errno)),
-        }
+        // SAFETY: its handle keeps the context open.
+        let gid = unsafe { query(self.handle.as_ptr(), port, index.into()) };
+        let refused = |errno| gid_refused(self, "ibv_query_gid", port, index, errno);
+        gid.map(Gid::from).map_err(refused)
     }
 
     /// An entry of a port's P_Key table (`ibv_query_pkey`).
@@ -259,17 +257,13 @@ impl Context {
     /// the table is shorter.
     #[doc(alias = "ibv_query_pkey")]
     pub fn query_pkey(&self, port: u8, index: u16) -> Result<u16, Error> {
-        let mut pkey = 0;
         let query = self.handle.control().query_pkey;
-        // SAFETY: its handle keeps the context open, and `pkey` is a local.
-        match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut pkey) } {
-            0 => Ok(pkey),
-            errno => {
-                let why = no_port(self, port).or_else(|| no_pkey(self, port, index));
-                let asked = why.unwrap_or_else(|| format!("port {port}, P_Key index {index}"));
-                Err(Error::os("ibv_query_pkey", errno, asked))
-            }
-        }
+        // SAFETY: its handle keeps the context open.
+        unsafe { query(self.handle.as_ptr(), port, index.into()) }.map_err(|errno| {
+            let why = no_port(self, port).or_else(|| no_pkey(self, port, index));
+            let asked = why.unwrap_or_else(|| format!("port {port}, P_Key index {index}"));
+            Error::os("ibv_query_pkey", errno, asked)
+        })
     }
 
     /// Allocates a protection domain (`ibv_alloc_pd`).

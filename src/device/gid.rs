@@ -9,7 +9,6 @@ use crate::device::context::Context;
 use crate::device::port::LinkLayer;
 use crate::device::refusal::gid_refused;
 use crate::sys::gid;
-use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind, apart};
 
@@ -168,19 +167,18 @@ impl Context {
     #[doc(alias("ibv_query_gid_ex", "gid_index", "port_num", "gid_type", "ndev_ifindex"))]
     pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
         const VERB: &str = "ibv_query_gid_ex";
-        let mut entry = zeroed();
         let query = self.handle.control().query_gid_ex;
-        // SAFETY: its handle keeps the context open, and `entry` is a local.
-        match unsafe { query(self.handle.as_ptr(), port, index.into(), &mut entry) } {
-            0 => {
+        // SAFETY: its handle keeps the context open.
+        match unsafe { query(self.handle.as_ptr(), port, index.into()) } {
+            Ok(entry) => {
                 let unknown = "a GID of a kind that this crate does not know";
                 GidEntry::from_c(&entry).ok_or(Error::new(VERB, ErrorKind::Protocol(unknown)))
             }
-            libc::ENODATA => {
+            Err(libc::ENODATA) => {
                 let what = format!("port {port} has no GID with index {index}");
                 Err(Error::new(VERB, ErrorKind::NotFound(what)))
             }
-            errno => Err(gid_refused(self, VERB, port, index, errno)),
+            Err(errno) => Err(gid_refused(self, VERB, port, index, errno)),
         }
     }
 

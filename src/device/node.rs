@@ -195,10 +195,10 @@ impl Context {
         let ask = self.handle.control().query_rt_values;
         // SAFETY: its handle keeps the context open.
         match unsafe { ask(self.handle.as_ptr(), &mut values) } {
-            0 if values.comp_mask & RAW_CLOCK == 0 => Err(Error::os(VERB, libc::ENODATA, "")),
+            Ok(()) if values.comp_mask & RAW_CLOCK == 0 => Err(Error::os(VERB, libc::ENODATA, "")),
             // Providers write ticks into the nanoseconds, and no seconds.
-            0 => Ok(values.raw_clock.tv_nsec as u64),
-            errno => Err(Error::os(VERB, errno, "")),
+            Ok(()) => Ok(values.raw_clock.tv_nsec as u64),
+            Err(errno) => Err(Error::os(VERB, errno, "")),
         }
     }
 }
@@ -229,18 +229,18 @@ mod tests {
         let other = Control {
             query_rt_values: |_, values| {
                 (values.comp_mask, values.raw_clock.tv_nsec) = (!RAW_CLOCK, 77);
-                0
+                Ok(())
             },
             ..LOOPBACK
         };
         let more = Control {
             query_rt_values: |_, values| {
                 (values.comp_mask, values.raw_clock.tv_nsec) = (!0, 77);
-                0
+                Ok(())
             },
             ..LOOPBACK
         };
-        let none = Control { query_rt_values: |_, _| libc::EOPNOTSUPP, ..LOOPBACK };
+        let none = Control { query_rt_values: |_, _| Err(libc::EOPNOTSUPP), ..LOOPBACK };
         let told = [other, more, none].map(|control| {
             let mut context = crate::loopback::Fabric::new().open_alone();
             let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();

@@ -253,21 +253,19 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
         let at = region.at(offset).expose_provenance() as u64;
         let mut list = elements(at, region.lkey(), len);
         let asked = || format!("{advice:?} of {len} bytes from {offset} on");
-        match region.advise(advice.to_c(), flags, &mut list) {
-            0 => Ok(()),
-            errno @ (libc::EOPNOTSUPP | libc::ENOSYS) => {
+        region.advise(advice.to_c(), flags, &mut list).map_err(|errno| match errno {
+            libc::EOPNOTSUPP | libc::ENOSYS => {
                 let why = Errno(errno);
                 let lacks = format!("this device or its library has no such advice ({why})");
                 let instead = "leave it out: pages come when they are touched";
                 let asked = asked();
-                Err(Error::new(ADVISE, ErrorKind::Unsupported { asked, lacks, instead }))
+                Error::new(ADVISE, ErrorKind::Unsupported { asked, lacks, instead })
             }
             libc::EPERM => {
-                let asked = format!("{}; the region is read-only", asked());
-                Err(Error::os(ADVISE, libc::EPERM, asked))
+                Error::os(ADVISE, errno, format!("{}; the region is read-only", asked()))
             }
-            errno => Err(Error::os(ADVISE, errno, asked())),
-        }
+            _ => Error::os(ADVISE, errno, asked()),
+        })
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back.

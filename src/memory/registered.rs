@@ -21,7 +21,7 @@ use crate::memory::own::{Memory, Protection};
 use crate::memory::remote::{Extent, OutOfBounds};
 use crate::memory::slab::Slab;
 use crate::memory::span::LONGEST_PIECE;
-use crate::sys::control::{Created, Holds};
+use crate::sys::control::{Answer, Created, Holds};
 use crate::sys::handle;
 use crate::sys::mem::locked::locked_memory;
 use crate::sys::memory::{
@@ -467,8 +467,8 @@ impl Registered {
         as_given(self.unknown.take().map(|(memory, _)| memory))
     }
 
-    /// `ibv_advise_mr` in the region's domain: 0 or an errno.
-    pub(crate) fn advise(&self, advice: u32, flags: u32, list: &mut [ibv_sge]) -> c_int {
+    /// `ibv_advise_mr` in the region's domain.
+    pub(crate) fn advise(&self, advice: u32, flags: u32, list: &mut [ibv_sge]) -> Answer {
         let pd = self.mr.parents();
         // SAFETY: a region keeps its domain, which is live. The device looks at what the list
         // names.

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use crate::device::Lane;
 use crate::prelude::*;
 use crate::qp::InLane;
-use crate::sys::control::{Control, Created, LIBIBVERBS, created};
+use crate::sys::control::{Answer, Control, Created, LIBIBVERBS, created};
 use crate::sys::extended::BARE;
 use crate::sys::lanes::*;
 use crate::sys::polling::{CREATE_CQ_EX, ibv_cq_ex, ibv_cq_init_attr_ex};
@@ -37,10 +37,10 @@ fn made<T>(call: &str, object: T) -> *mut T {
     }
 }
 
-unsafe fn gone<T>(what: &str, object: *mut T) -> c_int {
+unsafe fn gone<T>(what: &str, object: *mut T) -> Answer {
     saw(format!("no {what}"));
     drop(unsafe { Box::from_raw(object) });
-    0
+    Ok(())
 }
 
 unsafe extern "C" fn td(context: *mut ibv_context, attr: *mut ibv_td_init_attr) -> *mut ibv_td {
@@ -49,7 +49,7 @@ unsafe extern "C" fn td(context: *mut ibv_context, attr: *mut ibv_td_init_attr) 
 }
 
 unsafe extern "C" fn no_td(td: *mut ibv_td) -> c_int {
-    unsafe { gone("td", td) }
+    unsafe { gone("td", td) }.err().unwrap_or(0)
 }
 
 unsafe extern "C" fn parent(
@@ -92,11 +92,8 @@ unsafe fn cq(
 
 /// A library around these operations.
 static LIBRARY: Control = Control {
-    close_device: |_| 0,
-    query_device: |_, attr| unsafe {
-        *attr = ibv_device_attr { max_cqe: 64, max_qp_wr: 64, max_sge: 4, ..zeroed() };
-        0
-    },
+    close_device: |_| Ok(()),
+    query_device: |_| Ok(ibv_device_attr { max_cqe: 64, max_qp_wr: 64, max_sge: 4, ..zeroed() }),
     alloc_pd: |context| created(made("pd", ibv_pd { context, handle: 1 })),
     dealloc_pd: |pd| unsafe {
         let what = format!("pd {}", (*pd).handle);

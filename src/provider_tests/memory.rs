@@ -292,15 +292,15 @@ fn advice_reaches_c_as_it_is() {
         let mut list = [sge(0x1000, 64), sge(0x3000, 1 << 30)];
         unsafe { (LIBIBVERBS.advise_mr)(pd, advice, flags, &mut list) }
     };
-    assert_eq!(advise(ALL, advice::PREFETCH_WRITE, FLUSH), 0);
+    assert_eq!(advise(ALL, advice::PREFETCH_WRITE, FLUSH), Ok(()));
     ANSWER.set(libc::EFAULT);
-    assert_eq!(advise(ALL, advice::PREFETCH_NO_FAULT, 0), libc::EFAULT);
+    assert_eq!(advise(ALL, advice::PREFETCH_NO_FAULT, 0), Err(libc::EFAULT));
     let list = "[(4096, 64, 17), (12288, 1073741824, 17)]";
     let seen = seen();
     let expected = [(1, 1), (2, 0)]
         .map(|(advice, flags)| format!("pd 3, advice {advice}, flags {flags}, {list}"));
     assert_eq!(seen, expected);
-    assert_eq!(advise(BARE + REG_DM_MR, advice::PREFETCH, FLUSH), libc::EOPNOTSUPP);
+    assert_eq!(advise(BARE + REG_DM_MR, advice::PREFETCH, FLUSH), Err(libc::EOPNOTSUPP));
 }
 
 /// What a change of a region is told as, and what each of C's codes means.

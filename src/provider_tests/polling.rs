@@ -148,21 +148,18 @@ unsafe extern "C" fn create(
 
 /// A library around the operation.
 static LIBRARY: Control = Control {
-    close_device: |_| 0,
-    query_device: |_, attr| unsafe {
-        *attr = ibv_device_attr { max_cqe: 64, ..zeroed() };
-        0
-    },
+    close_device: |_| Ok(()),
+    query_device: |_| Ok(ibv_device_attr { max_cqe: 64, ..zeroed() }),
     is_software: |_| IS_SINGLE.get(),
     alloc_pd: |context| created(Box::into_raw(Box::new(ibv_pd { context, handle: 1 }))),
     dealloc_pd: |pd| {
         drop(unsafe { Box::from_raw(pd) });
-        0
+        Ok(())
     },
     destroy_cq: |cq| {
         saw("no cq");
         drop(unsafe { Box::from_raw(cq.cast::<ibv_cq_ex>()) });
-        0
+        Ok(())
     },
     ..LIBIBVERBS
 };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::device::{XrcDomain, XrcdFile};
 use crate::prelude::*;
 use crate::qp::{Max, XrcTarget, XrcTargetRtr, XrcTargetRts};
-use crate::sys::control::{Control, LIBIBVERBS, created};
+use crate::sys::control::{Answer, Control, LIBIBVERBS, created};
 use crate::sys::create_qp_ex::{CREATE_QP_EX, ibv_qp_init_attr_ex};
 use crate::sys::extended::BARE;
 use crate::sys::handle;
@@ -48,10 +48,10 @@ fn made<T>(call: &str, object: T) -> *mut T {
     }
 }
 
-unsafe fn gone<T>(what: &str, object: *mut T) -> c_int {
+unsafe fn gone<T>(what: &str, object: *mut T) -> Answer {
     saw(format!("no {what}"));
     drop(unsafe { Box::from_raw(object) });
-    0
+    Ok(())
 }
 
 unsafe extern "C" fn open(
@@ -66,7 +66,7 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn close(xrcd: *mut ibv_xrcd) -> c_int {
     match is_refused("close") {
         Some(errno) => errno,
-        None => unsafe { gone("xrcd", xrcd) },
+        None => unsafe { gone("xrcd", xrcd) }.err().unwrap_or(0),
     }
 }
 
@@ -118,16 +118,12 @@ unsafe extern "C" fn qp_ex(context: *mut ibv_context, at: *mut ibv_qp_init_attr_
 
 /// A library around these operations.
 static LIBRARY: Control = Control {
-    close_device: |_| 0,
-    query_device: |_, attr| unsafe {
-        *attr = ibv_device_attr { max_cqe: 64, max_qp_wr: 64, max_sge: 4, ..zeroed() };
-        0
-    },
-    query_device_ex: |_, attr| unsafe {
+    close_device: |_| Ok(()),
+    query_device: |_| Ok(ibv_device_attr { max_cqe: 64, max_qp_wr: 64, max_sge: 4, ..zeroed() }),
+    query_device_ex: |_| {
         let mut told = zeroed::<crate::sys::extended::ibv_device_attr_ex>();
         told.orig_attr.device_cap_flags = 1 << 20; // XRC
-        attr.write(told);
-        0
+        Ok(told)
     },
     alloc_pd: |context| created(made("pd", ibv_pd { context, handle: 1 })),
     dealloc_pd: |pd| unsafe { gone("pd", pd) },
@@ -149,7 +145,7 @@ static LIBRARY: Control = Control {
         let codes = [max_dest_rd_atomic, min_rnr_timer, timeout];
         let at = attr.ah_attr.port_num;
         saw(format!("modify {} to {qp_state} {mask:#x} {values:?} {codes:?} {at}", (*qp).qp_num));
-        0
+        Ok(())
     },
     destroy_qp: |qp| unsafe { gone("qp", qp) },
     destroy_srq: |srq| unsafe { gone("srq", srq) },

@@ -106,17 +106,16 @@ mod tests {
         /// By port.
         const LONGEST: [u32; 4] = [0, 4096, 4095, 5000];
         let three_ports = Control {
-            query_port: |context, port, attr| {
+            query_port: |context, port| {
                 // SAFETY: the arguments are the caller's, but for the port, which exists.
-                let code = unsafe { (LOOPBACK.query_port)(context, 1, attr) };
-                // SAFETY: the caller's place for the answer.
-                unsafe { (*attr).get_mut().max_msg_sz = LONGEST[usize::from(port)] };
-                code
+                let mut attr = unsafe { (LOOPBACK.query_port)(context, 1) }?;
+                attr.get_mut().max_msg_sz = LONGEST[usize::from(port)];
+                Ok(attr)
             },
             modify_qp: |qp, attr, mask| {
                 // SAFETY: the caller's attributes.
                 if unsafe { (*attr).port_num } > 1 {
-                    return 0;
+                    return Ok(());
                 }
                 // SAFETY: the arguments are the caller's, who keeps the verb's contract.
                 unsafe { (LOOPBACK.modify_qp)(qp, attr, mask) }

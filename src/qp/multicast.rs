@@ -18,10 +18,7 @@ impl<P: Profile> Core<P> {
         let gid = ibv_gid { raw: gid.0 };
         let detach = self.handle.control().detach_mcast;
         // SAFETY: the queue pair is live, and `gid` is a local.
-        match unsafe { detach(self.qp(), &gid, lid) } {
-            0 => Ok(()),
-            errno => Err(errno),
-        }
+        unsafe { detach(self.qp(), &gid, lid) }
     }
 
     /// Leaves every group: a queue pair that is attached to one cannot be destroyed (R5.12).
@@ -62,13 +59,10 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
         let c = ibv_gid { raw: gid.0 };
         let attach = self.core.handle.control().attach_mcast;
         // SAFETY: the queue pair is live, and `c` is a local.
-        match unsafe { attach(self.core.qp(), &c, lid) } {
-            0 => {
-                self.core.groups.push((gid, lid));
-                Ok(())
-            }
-            errno => Err(Error::os("ibv_attach_mcast", errno, format!("group {gid}"))),
-        }
+        unsafe { attach(self.core.qp(), &c, lid) }
+            .map_err(|errno| Error::os("ibv_attach_mcast", errno, format!("group {gid}")))?;
+        self.core.groups.push((gid, lid));
+        Ok(())
     }
 
     /// Stops receiving from the group (`ibv_detach_mcast`). Returns whether it was attached.
@@ -82,13 +76,10 @@ impl<S: State, P: Profile> QueuePair<Ud, S, P> {
         let Some(at) = self.core.groups.iter().position(|group| *group == (gid, lid)) else {
             return Ok(false);
         };
-        match self.core.detach((gid, lid)) {
-            Ok(()) => {
-                self.core.groups.remove(at);
-                Ok(true)
-            }
-            Err(errno) => Err(Error::os("ibv_detach_mcast", errno, format!("group {gid}"))),
-        }
+        let refused = |errno| Error::os("ibv_detach_mcast", errno, format!("group {gid}"));
+        self.core.detach((gid, lid)).map_err(refused)?;
+        self.core.groups.remove(at);
+        Ok(true)
     }
 }
 

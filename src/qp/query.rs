@@ -7,7 +7,7 @@ use super::{Core, QueuePair};
 use crate::device::decoded::decoded;
 use crate::profile::Profile;
 use crate::sys::control::Control;
-use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr, zeroed};
+use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr};
 use crate::terms::bounded::{MinRnrTimer, Mtu, RetryCount, RnrRetry, Timeout};
 use crate::terms::error::Error;
 use crate::terms::state::{QpState, State};
@@ -53,12 +53,9 @@ pub(super) unsafe fn ask(
     qp: *mut ibv_qp,
     mask: u32,
 ) -> Result<(ibv_qp_attr, ibv_qp_init_attr), Error> {
-    let (mut c, mut init) = (zeroed::<ibv_qp_attr>(), zeroed::<ibv_qp_init_attr>());
-    // SAFETY: the queue pair is live (this function's contract), and both structs are locals.
-    match unsafe { (control.query_qp)(qp, &mut c, mask as i32, &mut init) } {
-        0 => Ok((c, init)),
-        errno => Err(Error::os("ibv_query_qp", errno, "")),
-    }
+    // SAFETY: the queue pair is live (this function's contract).
+    unsafe { (control.query_qp)(qp, mask as i32) }
+        .map_err(|errno| Error::os("ibv_query_qp", errno, ""))
 }
 
 decoded! {

@@ -355,9 +355,10 @@ fn what_is_given_up_and_stays_in_rts_sends_nothing() {
         b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
     drop(a.post_send_unsignaled(wr::Send::inline(b"one")).unwrap());
-    a.core
-        .handle
-        .set_control(Box::leak(Box::new(Control { modify_qp: |_, _, _| libc::EIO, ..LOOPBACK })));
+    a.core.handle.set_control(Box::leak(Box::new(Control {
+        modify_qp: |_, _, _| Err(libc::EIO),
+        ..LOOPBACK
+    })));
     let mut a = a.give_up();
     assert_eq!(a.query().unwrap().state, Some(QpState::Rts), "the device did not take it");
     let error = a.post_send(wr::Send::inline(b"two")).unwrap_err();
@@ -388,15 +389,15 @@ fn limits_are_asked_for_once() {
         ASKED.with(|asked| asked[which].set(asked[which].get() + 1));
     }
     let control: &'static Control = Box::leak(Box::new(Control {
-        query_device: |context, attr| {
+        query_device: |context| {
             note(0);
             // SAFETY: the arguments are the verb's.
-            unsafe { (LOOPBACK.query_device)(context, attr) }
+            unsafe { (LOOPBACK.query_device)(context) }
         },
-        query_port: |context, port, attr| {
+        query_port: |context, port| {
             note(1);
             // SAFETY: the arguments are the verb's.
-            unsafe { (LOOPBACK.query_port)(context, port, attr) }
+            unsafe { (LOOPBACK.query_port)(context, port) }
         },
         ..LOOPBACK
     }));
@@ -457,7 +458,7 @@ fn the_address_handles_of_a_queue_pair_that_stays() {
     use crate::sys::control::Control;
     static ENDED: AtomicU32 = AtomicU32::new(0);
     let control = Control {
-        destroy_qp: |_| libc::EBUSY,
+        destroy_qp: |_| Err(libc::EBUSY),
         destroy_ah: |ah| {
             ENDED.fetch_add(1, Ordering::Relaxed);
             // SAFETY: the argument is the verb's.

@@ -78,12 +78,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// ENOSYS if the library is older than rdma-core 31.
     #[doc(alias = "ibv_query_ece")]
     pub fn query_ece(&self) -> Result<Ece, Error> {
-        let mut c = ibv_ece::default();
         // SAFETY: its handle keeps the queue pair.
-        match unsafe { (self.core.handle.control().query_ece)(self.core.qp(), &mut c) } {
-            0 => Ok(Ece { vendor_id: c.vendor_id, options: c.options }),
-            errno => Err(Error::os("ibv_query_ece", errno, "")),
-        }
+        let c = unsafe { (self.core.handle.control().query_ece)(self.core.qp()) };
+        let c = c.map_err(|errno| Error::os("ibv_query_ece", errno, ""))?;
+        Ok(Ece { vendor_id: c.vendor_id, options: c.options })
     }
 
     /// Sets options of the connection that the peer offers, or has taken (`ibv_set_ece`), before
@@ -101,13 +99,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         let Ece { vendor_id, options } = ece;
         let mut c = ibv_ece { vendor_id, options, comp_mask: 0 };
         // SAFETY: its handle keeps the queue pair.
-        match unsafe { (self.core.handle.control().set_ece)(self.core.qp(), &mut c) } {
-            0 => Ok(()),
-            errno => {
-                let asked = format!("vendor {vendor_id:#x}, options {options:#x}");
-                Err(Error::os("ibv_set_ece", errno, asked))
-            }
-        }
+        let set = unsafe { (self.core.handle.control().set_ece)(self.core.qp(), &mut c) };
+        let asked = || format!("vendor {vendor_id:#x}, options {options:#x}");
+        set.map_err(|errno| Error::os("ibv_set_ece", errno, asked()))
     }
 
     /// Limits the rate at which the queue pair sends (`ibv_modify_qp_rate_limit`), or with `None`
@@ -146,10 +140,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             c = ibv_qp_rate_limit_attr { rate_limit, max_burst_sz, typical_pkt_sz, comp_mask: 0 };
         }
         // SAFETY: its handle keeps the queue pair.
-        match unsafe { (self.core.handle.control().modify_qp_rate_limit)(self.core.qp(), &mut c) } {
-            0 => Ok(()),
-            errno => Err(Error::os(VERB, errno, format!("{limit:?}"))),
-        }
+        unsafe { (self.core.handle.control().modify_qp_rate_limit)(self.core.qp(), &mut c) }
+            .map_err(|errno| Error::os(VERB, errno, format!("{limit:?}")))
     }
 }
 

@@ -36,7 +36,7 @@ fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
         let text = "ibv_query_qp: the queue pair has sq_sig_all 1: create it with 0, each send of \
                     this profile is signaled by itself (R18.18)";
         assert_eq!(error.to_string(), text);
-        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), Ok(()));
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(0)).unwrap();
         drop(pd.qp_from_raw::<Rc, Reset, Any>(qp, &cq, &cq, DEPTH).unwrap());
     }
@@ -56,7 +56,8 @@ unsafe impl Sync for Theirs {}
 impl Drop for Theirs {
     fn drop(&mut self) {
         // SAFETY: made by `alloc_pd`, and nothing uses it any more.
-        assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(self.pd.as_ptr()) }, 0, "objects of it exist");
+        let deallocated = unsafe { (LOOPBACK.dealloc_pd)(self.pd.as_ptr()) };
+        assert_eq!(deallocated, Ok(()), "objects of it exist");
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -101,7 +102,7 @@ fn a_domain_of_cs_is_used_by_both_and_ends_once() {
         let mr =
             (LOOPBACK.reg_mr)(theirs.as_ptr(), bytes.as_mut_ptr(), 64, 1, Holds::Open).unwrap();
         assert_eq!((*mr.as_ptr()).pd, theirs.as_ptr());
-        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), 0);
+        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), Ok(()));
     }
     drop((pd, pool));
     assert_eq!(ended.load(Ordering::Relaxed), 0, "a buffer of it exists");
@@ -136,7 +137,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         // SAFETY: made by `reg_mr` and of a box, and nothing uses either any more.
         unsafe {
-            assert_eq!((LOOPBACK.dereg_mr)(self.mr.as_ptr()), 0);
+            assert_eq!((LOOPBACK.dereg_mr)(self.mr.as_ptr()), Ok(()));
             drop(Box::from_raw(self.bytes.as_ptr()));
         }
         self.ended.fetch_add(1, Ordering::Relaxed);
@@ -217,7 +218,7 @@ fn a_region_of_one_byte() {
         region.read_at(0, &mut got).unwrap();
         assert_eq!((got, region.len()), ([7], 1));
         drop(region);
-        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), 0);
+        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), Ok(()));
         drop(Box::from_raw(byte.as_ptr()));
     }
 }
@@ -252,7 +253,7 @@ fn keepers_go_from_the_leaves_on() {
         }
         assert_eq!(*notes.lock().unwrap(), ["domain", "context"]);
         // SAFETY: live, and used by nobody any more.
-        assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(raw.as_ptr()) }, 0);
+        assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(raw.as_ptr()) }, Ok(()));
     }
 }
 
@@ -261,7 +262,7 @@ fn modify(qp: NonNull<ibv_qp>, mut attr: ibv_qp_attr, to: QpState, mask: &[Mask]
     attr.qp_state = to.to_c();
     let mask = mask.iter().fold(Mask::IBV_QP_STATE.0, |all, bit| all | bit.0);
     // SAFETY: the queue pair is live, and the attributes are those that the mask names.
-    assert_eq!(unsafe { (LOOPBACK.modify_qp)(qp.as_ptr(), &mut attr, mask as i32) }, 0);
+    assert_eq!(unsafe { (LOOPBACK.modify_qp)(qp.as_ptr(), &mut attr, mask as i32) }, Ok(()));
 }
 
 fn init_by_c(qp: NonNull<ibv_qp>) {
@@ -386,23 +387,23 @@ fn what_drains_is_asked_of_sqd_alone() {
     use crate::sys::control::Control;
     use crate::sys::types::ibv_qp_state;
     let drained = Control {
-        query_qp: |qp, attr, mask, init| {
+        query_qp: |qp, mask| {
             // SAFETY: the arguments are the verb's.
             unsafe {
-                let code = (LOOPBACK.query_qp)(qp, attr, mask, init);
-                ((*attr).qp_state, (*attr).port_num) = (ibv_qp_state::IBV_QPS_SQD, 1);
-                code
+                let (mut attr, init) = (LOOPBACK.query_qp)(qp, mask)?;
+                (attr.qp_state, attr.port_num) = (ibv_qp_state::IBV_QPS_SQD, 1);
+                Ok((attr, init))
             }
         },
         ..LOOPBACK
     };
     let draining = Control {
-        query_qp: |qp, attr, mask, init| {
+        query_qp: |qp, mask| {
             // SAFETY: the arguments are the verb's.
             unsafe {
-                let code = (LOOPBACK.query_qp)(qp, attr, mask, init);
-                (*attr).sq_draining = 1;
-                code
+                let (mut attr, init) = (LOOPBACK.query_qp)(qp, mask)?;
+                attr.sq_draining = 1;
+                Ok((attr, init))
             }
         },
         ..LOOPBACK
@@ -435,12 +436,12 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
     use crate::sys::control::Control;
     use crate::sys::types::{ibv_qp_state, ibv_srq_attr, ibv_srq_init_attr};
     let draining = Control {
-        query_qp: |qp, attr, mask, init| {
+        query_qp: |qp, mask| {
             // SAFETY: the arguments are the verb's.
             unsafe {
-                let code = (LOOPBACK.query_qp)(qp, attr, mask, init);
-                ((*attr).qp_state, (*attr).sq_draining) = (ibv_qp_state::IBV_QPS_SQD, 1);
-                code
+                let (mut attr, init) = (LOOPBACK.query_qp)(qp, mask)?;
+                (attr.qp_state, attr.sq_draining) = (ibv_qp_state::IBV_QPS_SQD, 1);
+                Ok((attr, init))
             }
         },
         ..LOOPBACK
@@ -460,7 +461,7 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
         let error = pd.qp_from_raw::<Rc, crate::state::Sqd, DefaultProfile>(qp, &cq, &cq, DEPTH);
         let text = "ibv_query_qp: the send queue is draining: the state is `Draining`";
         assert_eq!(error.unwrap_err().to_string(), text);
-        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), Ok(()));
 
         let srq = (LOOPBACK.create_srq)(theirs.as_ptr(), &mut srq_init).unwrap();
         init.srq = srq.as_ptr();
@@ -468,8 +469,8 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
         let error = pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, &cq, &cq, DEPTH);
         let text = "ibv_query_qp: the queue pair receives from a shared receive queue";
         assert_eq!(error.unwrap_err().to_string(), text);
-        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
-        assert_eq!((LOOPBACK.destroy_srq)(srq.as_ptr()), 0);
+        assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), Ok(()));
+        assert_eq!((LOOPBACK.destroy_srq)(srq.as_ptr()), Ok(()));
     }
 }
 
@@ -520,7 +521,7 @@ fn what_is_not_what_the_types_say_stays_cs() {
     }
     assert_eq!((cq.unbooked(), other.unbooked()), (cq.capacity(), other.capacity()));
     // SAFETY: it is this test's still.
-    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.as_ptr()) }, 0);
+    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.as_ptr()) }, Ok(()));
     // Each of its completion queues has room for its part, or none is booked.
     let small = context.create_cq::<Buf>(8).unwrap();
     let rest = small.unbooked() - 7;
@@ -537,7 +538,7 @@ fn what_is_not_what_the_types_say_stays_cs() {
             let result = pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, send_cq, recv_cq, DEPTH);
             let error = result.unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::CqTooSmall { .. }), "{error}");
-            assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), 0);
+            assert_eq!((LOOPBACK.destroy_qp)(qp.as_ptr()), Ok(()));
         }
         assert_eq!((small.unbooked(), cq.unbooked()), (7, before));
     }

@@ -196,16 +196,11 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// [`Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_query_srq")]
     pub fn query(&self) -> Result<SrqAttr, Error> {
-        let mut attr = zeroed::<ibv_srq_attr>();
-        let query = self.core.handle.control().query_srq;
-        // SAFETY: the queue is live, and `attr` is a local.
-        match unsafe { query(self.core.as_ptr(), &mut attr) } {
-            0 => {
-                let ibv_srq_attr { max_wr, max_sge, srq_limit, .. } = attr;
-                Ok(SrqAttr { max_wr, max_sge, srq_limit })
-            }
-            errno => Err(Error::os("ibv_query_srq", errno, "")),
-        }
+        // SAFETY: the queue is live.
+        let attr = unsafe { (self.core.handle.control().query_srq)(self.core.as_ptr()) };
+        let ibv_srq_attr { max_wr, max_sge, srq_limit, .. } =
+            attr.map_err(|errno| Error::os("ibv_query_srq", errno, ""))?;
+        Ok(SrqAttr { max_wr, max_sge, srq_limit })
     }
 
     /// Arms the limit (`ibv_modify_srq`): one [`SrqEvent::LimitReached`](crate::device::SrqEvent)
@@ -290,10 +285,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     ) -> Result<(), Error> {
         let modify = self.core.handle.control().modify_srq;
         // SAFETY: the queue is live, and `attr` is a local.
-        match unsafe { modify(self.core.as_ptr(), &mut attr, mask as i32) } {
-            0 => Ok(()),
-            errno => Err(Error::os("ibv_modify_srq", errno, asked())),
-        }
+        unsafe { modify(self.core.as_ptr(), &mut attr, mask as i32) }
+            .map_err(|errno| Error::os("ibv_modify_srq", errno, asked()))
     }
 
     /// Destroys the queue (`ibv_destroy_srq`). Queue pairs attached to it must be gone. Receives

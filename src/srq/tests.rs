@@ -7,12 +7,12 @@ use crate::loopback::Fabric;
 use crate::loopback::LOOPBACK;
 use crate::prelude::*;
 use crate::provider_tests::SetControl;
-use crate::sys::control::Control;
+use crate::sys::control::{Answer, Control};
 use crate::terms::error::ErrorKind;
 
 /// A queue of a pool of eight, on a device that modifies queues like this.
 fn queue(
-    modify: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, i32) -> i32,
+    modify: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, i32) -> Answer,
 ) -> (SharedReceiveQueue<Rc>, Pool) {
     let mut context = Fabric::new().open_alone();
     let control = Control { modify_srq: modify, ..LOOPBACK };
@@ -25,7 +25,7 @@ fn queue(
 
 #[test]
 fn a_device_that_refuses_another_size() {
-    let (mut srq, _pool) = queue(|_, _, _| libc::EOPNOTSUPP);
+    let (mut srq, _pool) = queue(|_, _, _| Err(libc::EOPNOTSUPP));
     for max_wr in [4, 8, 16] {
         let error = srq.resize(max_wr).unwrap_err();
         assert_eq!((error.verb(), error.errno()), ("ibv_modify_srq", Some(libc::EOPNOTSUPP)));
@@ -34,7 +34,7 @@ fn a_device_that_refuses_another_size() {
 
 #[test]
 fn a_device_that_grants_less_than_was_asked_for() {
-    let (mut srq, _pool) = queue(|_, _, _| 0);
+    let (mut srq, _pool) = queue(|_, _, _| Ok(()));
     let before = srq.query().unwrap().max_wr;
     srq.resize(before).unwrap();
     let error = srq.resize(before + 1).unwrap_err();

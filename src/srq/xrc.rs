@@ -100,7 +100,7 @@ impl<L: Threads> ProtectionDomain<L> {
                 let number = unsafe { (control.srq_num)(srq.as_ptr()) }.map_err(refused);
                 number.and_then(|number| Ok((srq, SrqNum::try_from(number)?))).inspect_err(|_| {
                     // SAFETY: the queue is live, and nobody else has it.
-                    unsafe { (control.destroy_srq)(srq.as_ptr()) };
+                    let _ = unsafe { (control.destroy_srq)(srq.as_ptr()) };
                 })
             });
             let (srq, number) = numbered.inspect_err(|_| shared.detach(books))?;

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::control::{errno, status};
+use super::control::{Answer, done, errno};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -70,7 +70,7 @@ pub(crate) unsafe fn index_of_device(device: *mut ibv_device) -> c_int {
 ///
 /// # Safety
 /// `context` is live and of libibverbs.
-pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Result<u64, c_int> {
+pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Answer<u64> {
     let ask = symbols().port_speed.ok_or(libc::ENOSYS)?;
     let mut speed = 0;
     // SAFETY: the context is the verb's, and the speed is a local.
@@ -88,12 +88,9 @@ pub(crate) unsafe fn query_port_speed(context: *mut ibv_context, port: u8) -> Re
 pub(crate) unsafe fn query_rt_values(
     context: *mut ibv_context,
     values: &mut ibv_values_ex,
-) -> c_int {
+) -> Answer {
     // SAFETY: the context is the verb's, and the values are writable.
-    unsafe {
-        op::<QueryRtValues>(context, QUERY_RT_VALUES)
-            .map_or_else(|errno| errno, |ask| status(ask(context, values)))
-    }
+    unsafe { done(op::<QueryRtValues>(context, QUERY_RT_VALUES)?(context, values)) }
 }
 
 /// `ibv_query_qp_data_in_order`; a library without it promises nothing.

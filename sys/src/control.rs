@@ -31,11 +31,14 @@ use super::tuning::{
 use super::types::*;
 use super::xrc::{close_xrcd, create_srq_ex, ibv_srq_init_attr_ex, ibv_xrcd, open_xrcd, srq_num};
 
-/// The filled entries of a device's GID tables, or the errno.
-pub type GidTable = Result<Vec<ibv_gid_entry>, c_int>;
-
 /// The result of a verb that creates an object: the object, or the errno.
-pub type Created<T> = Result<NonNull<T>, c_int>;
+pub type Created<T> = Answer<NonNull<T>>;
+
+/// The filled entries of a device's GID tables, or the errno.
+pub type GidTable = Answer<Vec<ibv_gid_entry>>;
+
+/// What a verb returns, or the errno.
+pub type Answer<T = ()> = Result<T, c_int>;
 
 /// What a region holds. C's verb is not told; the loopback device, whose accesses are Rust's, is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,49 +56,49 @@ pub enum Holds {
 ///
 /// Functions that return `c_int` return 0 or a positive errno.
 pub struct Control {
-    pub close_device: unsafe fn(*mut ibv_context) -> c_int,
-    pub query_device: unsafe fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
+    pub close_device: unsafe fn(*mut ibv_context) -> Answer,
+    pub query_device: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr>,
     /// Which promises the device keeps follows from this.
     pub provider: unsafe fn(*mut ibv_context) -> Provider,
-    pub query_device_ex: unsafe fn(*mut ibv_context, *mut ibv_device_attr_ex) -> c_int,
-    pub query_port: unsafe fn(*mut ibv_context, u8, *mut PortAttr) -> c_int,
-    pub query_gid: unsafe fn(*mut ibv_context, u8, c_int, *mut ibv_gid) -> c_int,
+    pub query_device_ex: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr_ex>,
+    pub query_port: unsafe fn(*mut ibv_context, u8) -> Answer<PortAttr>,
+    pub query_gid: unsafe fn(*mut ibv_context, u8, c_int) -> Answer<ibv_gid>,
     /// ENODATA if the entry is empty.
-    pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32, *mut ibv_gid_entry) -> c_int,
+    pub query_gid_ex: unsafe fn(*mut ibv_context, u8, u32) -> Answer<ibv_gid_entry>,
     /// The filled entries of these ports, whose tables have these lengths.
     pub query_gid_table: unsafe fn(*mut ibv_context, &[(u8, u32)]) -> GidTable,
-    pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int, *mut u16) -> c_int,
+    pub query_pkey: unsafe fn(*mut ibv_context, u8, c_int) -> Answer<u16>,
     /// Negative if it is not known.
     pub device_index: unsafe fn(*mut ibv_context) -> c_int,
     /// Tenths of Gbit/s. ENOSYS if the library lacks it.
-    pub query_port_speed: unsafe fn(*mut ibv_context, u8) -> Result<u64, c_int>,
-    pub query_rt_values: unsafe fn(*mut ibv_context, &mut ibv_values_ex) -> c_int,
+    pub query_port_speed: unsafe fn(*mut ibv_context, u8) -> Answer<u64>,
+    pub query_rt_values: unsafe fn(*mut ibv_context, &mut ibv_values_ex) -> Answer,
 
     pub alloc_pd: unsafe fn(*mut ibv_context) -> Created<ibv_pd>,
-    pub dealloc_pd: unsafe fn(*mut ibv_pd) -> c_int,
+    pub dealloc_pd: unsafe fn(*mut ibv_pd) -> Answer,
     /// Like the next of these and `create_cq_ex`: EOPNOTSUPP if the library or the
     /// device lacks it.
     pub alloc_td: unsafe fn(*mut ibv_context) -> Created<ibv_td>,
-    pub dealloc_td: unsafe fn(*mut ibv_td) -> c_int,
+    pub dealloc_td: unsafe fn(*mut ibv_td) -> Answer,
     /// Deallocated by `dealloc_pd`, before domain and thread domain.
     pub alloc_parent_domain: unsafe fn(*mut ibv_pd, *mut ibv_td) -> Created<ibv_pd>,
     pub reg_mr: unsafe fn(*mut ibv_pd, *mut u8, usize, u32, Holds) -> Created<ibv_mr>,
     /// ENOSYS if the library lacks it.
     pub reg_dmabuf_mr: unsafe fn(*mut ibv_pd, DmabufPart, u32) -> Created<ibv_mr>,
     pub rereg_mr: unsafe fn(*mut ibv_mr, Rereg) -> Result<(), ReregFailed>,
-    pub dereg_mr: unsafe fn(*mut ibv_mr) -> c_int,
+    pub dereg_mr: unsafe fn(*mut ibv_mr) -> Answer,
     /// EOPNOTSUPP if the library or the device lacks it.
-    pub advise_mr: unsafe fn(*mut ibv_pd, u32, u32, &mut [ibv_sge]) -> c_int,
+    pub advise_mr: unsafe fn(*mut ibv_pd, u32, u32, &mut [ibv_sge]) -> Answer,
     /// Like the other extended operations: EOPNOTSUPP if the library or the device lacks it.
     pub alloc_null_mr: unsafe fn(*mut ibv_pd) -> Created<ibv_mr>,
     pub alloc_dm: unsafe fn(*mut ibv_context, ibv_alloc_dm_attr) -> Created<ibv_dm>,
-    pub free_dm: unsafe fn(*mut ibv_dm) -> c_int,
+    pub free_dm: unsafe fn(*mut ibv_dm) -> Answer,
     pub reg_dm_mr: unsafe fn(*mut ibv_pd, *mut ibv_dm, u64, usize, u32) -> Created<ibv_mr>,
     pub create_ah: unsafe fn(*mut ibv_pd, *mut ibv_ah_attr) -> Created<ibv_ah>,
-    pub destroy_ah: unsafe fn(*mut ibv_ah) -> c_int,
+    pub destroy_ah: unsafe fn(*mut ibv_ah) -> Answer,
 
     pub create_comp_channel: unsafe fn(*mut ibv_context) -> Created<ibv_comp_channel>,
-    pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> c_int,
+    pub destroy_comp_channel: unsafe fn(*mut ibv_comp_channel) -> Answer,
     /// For `events::try_get_cq_event` alone. C's own function, whose errors `status` tells. Never
     /// blocks: `EAGAIN` if there is none.
     pub get_cq_event:
@@ -111,44 +114,44 @@ pub struct Control {
     /// (R15.10).
     pub is_software: unsafe fn(*mut ibv_context) -> bool,
     /// What was granted is in `ibv_cq.cqe` afterwards.
-    pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> c_int,
-    pub destroy_cq: unsafe fn(*mut ibv_cq) -> c_int,
-    pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> c_int,
+    pub resize_cq: unsafe fn(*mut ibv_cq, c_int) -> Answer,
+    pub destroy_cq: unsafe fn(*mut ibv_cq) -> Answer,
+    pub modify_cq: unsafe fn(*mut ibv_cq, &mut ibv_modify_cq_attr) -> Answer,
 
     /// Of a file, or -1. Like the next of these and `create_srq_ex`: EOPNOTSUPP if the library or
     /// the device lacks it.
     pub open_xrcd: unsafe fn(*mut ibv_context, c_int, c_int) -> Created<ibv_xrcd>,
-    pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> c_int,
+    pub close_xrcd: unsafe fn(*mut ibv_xrcd) -> Answer,
     /// Destroyed by `destroy_srq`, before domains and completion queue.
     pub create_srq_ex: unsafe fn(&mut ibv_srq_init_attr_ex) -> Created<ibv_srq>,
     /// Of one that was created for XRC.
-    pub srq_num: unsafe fn(*mut ibv_srq) -> Result<u32, c_int>,
+    pub srq_num: unsafe fn(*mut ibv_srq) -> Answer<u32>,
     pub create_srq: unsafe fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> Created<ibv_srq>,
-    pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> c_int,
-    pub query_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr) -> c_int,
-    pub destroy_srq: unsafe fn(*mut ibv_srq) -> c_int,
+    pub modify_srq: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, c_int) -> Answer,
+    pub query_srq: unsafe fn(*mut ibv_srq) -> Answer<ibv_srq_attr>,
+    pub destroy_srq: unsafe fn(*mut ibv_srq) -> Answer,
 
     pub create_qp: unsafe fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> Created<ibv_qp>,
     pub create_qp_ex: unsafe fn(&mut ibv_qp_init_attr_ex) -> Created<ibv_qp>,
     /// With flags of EFA. ENOSYS if there is no library that has it.
     pub create_srd_qp: unsafe fn(&mut ibv_qp_init_attr_ex, u16) -> Created<ibv_qp>,
     /// EFA's number of an address handle. ENOSYS likewise.
-    pub ah_number: unsafe fn(*mut ibv_ah) -> Result<u16, c_int>,
-    pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
-    pub query_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int, *mut ibv_qp_init_attr) -> c_int,
-    pub destroy_qp: unsafe fn(*mut ibv_qp) -> c_int,
+    pub ah_number: unsafe fn(*mut ibv_ah) -> Answer<u16>,
+    pub modify_qp: unsafe fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> Answer,
+    pub query_qp: unsafe fn(*mut ibv_qp, c_int) -> Answer<(ibv_qp_attr, ibv_qp_init_attr)>,
+    pub destroy_qp: unsafe fn(*mut ibv_qp) -> Answer,
     /// Of messages with this opcode.
     pub data_in_order: unsafe fn(*mut ibv_qp, u32) -> bool,
-    pub modify_qp_rate_limit: unsafe fn(*mut ibv_qp, &mut ibv_qp_rate_limit_attr) -> c_int,
-    pub set_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> c_int,
-    pub query_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> c_int,
-    pub attach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
-    pub detach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> c_int,
+    pub modify_qp_rate_limit: unsafe fn(*mut ibv_qp, &mut ibv_qp_rate_limit_attr) -> Answer,
+    pub set_ece: unsafe fn(*mut ibv_qp, &mut ibv_ece) -> Answer,
+    pub query_ece: unsafe fn(*mut ibv_qp) -> Answer<ibv_ece>,
+    pub attach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> Answer,
+    pub detach_mcast: unsafe fn(*mut ibv_qp, *const ibv_gid, u16) -> Answer,
 
     /// The descriptor that is readable while an asynchronous event waits.
-    pub async_fd: unsafe fn(*mut ibv_context) -> Result<c_int, c_int>,
+    pub async_fd: unsafe fn(*mut ibv_context) -> Answer<c_int>,
     /// The next asynchronous event, acknowledged already. Never blocks: `EAGAIN` if there is none.
-    pub try_get_async_event: unsafe fn(*mut ibv_context) -> Result<AsyncEvent, c_int>,
+    pub try_get_async_event: unsafe fn(*mut ibv_context) -> Answer<AsyncEvent>,
 }
 
 /// The errno of this thread's last failed C call, never 0.
@@ -173,6 +176,14 @@ pub fn status(code: c_int) -> c_int {
     }
 }
 
+/// As [`status`], of a verb that returns nothing else.
+pub fn done(code: c_int) -> Answer {
+    match status(code) {
+        0 => Ok(()),
+        errno => Err(errno),
+    }
+}
+
 macro_rules! forward {
     ($answer:ident $verb:ident($($arg:ident),*)) => {
         // SAFETY: the caller upholds the contract of the C namesake (see `Control`).
@@ -180,14 +191,30 @@ macro_rules! forward {
     };
 }
 
-unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int, out: *mut u16) -> c_int {
-    // SAFETY: the context is live and `out` writable (the verb's contract, see `Control`).
-    let code = status(unsafe { raw::ibv_query_pkey(context, port, index, out) });
-    if code == 0 {
-        // SAFETY: the verb succeeded, so `out` holds a P_Key, in network order.
-        unsafe { out.write(u16::from_be(out.read())) };
-    }
-    code
+/// A verb whose last argument is the place of its answer.
+macro_rules! fills {
+    ($verb:ident($($arg:ident),*)) => {
+        |$($arg),*| {
+            let mut answer = zeroed();
+            // SAFETY: the caller upholds the contract of the C namesake (see `Control`), and
+            // `answer` is a local.
+            done(unsafe { raw::$verb($($arg,)* &mut answer) }).map(|()| answer)
+        }
+    };
+}
+
+unsafe fn query_pkey(context: *mut ibv_context, port: u8, index: c_int) -> Answer<u16> {
+    let mut pkey = 0;
+    // SAFETY: the context is live (the verb's contract, see `Control`), and `pkey` is a local.
+    done(unsafe { raw::ibv_query_pkey(context, port, index, &mut pkey) })?;
+    Ok(u16::from_be(pkey)) // it is in network order
+}
+
+unsafe fn query_qp(qp: *mut ibv_qp, mask: c_int) -> Answer<(ibv_qp_attr, ibv_qp_init_attr)> {
+    let (mut attr, mut init) = (zeroed(), zeroed());
+    // SAFETY: the queue pair is live (the verb's contract, see `Control`), and both are locals.
+    done(unsafe { raw::ibv_query_qp(qp, &mut attr, mask, &mut init) })?;
+    Ok((attr, init))
 }
 
 unsafe fn reg_mr(
@@ -222,12 +249,12 @@ unsafe fn create_cq(
 
 /// The system's libibverbs.
 pub static LIBIBVERBS: Control = Control {
-    close_device: forward!(status ibv_close_device(c)),
-    query_device: forward!(status ibv_query_device(c, a)),
+    close_device: forward!(done ibv_close_device(c)),
+    query_device: fills!(ibv_query_device(c)),
     provider,
     query_device_ex,
     query_port,
-    query_gid: forward!(status ibv_query_gid(c, p, i, g)),
+    query_gid: fills!(ibv_query_gid(c, p, i)),
     query_gid_ex,
     query_gid_table,
     query_pkey,
@@ -235,52 +262,52 @@ pub static LIBIBVERBS: Control = Control {
     query_port_speed,
     query_rt_values,
     alloc_pd: forward!(created ibv_alloc_pd(c)),
-    dealloc_pd: forward!(status ibv_dealloc_pd(p)),
+    dealloc_pd: forward!(done ibv_dealloc_pd(p)),
     alloc_td,
     dealloc_td,
     alloc_parent_domain,
     reg_mr,
     reg_dmabuf_mr,
     rereg_mr,
-    dereg_mr: forward!(status ibv_dereg_mr(m)),
+    dereg_mr: forward!(done ibv_dereg_mr(m)),
     advise_mr,
     alloc_null_mr,
     alloc_dm,
     free_dm,
     reg_dm_mr,
     create_ah: forward!(created ibv_create_ah(p, a)),
-    destroy_ah: forward!(status ibv_destroy_ah(a)),
+    destroy_ah: forward!(done ibv_destroy_ah(a)),
     create_comp_channel,
-    destroy_comp_channel: forward!(status ibv_destroy_comp_channel(c)),
+    destroy_comp_channel: forward!(done ibv_destroy_comp_channel(c)),
     get_cq_event: raw::ibv_get_cq_event,
     ack_cq_events: raw::ibv_ack_cq_events,
     create_cq,
     create_cq_ex,
     is_software,
-    resize_cq: forward!(status ibv_resize_cq(c, n)),
-    destroy_cq: forward!(status ibv_destroy_cq(c)),
+    resize_cq: forward!(done ibv_resize_cq(c, n)),
+    destroy_cq: forward!(done ibv_destroy_cq(c)),
     modify_cq,
     open_xrcd,
     close_xrcd,
     create_srq_ex,
     srq_num,
     create_srq: forward!(created ibv_create_srq(p, a)),
-    modify_srq: forward!(status ibv_modify_srq(s, a, m)),
-    query_srq: forward!(status ibv_query_srq(s, a)),
-    destroy_srq: forward!(status ibv_destroy_srq(s)),
+    modify_srq: forward!(done ibv_modify_srq(s, a, m)),
+    query_srq: fills!(ibv_query_srq(s)),
+    destroy_srq: forward!(done ibv_destroy_srq(s)),
     create_qp: forward!(created ibv_create_qp(p, a)),
     create_qp_ex,
     create_srd_qp,
     ah_number,
-    modify_qp: forward!(status ibv_modify_qp(q, a, m)),
-    query_qp: forward!(status ibv_query_qp(q, a, m, i)),
-    destroy_qp: forward!(status ibv_destroy_qp(q)),
+    modify_qp: forward!(done ibv_modify_qp(q, a, m)),
+    query_qp,
+    destroy_qp: forward!(done ibv_destroy_qp(q)),
     data_in_order,
     modify_qp_rate_limit,
     set_ece,
     query_ece,
-    attach_mcast: forward!(status ibv_attach_mcast(q, g, l)),
-    detach_mcast: forward!(status ibv_detach_mcast(q, g, l)),
+    attach_mcast: forward!(done ibv_attach_mcast(q, g, l)),
+    detach_mcast: forward!(done ibv_detach_mcast(q, g, l)),
     async_fd,
     try_get_async_event,
 };

@@ -11,7 +11,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
 
-use super::control::status;
+use super::control::{Answer, done};
 use super::types::*;
 
 /// The distances of operations before the context, bytes.
@@ -89,17 +89,18 @@ type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut PortAttr, usize
 /// compiled in, which ends with `flags`.
 ///
 /// # Safety
-/// As for the verb: `context` is live and of libibverbs, `attr` is writable.
-pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8, attr: *mut PortAttr) -> c_int {
-    // SAFETY: context and attributes are the verb's. The operation is told how long `attr` is; the
-    // exported function writes no more than 48 bytes.
-    unsafe {
-        attr.write(PortAttr::default());
-        status(match op::<QueryPort>(context, QUERY_PORT) {
-            Ok(query) => query(context, port, attr, size_of::<PortAttr>()),
-            Err(_) => raw_query_port(context, port, attr.cast()),
-        })
-    }
+/// As for the verb: `context` is live and of libibverbs.
+pub(crate) unsafe fn query_port(context: *mut ibv_context, port: u8) -> Answer<PortAttr> {
+    let mut attr = PortAttr::default();
+    // SAFETY: the context is the verb's, and the attributes are a local. The operation is told how
+    // long `attr` is; the exported function writes no more than 48 bytes.
+    done(unsafe {
+        match op::<QueryPort>(context, QUERY_PORT) {
+            Ok(query) => query(context, port, &mut attr, size_of::<PortAttr>()),
+            Err(_) => raw_query_port(context, port, (&raw mut attr).cast()),
+        }
+    })?;
+    Ok(attr)
 }
 
 macro_rules! structs {
@@ -172,38 +173,31 @@ type QueryDeviceEx =
 /// the original attributes, and the others are 0.
 ///
 /// # Safety
-/// As for the verb: `context` is live and of libibverbs, `attr` is writable.
-pub(crate) unsafe fn query_device_ex(
-    context: *mut ibv_context,
-    attr: *mut ibv_device_attr_ex,
-) -> c_int {
-    // SAFETY: context and attributes are the verb's.
-    unsafe {
-        status(match ask_device(context, attr) {
-            Some(answer) => answer,
-            None => raw::ibv_query_device(context, &raw mut (*attr).orig_attr),
-        })
+/// As for the verb: `context` is live and of libibverbs.
+pub(crate) unsafe fn query_device_ex(context: *mut ibv_context) -> Answer<ibv_device_attr_ex> {
+    // SAFETY: the context is the verb's.
+    if let Some(answer) = unsafe { ask_device(context) } {
+        return answer;
     }
+    let mut attr = zeroed::<ibv_device_attr_ex>();
+    // SAFETY: the context is the verb's, and the attributes are a local.
+    done(unsafe { raw::ibv_query_device(context, &mut attr.orig_attr) }).map(|()| attr)
 }
 
-/// What the operation answers; `None` if there is none, and all is zero then.
+/// What the operation answers; `None` if there is none.
 ///
 /// # Safety
 /// As for `query_device_ex`.
-unsafe fn ask_device(context: *mut ibv_context, attr: *mut ibv_device_attr_ex) -> Option<c_int> {
-    // SAFETY: context and attributes are the verb's (this function's contract). The operation is
-    // told how long `attr` is, and asked for nothing in particular.
-    unsafe {
-        attr.write(zeroed());
+unsafe fn ask_device(context: *mut ibv_context) -> Option<Answer<ibv_device_attr_ex>> {
+    let mut attr = zeroed::<ibv_device_attr_ex>();
+    // SAFETY: the context is the verb's (this function's contract), and the attributes are a local.
+    // The operation is told how long they are, and asked for nothing in particular.
+    let code = unsafe {
         let query = op::<QueryDeviceEx>(context, QUERY_DEVICE_EX).ok()?;
-        match query(context, std::ptr::null(), attr, size_of::<ibv_device_attr_ex>()) {
-            libc::EOPNOTSUPP | libc::ENOSYS => {
-                attr.write(zeroed());
-                None
-            }
-            answer => Some(answer),
-        }
-    }
+        query(context, std::ptr::null(), &mut attr, size_of::<ibv_device_attr_ex>())
+    };
+    let is_absent = matches!(code, libc::EOPNOTSUPP | libc::ENOSYS);
+    (!is_absent).then(|| done(code).map(|()| attr))
 }
 
 #[cfg(test)]
@@ -228,13 +222,12 @@ mod tests {
     #[test]
     fn what_a_library_does_not_tell_of_a_port_is_zero() {
         let context = context::<WORDS>(BARE + QUERY_PORT, &[(QUERY_PORT, port as *const ())]);
-        let mut attr = PortAttr::new(ibv_port_attr { lid: 7, ..zeroed() }, 9);
         // SAFETY: the context has the operation.
-        assert_eq!(unsafe { query_port(context, 2, &mut attr) }, 0);
+        let attr = unsafe { query_port(context, 2) }.unwrap();
         assert_eq!((attr.get().lid, attr.active_speed_ex()), (0, 0));
         ANSWER.set(libc::EINVAL);
         // SAFETY: the context has the operation.
-        assert_eq!(unsafe { query_port(context, 3, &mut attr) }, libc::EINVAL);
+        assert_eq!(unsafe { query_port(context, 3) }.err(), Some(libc::EINVAL));
         assert_eq!(seen(), ["port 2, 56 bytes", "port 3, 56 bytes"]);
     }
 
@@ -255,17 +248,17 @@ mod tests {
         let ask = |size, answer| {
             ANSWER.set(answer);
             let context = context::<WORDS>(size, &[(QUERY_DEVICE_EX, device as *const ())]);
-            let mut attr = ibv_device_attr_ex { max_dm_size: 9, ..zeroed() };
             // SAFETY: the context has the operation, or is too short for it.
-            (unsafe { ask_device(context, &mut attr) }, attr.max_dm_size)
+            let answer = unsafe { ask_device(context) };
+            answer.map(|answer| answer.map(|attr| (attr.max_dm_size, attr.tso_caps.max_tso)))
         };
-        assert_eq!(ask(BARE + QUERY_DEVICE_EX, 0), (Some(0), 7));
-        assert_eq!(ask(BARE + QUERY_DEVICE_EX, libc::EIO), (Some(libc::EIO), 7));
+        assert_eq!(ask(BARE + QUERY_DEVICE_EX, 0), Some(Ok((7, 0))));
+        assert_eq!(ask(BARE + QUERY_DEVICE_EX, libc::EIO), Some(Err(libc::EIO)));
         assert_eq!(seen(), ["device"; 2]);
-        assert_eq!(ask(BARE, 0), (None, 0));
+        assert_eq!(ask(BARE, 0), None);
         assert_eq!(seen(), [""; 0]);
         for lacks in [libc::EOPNOTSUPP, libc::ENOSYS] {
-            assert_eq!(ask(BARE + QUERY_DEVICE_EX, lacks), (None, 0));
+            assert_eq!(ask(BARE + QUERY_DEVICE_EX, lacks), None);
         }
     }
 

@@ -8,6 +8,7 @@ use std::fs;
 use std::mem::size_of;
 use std::path::PathBuf;
 
+use super::control::Answer;
 use super::symbols::symbols;
 use super::types::*;
 use crate::terms::gid::Gid;
@@ -52,30 +53,24 @@ symbols! {
 /// An entry of a port's table: ENODATA if it is empty.
 ///
 /// # Safety
-/// `context` is live and of libibverbs, `entry` is writable.
+/// `context` is live and of libibverbs.
 pub(crate) unsafe fn query_gid_ex(
     context: *mut ibv_context,
     port: u8,
     index: u32,
-    entry: *mut ibv_gid_entry,
-) -> c_int {
-    let answer = match symbols().query_ex {
-        // SAFETY: context and entry are the verb's, and the size is the entry's.
-        Some(query) => unsafe {
-            query(context, port.into(), index, entry, 0, size_of::<ibv_gid_entry>())
-        },
+) -> Answer<ibv_gid_entry> {
+    let Some(query) = symbols().query_ex else {
         // SAFETY: the context is the verb's.
-        None => match unsafe { Files::of(context) }.entry(port, index) {
-            Ok(found) => {
-                // SAFETY: the entry is the verb's.
-                unsafe { entry.write(found) };
-                0
-            }
-            Err(errno) => errno,
-        },
+        return unsafe { Files::of(context) }.entry(port, index);
     };
-    // The library says -1 with errno set, or the errno, from one version to another.
-    if answer < 0 { super::control::errno() } else { answer }
+    let mut entry = zeroed();
+    let size = size_of::<ibv_gid_entry>();
+    // SAFETY: the context is the verb's, the entry is a local, and the size is the entry's.
+    match unsafe { query(context, port.into(), index, &mut entry, 0, size) } {
+        0 => Ok(entry),
+        // The library says -1 with errno set, or the errno, from one version to another.
+        answer => Err(if answer < 0 { super::control::errno() } else { answer }),
+    }
 }
 
 /// The filled entries of all ports, no more than `most`.
@@ -85,7 +80,7 @@ pub(crate) unsafe fn query_gid_ex(
 pub(crate) unsafe fn query_gid_table(
     context: *mut ibv_context,
     ports: &[(u8, u32)],
-) -> Result<Vec<ibv_gid_entry>, c_int> {
+) -> Answer<Vec<ibv_gid_entry>> {
     let most: usize = ports.iter().map(|(_, len)| *len as usize).sum();
     let mut entries = vec![zeroed(); most];
     if let Some(query) = symbols().query_table {
@@ -115,13 +110,13 @@ impl Files {
     }
 
     /// The filled entries of these ports, of each as many as there are.
-    fn table(&self, ports: &[(u8, u32)]) -> Result<Vec<ibv_gid_entry>, c_int> {
+    fn table(&self, ports: &[(u8, u32)]) -> Answer<Vec<ibv_gid_entry>> {
         let all = ports.iter().flat_map(|&(port, len)| (0..len).map(move |index| (port, index)));
         let entries = all.map(|(port, index)| self.entry(port, index));
         entries.filter(|entry| !matches!(entry, Err(libc::ENODATA))).collect()
     }
 
-    fn entry(&self, port: u8, index: u32) -> Result<ibv_gid_entry, c_int> {
+    fn entry(&self, port: u8, index: u32) -> Answer<ibv_gid_entry> {
         let port_dir = self.0.join(format!("ports/{port}"));
         let read = |path: String| fs::read_to_string(port_dir.join(path));
         let gid: std::net::Ipv6Addr = match read(format!("gids/{index}")) {
@@ -232,14 +227,14 @@ mod tests {
     fn what_the_library_says_is_told() {
         STAND_IN.set(Some(Symbols { query_ex: Some(ex), query_table: Some(table) }));
         let context = context::<1>(0, &[]);
-        let mut entry = zeroed::<ibv_gid_entry>();
-        let mut ask = |answer| {
+        let ask = |answer| {
             ANSWER.set(answer);
-            // SAFETY: what takes C's place does not use the context. The entry is a local.
-            unsafe { query_gid_ex(context, 2, 9, &mut entry) }
+            // SAFETY: what takes C's place does not use the context.
+            let entry = unsafe { query_gid_ex(context, 2, 9) };
+            entry.map(|entry| (entry.port_num, entry.gid_index, entry.ndev_ifindex))
         };
-        assert_eq!([0, libc::ENODATA, -1].map(&mut ask), [0, libc::ENODATA, libc::EPERM]);
-        assert_eq!((entry.port_num, entry.gid_index, entry.ndev_ifindex), (2, 9, 3));
+        let expected = [Ok((2, 9, 3)), Err(libc::ENODATA), Err(libc::EPERM)];
+        assert_eq!([0, libc::ENODATA, -1].map(ask), expected);
         assert_eq!(seen(), ["port 2, index 9, 0, 32"; 3]);
 
         let ask = |answer| {
@@ -267,10 +262,9 @@ mod tests {
         for (to, from) in path.iter_mut().zip(root.to_str().unwrap().bytes()) {
             *to = from as _;
         }
-        let mut entry = zeroed::<ibv_gid_entry>();
-        // SAFETY: the context has a device, and the entry is a local.
-        let answers = [0, 7].map(|index| unsafe { query_gid_ex(context, 1, index, &mut entry) });
-        assert_eq!((answers, entry.port_num), ([0, libc::EINVAL], 1));
+        // SAFETY: the context has a device.
+        let answers = [0, 7].map(|index| unsafe { query_gid_ex(context, 1, index) });
+        assert_eq!(answers.map(|it| it.map(|it| it.port_num)), [Ok(1), Err(libc::EINVAL)]);
         // SAFETY: the context has a device.
         assert_eq!(unsafe { query_gid_table(context, &[(1, 1)]) }.unwrap().len(), 1);
         fs::remove_dir_all(root).unwrap();

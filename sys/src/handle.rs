@@ -11,7 +11,7 @@ use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::control::Control;
+use super::control::{Answer, Control};
 use super::extended::PortAttr;
 use super::lanes::ibv_td;
 use super::memory::ibv_dm;
@@ -28,8 +28,8 @@ pub unsafe trait Object: Sized {
     /// What must outlive this object (rules R11.8 and R12.1), or lives as long as it.
     type Parents;
     /// # Safety
-    /// `this` is a live object of `control`'s provider, and is not used again if 0 is returned.
-    unsafe fn destroy(control: &Control, this: *mut Self) -> c_int;
+    /// `this` is a live object of `control`'s provider, and is not used again if it succeeds.
+    unsafe fn destroy(control: &Control, this: *mut Self) -> Answer;
 }
 
 /// What keeps an object alive that was made elsewhere.
@@ -181,13 +181,9 @@ impl<O: Object> Handle<O> {
             return Ok(());
         }
         // SAFETY: the object is live (invariant). It is marked as destroyed at once.
-        match unsafe { O::destroy(self.control, self.ptr.as_ptr()) } {
-            0 => {
-                self.destroyed = true;
-                Ok(())
-            }
-            errno => Err(errno),
-        }
+        unsafe { O::destroy(self.control, self.ptr.as_ptr()) }?;
+        self.destroyed = true;
+        Ok(())
     }
 }
 
@@ -206,9 +202,9 @@ macro_rules! object {
         unsafe impl Object for $c {
             type Parents = $parents;
 
-            unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {
+            unsafe fn destroy(control: &Control, this: *mut Self) -> Answer {
                 // SAFETY: `this` is a live object of the provider of `control`, whose verb is
-                // called, and is not used again if it answers 0 (this function's contract).
+                // called, and is not used again if it succeeds (this function's contract).
                 unsafe { (control.$verb)(this) }
             }
         }
@@ -248,12 +244,8 @@ pub struct Unchanging {
 impl Context {
     /// The attributes of the device now, or the errno.
     pub fn query_device(&self) -> Result<ibv_device_attr, c_int> {
-        let mut attr = zeroed::<ibv_device_attr>();
-        // SAFETY: the context is live, and `attr` is a local.
-        match unsafe { (self.control.query_device)(self.live(), &mut attr) } {
-            0 => Ok(attr),
-            errno => Err(errno),
-        }
+        // SAFETY: the context is live.
+        unsafe { (self.control.query_device)(self.live()) }
     }
 
     /// The attributes of the device, queried once.
@@ -269,12 +261,8 @@ impl Context {
 
     /// The attributes of a port now, or the errno.
     pub fn query_port(&self, port: u8) -> Result<PortAttr, c_int> {
-        let mut attr = PortAttr::default();
-        // SAFETY: the context is live, and `attr` is a local.
-        match unsafe { (self.control.query_port)(self.live(), port, &mut attr) } {
-            0 => Ok(attr),
-            errno => Err(errno),
-        }
+        // SAFETY: the context is live.
+        unsafe { (self.control.query_port)(self.live(), port) }
     }
 
     /// The attributes of a port that never change, if it was queried before.
@@ -394,7 +382,7 @@ object!(ibv_qp, destroy_qp, QpParents);
 unsafe impl Object for TargetQp {
     type Parents = Arc<Xrcd>;
 
-    unsafe fn destroy(control: &Control, this: *mut Self) -> c_int {
+    unsafe fn destroy(control: &Control, this: *mut Self) -> Answer {
         // SAFETY: it is a queue pair, and this function's contract is the verb's.
         unsafe { (control.destroy_qp)(this.cast()) }
     }
@@ -408,9 +396,9 @@ mod tests {
     use super::*;
 
     static STUB: Control = Control {
-        close_device: |_| 0,
-        query_device: |_, _| 0,
-        query_port: |_, _, _| 0,
+        close_device: |_| Ok(()),
+        query_device: |_| Ok(zeroed()),
+        query_port: |_, _| Ok(PortAttr::default()),
         provider: |_| Provider::Unknown,
         ..LIBIBVERBS
     };

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use super::control::{Created, created, status};
+use super::control::{Answer, Created, created, done};
 use super::extended::op;
 use super::types::*;
 
@@ -58,13 +58,10 @@ pub(crate) unsafe fn alloc_td(context: *mut ibv_context) -> Created<ibv_td> {
 /// `ibv_dealloc_td`, as C's inline does it.
 ///
 /// # Safety
-/// `td` is live and of libibverbs, and not used again if 0 is returned.
-pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) -> c_int {
+/// `td` is live and of libibverbs, and not used again if it succeeds.
+pub(crate) unsafe fn dealloc_td(td: *mut ibv_td) -> Answer {
     // SAFETY: the thread domain is the verb's, and its context lives as long as it.
-    unsafe {
-        op::<DeallocTd>((*td).context, DEALLOC_TD)
-            .map_or_else(|errno| errno, |dealloc| status(dealloc(td)))
-    }
+    unsafe { done(op::<DeallocTd>((*td).context, DEALLOC_TD)?(td)) }
 }
 
 /// `ibv_alloc_parent_domain`, as C's inline does it, without allocators.

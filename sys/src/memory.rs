@@ -8,7 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::control::{Created, created, errno, status};
+use super::control::{Answer, Created, created, done, errno};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -133,12 +133,10 @@ pub(crate) unsafe fn alloc_dm(
 /// `ibv_free_dm`, as C's inline does it.
 ///
 /// # Safety
-/// `dm` is live and of libibverbs, and not used again if 0 is returned.
-pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> c_int {
+/// `dm` is live and of libibverbs, and not used again if it succeeds.
+pub(crate) unsafe fn free_dm(dm: *mut ibv_dm) -> Answer {
     // SAFETY: the memory is the verb's, and its context lives as long as it.
-    unsafe {
-        op::<FreeDm>((*dm).context, FREE_DM).map_or_else(|errno| errno, |free| status(free(dm)))
-    }
+    unsafe { done(op::<FreeDm>((*dm).context, FREE_DM)?(dm)) }
 }
 
 /// `ibv_reg_dm_mr`, as C's inline does it.
@@ -159,7 +157,7 @@ pub(crate) unsafe fn reg_dm_mr(
     }
 }
 
-/// `ibv_advise_mr`, as C's inline does it: 0 or an errno.
+/// `ibv_advise_mr`, as C's inline does it.
 ///
 /// # Safety
 /// `pd` is live and of libibverbs.
@@ -168,14 +166,12 @@ pub(crate) unsafe fn advise_mr(
     advice: u32,
     flags: u32,
     list: &mut [ibv_sge],
-) -> c_int {
+) -> Answer {
     // SAFETY: the domain is the verb's, and its context lives as long as it. The list is a slice,
     // and the kernel looks at what it names.
     unsafe {
-        match op::<AdviseMr>((*pd).context, ADVISE_MR) {
-            Ok(advise) => status(advise(pd, advice, flags, list.as_mut_ptr(), list.len() as u32)),
-            Err(errno) => errno,
-        }
+        let advise = op::<AdviseMr>((*pd).context, ADVISE_MR)?;
+        done(advise(pd, advice, flags, list.as_mut_ptr(), list.len() as u32))
     }
 }
 

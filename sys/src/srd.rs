@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::mem::size_of;
 use std::sync::OnceLock;
 
-use super::control::{Created, created, status};
+use super::control::{Answer, Created, created, done};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
 use super::session::{SessionOf, extended};
 use super::symbols::symbols;
@@ -96,14 +96,11 @@ pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 ///
 /// # Safety
 /// `ah` is live and of libibverbs.
-pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Result<u16, c_int> {
+pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Answer<u16> {
     let query = efa().query_ah.ok_or(libc::ENOSYS)?;
     let mut attr = efadv_ah_attr::default();
     // SAFETY: the address handle is live (this function's contract), and the attributes a local.
-    match unsafe { query(ah, &mut attr, size_of_val(&attr) as u32) } {
-        0 => Ok(attr.ahn),
-        code => Err(status(code)),
-    }
+    done(unsafe { query(ah, &mut attr, size_of_val(&attr) as u32) }).map(|()| attr.ahn)
 }
 
 /// Posts a list in one session, of a queue pair of SRD or of another kind.

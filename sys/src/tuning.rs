@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use super::control::{Created, created, status};
+use super::control::{Answer, Created, created, done};
 use super::extended::op;
 use super::symbols::symbols;
 use super::types::*;
@@ -72,30 +72,30 @@ symbols! {
 ///
 /// # Safety
 /// `qp` is live and of libibverbs.
-pub(crate) unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
+pub(crate) unsafe fn set_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> Answer {
+    let set = symbols().set_ece.ok_or(libc::ENOSYS)?;
     // SAFETY: the queue pair is the verb's, and the options are a reference's.
-    symbols().set_ece.map_or(libc::ENOSYS, |set| status(unsafe { set(qp, ece) }))
+    done(unsafe { set(qp, ece) })
 }
 
 /// `ibv_query_ece`; ENOSYS if the library lacks it.
 ///
 /// # Safety
 /// `qp` is live and of libibverbs.
-pub(crate) unsafe fn query_ece(qp: *mut ibv_qp, ece: &mut ibv_ece) -> c_int {
-    // SAFETY: the queue pair is the verb's, and the options are a reference's.
-    symbols().query_ece.map_or(libc::ENOSYS, |query| status(unsafe { query(qp, ece) }))
+pub(crate) unsafe fn query_ece(qp: *mut ibv_qp) -> Answer<ibv_ece> {
+    let query = symbols().query_ece.ok_or(libc::ENOSYS)?;
+    let mut ece = ibv_ece::default();
+    // SAFETY: the queue pair is the verb's, and the options are a local.
+    done(unsafe { query(qp, &mut ece) }).map(|()| ece)
 }
 
 /// `ibv_modify_cq`, as C's inline does it.
 ///
 /// # Safety
 /// `cq` is live and of libibverbs.
-pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> c_int {
+pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -> Answer {
     // SAFETY: the completion queue is the verb's, and its context lives as long as it.
-    unsafe {
-        op::<ModifyCq>((*cq).context, MODIFY_CQ)
-            .map_or_else(|errno| errno, |modify| status(modify(cq, attr)))
-    }
+    unsafe { done(op::<ModifyCq>((*cq).context, MODIFY_CQ)?(cq, attr)) }
 }
 
 /// `ibv_modify_qp_rate_limit`, as C's inline does it.
@@ -105,12 +105,9 @@ pub(crate) unsafe fn modify_cq(cq: *mut ibv_cq, attr: &mut ibv_modify_cq_attr) -
 pub(crate) unsafe fn modify_qp_rate_limit(
     qp: *mut ibv_qp,
     attr: &mut ibv_qp_rate_limit_attr,
-) -> c_int {
+) -> Answer {
     // SAFETY: the queue pair is the verb's, and its context lives as long as it.
-    unsafe {
-        op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT)
-            .map_or_else(|errno| errno, |modify| status(modify(qp, attr)))
-    }
+    unsafe { done(op::<ModifyQpRateLimit>((*qp).context, MODIFY_QP_RATE_LIMIT)?(qp, attr)) }
 }
 
 /// `ibv_alloc_null_mr`, as C's inline does it.

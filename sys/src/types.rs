@@ -48,8 +48,9 @@ macro_rules! zeroes {
 }
 
 zeroes! {
-    super::gid::ibv_gid_entry, ibv_ah_attr, ibv_context, ibv_cq, ibv_device_attr, ibv_global_route, ibv_port_attr,
-    ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_send_wr, ibv_srq_attr, ibv_srq_init_attr,
+    super::gid::ibv_gid_entry, ibv_ah_attr, ibv_context, ibv_cq, ibv_device_attr, ibv_gid,
+    ibv_global_route, ibv_port_attr, ibv_qp_attr, ibv_qp_cap, ibv_qp_init_attr, ibv_send_wr,
+    ibv_srq_attr, ibv_srq_init_attr,
 }
 
 zeroes! {

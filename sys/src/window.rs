@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use super::control::{Control, Created, created, status};
+use super::control::{Answer, Control, Created, created, done, status};
 use super::handle::{Object, Pd};
 use super::types::*;
 
@@ -25,13 +25,13 @@ pub struct MwParents {
 unsafe impl Object for ibv_mw {
     type Parents = MwParents;
 
-    unsafe fn destroy(_: &Control, this: *mut Self) -> c_int {
+    unsafe fn destroy(_: &Control, this: *mut Self) -> Answer {
         // SAFETY: a live window points to its live context, whose table has no null entry
-        // (`sys::data`). The window is live, and not used again if 0 is returned (this function's
+        // (`sys::data`). The window is live, and not used again if it succeeds (this function's
         // contract).
         unsafe {
             let dealloc = (*(*this).context).ops.dealloc_mw.unwrap_unchecked();
-            dealloc(this)
+            done(dealloc(this))
         }
     }
 }

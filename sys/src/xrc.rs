@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::control::{Created, created, status};
+use super::control::{Answer, Created, created, done};
 use super::extended::op;
 use super::types::*;
 
@@ -112,13 +112,10 @@ pub(crate) unsafe fn open_xrcd(
 /// `ibv_close_xrcd`, as C's inline does it.
 ///
 /// # Safety
-/// `xrcd` is live and of libibverbs, and not used again if 0 is returned.
-pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> c_int {
+/// `xrcd` is live and of libibverbs, and not used again if it succeeds.
+pub(crate) unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> Answer {
     // SAFETY: the domain is the verb's, and its context lives as long as it.
-    unsafe {
-        op::<CloseXrcd>((*xrcd).context, CLOSE_XRCD)
-            .map_or_else(|errno| errno, |close| status(close(xrcd)))
-    }
+    unsafe { done(op::<CloseXrcd>((*xrcd).context, CLOSE_XRCD)?(xrcd)) }
 }
 
 /// `ibv_create_srq_ex`, as C's inline does it for what is no plain queue. `attr` returns what was
@@ -140,14 +137,11 @@ pub(crate) unsafe fn create_srq_ex(init: &mut ibv_srq_init_attr_ex) -> Created<i
 ///
 /// # Safety
 /// `srq` is live, of libibverbs, and was created for XRC.
-pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Result<u32, c_int> {
+pub(crate) unsafe fn srq_num(srq: *mut ibv_srq) -> Answer<u32> {
     let mut number = 0;
     // SAFETY: the queue is live, and its context lives as long as it; the number is a local.
     unsafe {
         let get = op::<GetSrqNum>((*srq).context, GET_SRQ_NUM)?;
-        match get(srq, &mut number) {
-            0 => Ok(number),
-            code => Err(status(code)),
-        }
+        done(get(srq, &mut number)).map(|()| number)
     }
 }

@@ -6,8 +6,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use super::polling::{Queue, functions};
-use super::{Channel, errno_of, fill, hand_out, number_beside, verb};
+use super::{Channel, errno_of, hand_out, number_beside, verb};
 use crate::state::State;
+use crate::words::Verb;
 use proverbs_sys::control::Created;
 use proverbs_sys::polling::{CqAttr, ibv_cq_ex};
 use proverbs_sys::types::*;
@@ -85,11 +86,11 @@ pub(super) unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Created<
     Ok(queue.cast())
 }
 
-pub(super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+pub(super) unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Verb {
     // SAFETY: `cq` is live, and no other thread resizes it (the verb's contract). What was granted
     // is written to a field of it, without a reference to the rest.
     unsafe {
-        let out = &raw mut (*cq).cqe;
-        fill(cq, out, |state, number| state.resize_cq(number, cqe).map(|granted| granted as c_int))
+        (*cq).cqe = verb(cq, |state, number| state.resize_cq(number, cqe))? as c_int;
     }
+    Ok(())
 }

@@ -2,10 +2,9 @@
 
 #![allow(unsafe_code)] // C objects.
 
-use std::ffi::c_int;
-
 use super::{Domain, Thread, destroy, hand_out, number_beside, verb};
 use crate::state::State;
+use crate::words::Verb;
 use proverbs_sys::control::Created;
 use proverbs_sys::lanes::ibv_td;
 use proverbs_sys::types::*;
@@ -26,7 +25,7 @@ pub(super) unsafe fn alloc_parent_domain(pd: *mut ibv_pd, td: *mut ibv_td) -> Cr
     }
 }
 
-pub(super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+pub(super) unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Verb {
     // SAFETY: `pd` is live, and not used afterwards (the verb's contract). Each one is a `Domain`.
     unsafe {
         let joint = (*pd.cast::<Domain>()).joint;

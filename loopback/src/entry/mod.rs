@@ -198,30 +198,12 @@ unsafe fn alone<T: Object, R>(
 ///
 /// # Safety
 /// `object` is a live object of this provider. If the verb succeeds it is not used afterwards.
-unsafe fn destroy<T: Object>(object: *mut T, end: impl FnOnce(&mut State, u32) -> Verb) -> c_int {
+unsafe fn destroy<T: Object>(object: *mut T, end: impl FnOnce(&mut State, u32) -> Verb) -> Verb {
     // SAFETY: the object is live (this function's contract).
-    let result = unsafe { verb(object, end) };
-    if result.is_ok() {
-        // SAFETY: made as a `Whole` (`Object`), and freed only once, since it is not used
-        // afterwards.
-        drop(unsafe { Box::from_raw(object.cast::<T::Whole>()) });
-    }
-    errno_of(result)
-}
-
-/// Runs a verb that tells something, and writes that to `out` if it succeeded.
-///
-/// # Safety
-/// `object` is a live object of this provider, and `out` is writable.
-unsafe fn fill<T: Object, A>(
-    object: *mut T,
-    out: *mut A,
-    ask: impl FnOnce(&mut State, u32) -> Verb<A>,
-) -> c_int {
-    // SAFETY: the object is live (this function's contract).
-    let answer = unsafe { verb(object, ask) };
-    // SAFETY: `out` is writable (this function's contract).
-    errno_of(answer.map(|answer| unsafe { out.write(answer) }))
+    unsafe { verb(object, end) }?;
+    // SAFETY: made as a `Whole` (`Object`), and freed only once, since it is not used afterwards.
+    drop(unsafe { Box::from_raw(object.cast::<T::Whole>()) });
+    Ok(())
 }
 
 /// Allocates an object, and returns the pointer by which C knows it.

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use super::posting::{self, Pair};
 use super::xrc::create_target;
-use super::{Domain, attr, destroy, errno_of, fill, hand_out, number_beside, verb};
+use super::{Domain, attr, destroy, hand_out, number_beside, verb};
 use crate::objects::qp::Shape;
 use crate::state::State;
 use crate::words::Verb;
@@ -62,19 +62,19 @@ pub(super) unsafe fn hand_out_srq(
     srq
 }
 
-pub(super) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int {
+pub(super) unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> Verb {
     const MAX_WR: u32 = ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0;
     const LIMIT: u32 = ibv_srq_attr_mask::IBV_SRQ_LIMIT.0;
     let mask = mask as u32;
     if mask & !(MAX_WR | LIMIT) != 0 {
-        return libc::EINVAL;
+        return Err(libc::EINVAL);
     }
     // SAFETY: `attr` has the fields that the mask names, and `srq` is live (the verb's contract).
-    errno_of(unsafe {
+    unsafe {
         let max_wr = (mask & MAX_WR != 0).then(|| (*attr).max_wr);
         let limit = (mask & LIMIT != 0).then(|| (*attr).srq_limit);
         verb(srq, |state, srq| state.modify_srq(srq, max_wr, limit))
-    })
+    }
 }
 
 /// Makes something on a domain, or in the lane that it is.
@@ -258,27 +258,26 @@ pub(super) fn ah_number(state: &mut State, ah: u32) -> Verb<u16> {
     }
 }
 
-pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Verb {
     // SAFETY: `qp` is live, and `attr` has the fields that the mask names (the verb's contract).
     // libibverbs keeps the state in a field of it, too.
     unsafe {
         let changes = attr::read(attr, mask as u32);
-        fill(qp, &raw mut (*qp).state, |state, qp| {
+        (*qp).state = verb(qp, |state, qp| {
             state.check_thread_of_queues(qp);
             state.modify_qp_by_hand(qp, &changes).map(Phase::to_c)
-        })
+        })?;
+        Ok(())
     }
 }
 
-/// Writes all attributes, whatever the mask, as C may do. Attributes that the mask does not name
-/// may hold anything.
+/// All attributes, whatever the mask, as C may do. Attributes that the mask does not name may hold
+/// anything.
 pub(super) unsafe fn query_qp(
     qp: *mut ibv_qp,
-    attr: *mut ibv_qp_attr,
     mask: c_int,
-    init: *mut ibv_qp_init_attr,
-) -> c_int {
-    let ask = |state: &mut State, number| {
+) -> Verb<(ibv_qp_attr, ibv_qp_init_attr)> {
+    let ask = |state: &mut State, number| -> Verb<_> {
         let litters = state.habits.litters();
         let qp = state.qps.get(&number).ok_or(libc::EINVAL)?;
         state.check_alive(qp.device)?;
@@ -289,10 +288,7 @@ pub(super) unsafe fn query_qp(
         Ok((now, qp.phase, qp.shape))
     };
     // SAFETY: `qp` is live (the verb's contract).
-    let (now, phase, shape) = match unsafe { verb(qp, ask) } {
-        Ok(found) => found,
-        Err(errno) => return errno,
-    };
+    let (now, phase, shape) = unsafe { verb(qp, ask) }?;
     // SAFETY: `qp` is live (the verb's contract). Its fields are those of its creation, but for the
     // state, which libibverbs keeps there, too.
     let object = unsafe {
@@ -309,15 +305,10 @@ pub(super) unsafe fn query_qp(
         sq_sig_all: shape.sig_all.into(),
         ..zeroed()
     };
-    // SAFETY: both are writable (the verb's contract).
-    unsafe {
-        attr.write(now);
-        init.write(created);
-    }
-    0
+    Ok((now, created))
 }
 
-pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> Verb {
     // SAFETY: `qp` is live, and not used afterwards (the verb's contract).
     unsafe {
         posting::check_closed(qp);
@@ -328,18 +319,18 @@ pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
     }
 }
 
-pub(super) unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int {
+pub(super) unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> Verb {
     // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
     // contract).
     let group = unsafe { (*gid).raw };
     // SAFETY: `qp` is live (the verb's contract).
-    errno_of(unsafe { verb(qp, |state, qp| state.attach(qp, group, lid)) })
+    unsafe { verb(qp, |state, qp| state.attach(qp, group, lid)) }
 }
 
-pub(super) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> c_int {
+pub(super) unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _: u16) -> Verb {
     // SAFETY: `gid` is readable, and any bytes are a value of each of its fields (the verb's
     // contract).
     let group = unsafe { (*gid).raw };
     // SAFETY: `qp` is live (the verb's contract).
-    errno_of(unsafe { verb(qp, |state, qp| state.detach(qp, group)) })
+    unsafe { verb(qp, |state, qp| state.detach(qp, group)) }
 }

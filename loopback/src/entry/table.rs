@@ -33,14 +33,10 @@ macro_rules! ends {
     };
 }
 
-/// A verb whose last argument is filled by a function of the others.
-macro_rules! fills {
+/// A verb that a function of the object's number and the other arguments answers.
+macro_rules! asks {
     ($ask:path: $object:ident $(, $arg:ident)*) => {
-        |$object $(, $arg)*, out| {
-            let ask = |state: &mut State, number| $ask(state, number $(, $arg)*);
-            // SAFETY: the object is live, and the last argument writable (the verb's contract).
-            unsafe { fill($object, out, ask) }
-        }
+        on!($object $(, $arg)* => |state, number| $ask(state, number $(, $arg)*))
     };
 }
 
@@ -48,19 +44,19 @@ macro_rules! fills {
 pub static LOOPBACK: Control = Control {
     // Refuses with `EBUSY` while the device has objects.
     close_device: ends!(State::close_device),
-    query_device: fills!(device_attr: context),
+    query_device: asks!(device_attr: context),
     provider: on!(context => |state, _| state.world.provider),
-    query_device_ex: fills!(device_attr_ex: context),
-    query_port: fills!(port_attr: context, port),
-    query_gid: fills!(gid: context, port, index),
-    query_gid_ex: fills!(State::gid_entry: context, port, index),
-    query_gid_table: on!(context, ports => |state, device| gid_table(state, device, ports)),
-    query_pkey: fills!(pkey: context, port, index),
+    query_device_ex: asks!(device_attr_ex: context),
+    query_port: asks!(port_attr: context, port),
+    query_gid: asks!(gid: context, port, index),
+    query_gid_ex: asks!(State::gid_entry: context, port, index),
+    query_gid_table: asks!(gid_table: context, ports),
+    query_pkey: asks!(pkey: context, port, index),
     // Its number on its fabric.
     device_index: on!(context => |_state, device| device as c_int),
     // A device that does not tell more than its port does.
     query_port_speed: |_, _| Err(libc::EOPNOTSUPP),
-    query_rt_values: on!(context, values => |state, device| errno_of(rt_values(state, device, values))),
+    query_rt_values: asks!(rt_values: context, values),
     alloc_pd,
     dealloc_pd,
     alloc_td,
@@ -70,9 +66,7 @@ pub static LOOPBACK: Control = Control {
     reg_dmabuf_mr,
     rereg_mr,
     dereg_mr: ends!(State::dereg_mr),
-    advise_mr: on!(pd, advice, flags, list => |state, pd| {
-        errno_of(advise_mr(state, pd, advice, flags, list))
-    }),
+    advise_mr: asks!(advise_mr: pd, advice, flags, list),
     alloc_null_mr,
     alloc_dm,
     free_dm: ends!(State::free_dm),
@@ -88,31 +82,31 @@ pub static LOOPBACK: Control = Control {
     is_software: on!(context => |state, _| state.habits.is_rxe()),
     resize_cq,
     destroy_cq: ends!(State::destroy_cq),
-    modify_cq: on!(cq, attr => |state, cq| errno_of(state.modify_cq(cq, attr))),
+    modify_cq: asks!(State::modify_cq: cq, attr),
     open_xrcd,
     close_xrcd: ends!(State::close_xrcd),
     create_srq_ex,
-    srq_num: on!(srq => |state, srq| srq_num(state, srq)),
+    srq_num: asks!(srq_num: srq),
     create_srq,
     modify_srq,
-    query_srq: fills!(State::query_srq: srq),
+    query_srq: asks!(State::query_srq: srq),
     destroy_srq: ends!(State::destroy_srq),
     create_qp,
     create_qp_ex,
     create_srd_qp,
-    ah_number: on!(ah => |state, ah| ah_number(state, ah)),
+    ah_number: asks!(ah_number: ah),
     modify_qp,
     query_qp,
     destroy_qp,
     // Messages are written at once; all but the plainest device keep it to themselves.
     data_in_order: on!(qp, _opcode => |state, _| state.habits.is_plain()),
-    modify_qp_rate_limit: on!(qp, attr => |state, qp| errno_of(state.limit_rate(qp, attr))),
-    set_ece: on!(qp, ece => |state, qp| errno_of(state.set_ece(qp, ece))),
-    query_ece: on!(qp, ece => |state, qp| errno_of(state.query_ece(qp, ece))),
+    modify_qp_rate_limit: asks!(State::limit_rate: qp, attr),
+    set_ece: asks!(State::set_ece: qp, ece),
+    query_ece: asks!(State::query_ece: qp),
     attach_mcast,
     detach_mcast,
-    async_fd: on!(context => |state, device| state.async_fd(device)),
-    try_get_async_event: on!(context => |state, device| async_event(state, device)),
+    async_fd: asks!(State::async_fd: context),
+    try_get_async_event: asks!(async_event: context),
 };
 
 /// The number of a device, if it is one of this fabric.

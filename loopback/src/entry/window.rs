@@ -38,7 +38,7 @@ pub(super) unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, type_: kind::Type) -> 
 
 pub(super) unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     // SAFETY: `mw` is live, made by `alloc_mw`, and not used afterwards (the verb's contract).
-    unsafe { destroy(mw, State::dealloc_mw) }
+    errno_of(unsafe { destroy(mw, State::dealloc_mw) })
 }
 
 /// Posts the bind of a window of type 1. There is no bad_wr: what is refused was not posted, but on

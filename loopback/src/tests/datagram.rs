@@ -13,7 +13,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        assert_eq!(unsafe { (LOOPBACK.destroy_ah)(self.0) }, 0);
+        assert_eq!(unsafe { (LOOPBACK.destroy_ah)(self.0) }, Ok(()));
     }
 }
 

@@ -28,9 +28,9 @@ impl Channel {
     /// Gives the end its own queue back.
     fn close(self, end: &mut End) {
         let cq = std::mem::replace(&mut end.cq, self.cq);
-        assert_eq!(unsafe { (LOOPBACK.destroy_comp_channel)(self.channel) }, libc::EBUSY);
-        assert_eq!(unsafe { (LOOPBACK.destroy_cq)(cq) }, 0);
-        assert_eq!(unsafe { (LOOPBACK.destroy_comp_channel)(self.channel) }, 0);
+        assert_eq!(unsafe { (LOOPBACK.destroy_comp_channel)(self.channel) }, Err(libc::EBUSY));
+        assert_eq!(unsafe { (LOOPBACK.destroy_cq)(cq) }, Ok(()));
+        assert_eq!(unsafe { (LOOPBACK.destroy_comp_channel)(self.channel) }, Ok(()));
     }
 
     fn arm(&self, cq: *mut ibv_cq, solicited: i32) {
@@ -59,13 +59,13 @@ fn talker(end: &mut End) {
         qp_type: RC.qp_type,
         ..zeroed()
     };
-    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(end.qp) }, 0);
+    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(end.qp) }, Ok(()));
     end.qp = unsafe { (LOOPBACK.create_qp)(end.pd, &mut fresh) }.unwrap().as_ptr();
     assert_eq!((end.init(&RC), end.rtr(&RC, end), end.rts(&RC)), (0, 0, 0));
 }
 
 fn drop_qp(end: &mut End) {
-    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(end.qp) }, 0);
+    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(end.qp) }, Ok(()));
     end.qp = ptr::null_mut();
 }
 

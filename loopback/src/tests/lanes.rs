@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::Personality;
+use proverbs_sys::control::Answer;
 use proverbs_sys::lanes::ibv_td;
 use proverbs_sys::polling::CqAttr;
 
@@ -41,7 +42,7 @@ impl Lane {
     }
 
     /// The end of each member, in order.
-    fn end(self) -> [i32; 5] {
+    fn end(self) -> [Answer; 5] {
         unsafe {
             [
                 (LOOPBACK.destroy_qp)(self.qp),
@@ -59,34 +60,34 @@ fn a_lane_is_taken_apart_from_its_leaves() {
     let lane = Lane::new();
     unsafe {
         assert_eq!((*lane.joint).handle, (*lane.end.pd).handle, "one domain to its regions");
-        assert_eq!((LOOPBACK.dealloc_td)(lane.td), libc::EBUSY);
-        assert_eq!((LOOPBACK.dealloc_pd)(lane.joint), libc::EBUSY);
-        assert_eq!((LOOPBACK.close_device)(lane.end.context), libc::EBUSY);
+        assert_eq!((LOOPBACK.dealloc_td)(lane.td), Err(libc::EBUSY));
+        assert_eq!((LOOPBACK.dealloc_pd)(lane.joint), Err(libc::EBUSY));
+        assert_eq!((LOOPBACK.close_device)(lane.end.context), Err(libc::EBUSY));
         // A thread domain of another device.
         let other = End::new(&Fabric::new(), &RC);
         let joined = (LOOPBACK.alloc_parent_domain)(other.pd, lane.td);
         assert_eq!(joined.err(), Some(libc::EINVAL));
     }
-    assert_eq!(lane.end(), [0; 5]);
+    assert_eq!(lane.end(), [Ok(()); 5]);
 }
 
 /// Each call on a member of a lane by another thread is told, whenever it comes.
 #[cfg(debug_assertions)]
 #[test]
 fn a_lane_is_used_by_one_thread() {
-    let by_another = |call: fn(&Lane) -> i32| {
+    let by_another = |call: fn(&Lane) -> Answer| {
         let lane = Lane::new();
         let (lane, told) = std::thread::spawn(move || {
-            let called = std::panic::AssertUnwindSafe(|| assert_eq!(call(&lane), 0));
+            let called = std::panic::AssertUnwindSafe(|| assert_eq!(call(&lane), Ok(())));
             let told = std::panic::catch_unwind(called).is_err();
             (lane, told)
         })
         .join()
         .unwrap();
-        assert_eq!(lane.end(), [0; 5]);
+        assert_eq!(lane.end(), [Ok(()); 5]);
         told
     };
-    unsafe fn qp_to_init(qp: *mut ibv_qp) -> i32 {
+    unsafe fn qp_to_init(qp: *mut ibv_qp) -> Answer {
         let mut attr =
             ibv_qp_attr { qp_state: ibv_qp_state::IBV_QPS_INIT, port_num: 1, ..zeroed() };
         use ibv_qp_attr_mask as Is;
@@ -103,14 +104,14 @@ fn a_lane_is_used_by_one_thread() {
             attr: ibv_srq_attr { max_wr: 1, max_sge: 1, ..zeroed() },
             ..zeroed()
         };
-        (LOOPBACK.create_srq)(lane.joint, &mut init).map_or_else(|errno| errno, |_| 0)
+        (LOOPBACK.create_srq)(lane.joint, &mut init).map(drop)
     }));
     // What is not in the lane is anybody's.
     assert!(!by_another(|lane| unsafe { (LOOPBACK.resize_cq)(lane.end.cq, 80) }));
     assert!(!by_another(|lane| unsafe { qp_to_init(lane.end.qp) }));
     let lane = Lane::new();
-    assert_eq!(unsafe { (qp_to_init(lane.qp), (LOOPBACK.resize_cq)(lane.cq, 80)) }, (0, 0));
-    assert_eq!(lane.end(), [0; 5]);
+    assert_eq!(unsafe { [qp_to_init(lane.qp), (LOOPBACK.resize_cq)(lane.cq, 80)] }, [Ok(()); 2]);
+    assert_eq!(lane.end(), [Ok(()); 5]);
     assert!(by_another(|lane| unsafe { qp_to_init(lane.stray) }));
 }
 
@@ -159,9 +160,9 @@ fn some_devices_have_none() {
         let td = (LOOPBACK.alloc_td)(end.context);
         let joint = td.and_then(|td| (LOOPBACK.alloc_parent_domain)(end.pd, td.as_ptr()));
         let cq = (LOOPBACK.create_cq_ex)(end.context, SINGLE);
-        assert_eq!(joint.map_or(0, |joint| (LOOPBACK.dealloc_pd)(joint.as_ptr())), 0);
-        assert_eq!(td.map_or(0, |td| (LOOPBACK.dealloc_td)(td.as_ptr())), 0);
-        assert_eq!(cq.map_or(0, |cq| (LOOPBACK.destroy_cq)(cq.cast().as_ptr())), 0);
+        assert_eq!(joint.map_or(Ok(()), |joint| (LOOPBACK.dealloc_pd)(joint.as_ptr())), Ok(()));
+        assert_eq!(td.map_or(Ok(()), |td| (LOOPBACK.dealloc_td)(td.as_ptr())), Ok(()));
+        assert_eq!(cq.map_or(Ok(()), |cq| (LOOPBACK.destroy_cq)(cq.cast().as_ptr())), Ok(()));
         let outcomes = [td.err(), joint.err(), cq.err()];
         assert!(outcomes.iter().all(|errno| errno.is_none_or(|e| e == libc::EOPNOTSUPP)));
         outcomes.map(|errno| errno.is_none())

@@ -142,9 +142,7 @@ impl End {
     }
 
     fn gid(&self, index: i32) -> ibv_gid {
-        let mut gid = ibv_gid { raw: [0; 16] };
-        assert_eq!(unsafe { (LOOPBACK.query_gid)(self.context, 1, index, &mut gid) }, 0);
-        gid
+        unsafe { (LOOPBACK.query_gid)(self.context, 1, index) }.unwrap()
     }
 
     fn address_of(&self, to: &End, gid: u8) -> ibv_ah_attr {
@@ -164,7 +162,8 @@ impl End {
     fn modify(&self, mask: u32, set: impl FnOnce(*mut ibv_qp_attr)) -> i32 {
         let mut attr = MaybeUninit::<ibv_qp_attr>::uninit();
         set(attr.as_mut_ptr());
-        unsafe { (LOOPBACK.modify_qp)(self.qp, attr.as_mut_ptr(), mask as i32) }
+        let modified = unsafe { (LOOPBACK.modify_qp)(self.qp, attr.as_mut_ptr(), mask as i32) };
+        modified.err().unwrap_or(0)
     }
 
     fn go(&self, state: ibv_qp_state::Type) -> i32 {
@@ -214,11 +213,7 @@ impl End {
     }
 
     fn state(&self) -> ibv_qp_state::Type {
-        let mut attr = MaybeUninit::uninit();
-        let mut init = MaybeUninit::uninit();
-        let code = unsafe { (LOOPBACK.query_qp)(self.qp, attr.as_mut_ptr(), 1, init.as_mut_ptr()) };
-        assert_eq!(code, 0);
-        unsafe { attr.assume_init().qp_state }
+        unsafe { (LOOPBACK.query_qp)(self.qp, 1) }.unwrap().0.qp_state
     }
 
     fn post_send(&self, wr: &SendWr) -> i32 {
@@ -295,17 +290,17 @@ impl Drop for End {
         }
         unsafe {
             if !self.qp.is_null() {
-                assert_eq!((LOOPBACK.destroy_qp)(self.qp), 0);
+                assert_eq!((LOOPBACK.destroy_qp)(self.qp), Ok(()));
             }
             if !self.srq.is_null() {
-                assert_eq!((LOOPBACK.destroy_srq)(self.srq), 0);
+                assert_eq!((LOOPBACK.destroy_srq)(self.srq), Ok(()));
             }
             if !self.mr.is_null() {
-                assert_eq!((LOOPBACK.dereg_mr)(self.mr), 0);
+                assert_eq!((LOOPBACK.dereg_mr)(self.mr), Ok(()));
             }
-            assert_eq!((LOOPBACK.destroy_cq)(self.cq), 0);
-            assert_eq!((LOOPBACK.dealloc_pd)(self.pd), 0);
-            assert_eq!((LOOPBACK.close_device)(self.context), 0);
+            assert_eq!((LOOPBACK.destroy_cq)(self.cq), Ok(()));
+            assert_eq!((LOOPBACK.dealloc_pd)(self.pd), Ok(()));
+            assert_eq!((LOOPBACK.close_device)(self.context), Ok(()));
             let memory = ptr::slice_from_raw_parts_mut(self.memory, MEMORY / 8);
             drop(Box::from_raw(memory));
         }

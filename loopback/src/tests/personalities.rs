@@ -81,7 +81,7 @@ fn left(personality: Personality, wish: &Wish, destroy: bool) -> usize {
     assert_eq!(a.poll_raw().len(), 2);
     if destroy {
         let qp = std::mem::replace(&mut b.qp, ptr::null_mut());
-        assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp) }, 0);
+        assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp) }, Ok(()));
     } else {
         assert_eq!(b.go(IBV_QPS_RESET), 0);
     }

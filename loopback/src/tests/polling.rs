@@ -27,13 +27,13 @@ fn only_functions_that_were_asked_for_are_there() {
         assert!((*cq).read_completion_ts.is_some() && (*cq).read_sl.is_some());
         assert!((*cq).read_byte_len.is_none() && (*cq).read_completion_wallclock_ns.is_none());
         assert!((*cq).read_dlid_path_bits.is_none() && (*cq).read_qp_num.is_none());
-        assert_eq!((LOOPBACK.destroy_cq)(cq.cast()), 0);
+        assert_eq!((LOOPBACK.destroy_cq)(cq.cast()), Ok(()));
     }
     assert_eq!(create(&end, 1 << 8), Err(libc::EOPNOTSUPP), "no VLANs");
     let end = End::new(&Fabric::with(Personality::Rxe), &RC);
     assert_eq!(create(&end, TS), Err(libc::EOPNOTSUPP));
     let cq = create(&end, wc_flags::OURS | wc_flags::DLID_PATH_BITS).unwrap();
-    assert_eq!(unsafe { (LOOPBACK.destroy_cq)(cq.cast()) }, 0);
+    assert_eq!(unsafe { (LOOPBACK.destroy_cq)(cq.cast()) }, Ok(()));
 }
 
 /// A completion queue with two flushed receives.
@@ -49,14 +49,14 @@ fn with_two(end: &End) -> (*mut ibv_cq_ex, *mut ibv_qp) {
     };
     use ibv_qp_attr_mask as m;
     let init = m::IBV_QP_STATE | m::IBV_QP_PKEY_INDEX | m::IBV_QP_PORT | m::IBV_QP_ACCESS_FLAGS;
-    assert_eq!(to(ibv_qp_state::IBV_QPS_INIT, init), 0);
+    assert_eq!(to(ibv_qp_state::IBV_QPS_INIT, init), Ok(()));
     for wr_id in 1..=2 {
         let (next, sg_list) = (ptr::null_mut(), ptr::null_mut());
         let mut wr = ibv_recv_wr { wr_id, next, sg_list, num_sge: 0 };
         let post = unsafe { (*end.context).ops.post_recv }.unwrap();
         assert_eq!(unsafe { post(qp, &mut wr, &mut ptr::null_mut()) }, 0);
     }
-    assert_eq!(to(ibv_qp_state::IBV_QPS_ERR, m::IBV_QP_STATE), 0);
+    assert_eq!(to(ibv_qp_state::IBV_QPS_ERR, m::IBV_QP_STATE), Ok(()));
     (cq, qp)
 }
 
@@ -79,7 +79,7 @@ fn completions_are_shown_one_after_the_other() {
         assert_eq!(c::next_poll(cq), libc::ENOENT);
         c::end_poll(cq);
         assert_eq!((start(cq), poll(cq)), (libc::ENOENT, 0));
-        assert_eq!(((LOOPBACK.destroy_qp)(qp), (LOOPBACK.destroy_cq)(cq.cast())), (0, 0));
+        assert_eq!(((LOOPBACK.destroy_qp)(qp), (LOOPBACK.destroy_cq)(cq.cast())), (Ok(()), Ok(())));
     }
 }
 

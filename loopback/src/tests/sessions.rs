@@ -37,7 +37,7 @@ fn only_operations_of_the_transport_are_granted() {
         let qp = create(&end, wish, ops);
         assert_eq!(qp.map(drop), made, "{ops:#x}");
         if let Ok(qp) = qp {
-            assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, 0);
+            assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, Ok(()));
         }
     }
     let plain = end.qp.cast::<ibv_qp_ex>();
@@ -58,7 +58,7 @@ fn a_session_that_is_aborted_posts_nothing() {
     call!(qp.wr_send());
     call!(qp.wr_set_sge_list(0, ptr::null()));
     assert_eq!(call!(qp.wr_complete()), libc::EINVAL);
-    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, 0);
+    assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, Ok(()));
 }
 
 /// A call out of order, and what is said of it.
@@ -115,7 +115,7 @@ fn a_call_out_of_order() {
         "setter" => return call!(qp.wr_set_sge(1, 2, 3)),
         "operation" => return call!(qp.wr_rdma_read(1, 2)),
         "flag" => unsafe { (*qp).wr_flags = send_wr::INLINE },
-        "destroy" => assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, 0),
+        "destroy" => assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.cast()) }, Ok(())),
         "post_send" => unsafe {
             let mut wr = zeroed::<ibv_send_wr>();
             wr.opcode = ibv_wr_opcode::IBV_WR_SEND;

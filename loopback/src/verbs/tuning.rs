@@ -69,10 +69,9 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn query_ece(&mut self, qp: u32, ece: &mut ibv_ece) -> Verb {
+    pub(crate) fn query_ece(&self, qp: u32) -> Verb<ibv_ece> {
         self.tunes(self.qps.get(&qp).map(|qp| qp.device))?;
-        *ece = ibv_ece { vendor_id: VENDOR, options: self.qps[&qp].options, comp_mask: 0 };
-        Ok(())
+        Ok(ibv_ece { vendor_id: VENDOR, options: self.qps[&qp].options, comp_mask: 0 })
     }
 
     pub(crate) fn alloc_null_mr(&mut self, pd: u32) -> Verb<(u32, u32, u32)> {

@@ -68,8 +68,9 @@ fn a_device_without_advice_or_null_regions() {
         (one, two, pd.alloc_null_mr().unwrap_err().to_string())
     };
     let none = |advise_mr, alloc_null_mr| Control { advise_mr, alloc_null_mr, ..LOOPBACK };
-    let no_such_verb = lacking(none(|_, _, _, _| libc::ENOSYS, |_| Err(libc::ENOSYS)));
-    let no_such_advice = lacking(none(|_, _, _, _| libc::EOPNOTSUPP, |_| Err(libc::EOPNOTSUPP)));
+    let no_such_verb = lacking(none(|_, _, _, _| Err(libc::ENOSYS), |_| Err(libc::ENOSYS)));
+    let no_such_advice =
+        lacking(none(|_, _, _, _| Err(libc::EOPNOTSUPP), |_| Err(libc::EOPNOTSUPP)));
     for ((one, two, null), why) in [
         (no_such_verb, "ENOSYS: Function not implemented"),
         (no_such_advice, "EOPNOTSUPP: Operation not supported"),
@@ -84,10 +85,10 @@ fn a_device_without_advice_or_null_regions() {
         assert_eq!(two, text("PrefetchWrite of 56 bytes from 8 on"));
         assert!(null.contains("post memory of a pool"), "{null}");
     }
-    let (one, _, null) = lacking(none(|_, _, _, _| libc::EPERM, |_| Err(libc::ENOMEM)));
+    let (one, _, null) = lacking(none(|_, _, _, _| Err(libc::EPERM), |_| Err(libc::ENOMEM)));
     assert!(one.contains("EPERM") && one.contains("the region is read-only"), "{one}");
     assert!(null.starts_with("ibv_alloc_null_mr: ENOMEM"), "{null}");
-    let (one, _, _) = lacking(none(|_, _, _, _| libc::EFAULT, |_| Err(libc::ENOMEM)));
+    let (one, _, _) = lacking(none(|_, _, _, _| Err(libc::EFAULT), |_| Err(libc::ENOMEM)));
     assert!(one.contains("EFAULT") && !one.contains("read-only"), "{one}");
 }
 
@@ -133,7 +134,7 @@ fn what_advice_waits() {
     let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
     let advise_mr = |_, advice, flags, _: &mut [_]| {
         TOLD.with_borrow_mut(|told| told.push((advice, flags)));
-        0
+        Ok(())
     };
     handle.set_control(Box::leak(Box::new(Control { advise_mr, ..LOOPBACK })));
     let pd = context.alloc_pd().unwrap();

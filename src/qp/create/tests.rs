@@ -98,14 +98,12 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
     let refused = |has: u64, create: Create| {
         HAS.set(has << 38);
         let control = Control {
-            query_device_ex: |context, attr| {
-                // SAFETY: the caller's context, and its place for the answer.
-                unsafe {
-                    let code = (LOOPBACK.query_device_ex)(context, attr);
-                    (*attr).device_cap_flags_ex &= !(0b111 << 38);
-                    (*attr).device_cap_flags_ex |= HAS.get();
-                    code
-                }
+            query_device_ex: |context| {
+                // SAFETY: the caller's context.
+                let mut attr = unsafe { (LOOPBACK.query_device_ex)(context) }?;
+                attr.device_cap_flags_ex &= !(0b111 << 38);
+                attr.device_cap_flags_ex |= HAS.get();
+                Ok(attr)
             },
             create_qp_ex: |_| Err(libc::EOPNOTSUPP),
             ..LOOPBACK

@@ -9,7 +9,7 @@ use super::*;
 use crate::loopback::Fabric;
 use crate::loopback::LOOPBACK;
 use crate::prelude::*;
-use crate::sys::control::Control;
+use crate::sys::control::{Answer, Control};
 use crate::sys::types::ibv_qp;
 
 crate::profile! { OnSrq { receive: SharedRq } }
@@ -17,16 +17,16 @@ crate::profile! { OnSrq { receive: SharedRq } }
 thread_local! {
     static CALLS: RefCell<Vec<(&str, u16)>> = const { RefCell::new(Vec::new()) };
     /// What the next attachments and detachments are answered.
-    static ANSWER: RefCell<i32> = const { RefCell::new(0) };
+    static ANSWER: RefCell<Answer> = const { RefCell::new(Ok(())) };
 }
 
-fn note(call: &'static str, lid: u16) -> i32 {
+fn note(call: &'static str, lid: u16) -> Answer {
     CALLS.with_borrow_mut(|calls| calls.push((call, lid)));
-    if call == "destroy" { 0 } else { ANSWER.with_borrow(|answer| *answer) }
+    if call == "destroy" { Ok(()) } else { ANSWER.with_borrow(|answer| *answer) }
 }
 
-fn destroy(qp: *mut ibv_qp) -> i32 {
-    note("destroy", 0);
+fn destroy(qp: *mut ibv_qp) -> Answer {
+    note("destroy", 0)?;
     // SAFETY: the arguments are the caller's, who keeps the verb's contract.
     unsafe { (LOOPBACK.destroy_qp)(qp) }
 }
@@ -89,14 +89,14 @@ fn a_device_that_refuses() {
     let cq = context.create_cq::<Buf>(64).unwrap();
     let depth = Depth { send: 2, recv: 2 };
     let mut qp = noted(pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap());
-    ANSWER.replace(libc::ENOMEM);
+    ANSWER.set(Err(libc::ENOMEM));
     assert_eq!(qp.attach_mcast(GROUP, 1).unwrap_err().errno(), Some(libc::ENOMEM));
     assert!(!qp.detach_mcast(GROUP, 1).unwrap(), "it was not attached");
-    ANSWER.replace(0);
+    ANSWER.set(Ok(()));
     qp.attach_mcast(GROUP, 1).unwrap();
-    ANSWER.replace(libc::EIO);
+    ANSWER.set(Err(libc::EIO));
     assert_eq!(qp.detach_mcast(GROUP, 1).unwrap_err().errno(), Some(libc::EIO));
-    ANSWER.replace(0);
+    ANSWER.set(Ok(()));
     assert!(qp.detach_mcast(GROUP, 1).unwrap(), "it is attached still");
     CALLS.take();
 }
@@ -113,10 +113,10 @@ fn a_group_that_is_left_at_the_second_try() {
     let depth = Depth { send: 2, recv: 2 };
     let mut qp = noted(pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).unwrap());
     qp.attach_mcast(GROUP, 1).unwrap();
-    ANSWER.replace(libc::EIO);
+    ANSWER.set(Err(libc::EIO));
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     let qp = qp.destroy().unwrap_err().into_object();
-    ANSWER.replace(0);
+    ANSWER.set(Ok(()));
     qp.destroy().unwrap();
     let twice = [("detach", 1), ("destroy", 0), ("detach", 1), ("destroy", 0)];
     assert_eq!(CALLS.take()[1..], twice);

@@ -28,12 +28,11 @@ const LONGEST: [u32; 4] = [0, 4096, 4096, 4095];
 
 /// Three ports, and changes of the second path that always succeed.
 const STAND_IN: Control = Control {
-    query_port: |context, port, attr| {
+    query_port: |context, port| {
         // SAFETY: the arguments are the caller's, but for the port, which exists.
-        let code = unsafe { (LOOPBACK.query_port)(context, 1, attr) };
-        // SAFETY: the caller's place for the answer.
-        unsafe { (*attr).get_mut().max_msg_sz = LONGEST[usize::from(port)] };
-        code
+        let mut attr = unsafe { (LOOPBACK.query_port)(context, 1) }?;
+        attr.get_mut().max_msg_sz = LONGEST[usize::from(port)];
+        Ok(attr)
     },
     modify_qp: |qp, attr, mask| {
         // SAFETY: the caller's attributes, which this crate fills all.
@@ -41,17 +40,16 @@ const STAND_IN: Control = Control {
         let port = told.ah_attr.port_num;
         TOLD.set(Some((told, mask as u32)));
         if port > 1 && mask as u32 & Mask::IBV_QP_AV.0 != 0 {
-            return 0;
+            return Ok(());
         }
         // SAFETY: the arguments are the caller's, who keeps the verb's contract.
         unsafe { (LOOPBACK.modify_qp)(qp, attr, mask & !(SECOND | STATE) as i32) }
     },
-    query_qp: |qp, attr, mask, init| {
+    query_qp: |qp, mask| {
         // SAFETY: the arguments are the caller's, who keeps the verb's contract.
-        let code = unsafe { (LOOPBACK.query_qp)(qp, attr, mask, init) };
-        // SAFETY: the caller's place for the answer.
-        unsafe { (*attr).port_num = PORT.get() };
-        code
+        let (mut attr, init) = unsafe { (LOOPBACK.query_qp)(qp, mask) }?;
+        attr.port_num = PORT.get();
+        Ok((attr, init))
     },
     ..LOOPBACK
 };

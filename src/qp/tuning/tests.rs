@@ -16,17 +16,15 @@ fn the_least_rate() {
     let mut context = Fabric::new().open_alone();
     let handle = Arc::get_mut(&mut context.handle).unwrap();
     let control = Control {
-        query_device_ex: |context, attr| {
-            // SAFETY: the caller's context, and its place for the answer.
-            unsafe {
-                let code = (LOOPBACK.query_device_ex)(context, attr);
-                (*attr).packet_pacing_caps.qp_rate_limit_min = 0;
-                code
-            }
+        query_device_ex: |context| {
+            // SAFETY: the caller's context.
+            let mut attr = unsafe { (LOOPBACK.query_device_ex)(context) }?;
+            attr.packet_pacing_caps.qp_rate_limit_min = 0;
+            Ok(attr)
         },
         modify_qp_rate_limit: |_, attr| {
             // (A device that looked at the rate.)
-            (attr.rate_limit == 0).into()
+            if attr.rate_limit == 0 { Err(1) } else { Ok(()) }
         },
         ..LOOPBACK
     };

@@ -217,8 +217,8 @@ impl<S: State> XrcTarget<S> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
         match unsafe { modify(self.as_ptr(), &mut attr.c, attr.mask as i32) } {
-            0 => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
-            errno => {
+            Ok(()) => Ok(XrcTarget { handle: self.handle, port, _state: PhantomData }),
+            Result::Err(errno) => {
                 let by = attr.address.map(|address| format!(" by {address}")).unwrap_or_default();
                 let (way, attr) = ((S::STATE, To::STATE), (&attr.c, attr.mask));
                 let error = of_transition(&self.context(), way, attr, &by, errno);

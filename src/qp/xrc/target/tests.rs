@@ -20,10 +20,10 @@ fn an_endpoint_is_of_its_port() {
         static ASKED: Cell<u8> = const { Cell::new(0) };
     }
     let control = Control {
-        query_port: |context, port, attr| {
+        query_port: |context, port| {
             ASKED.set(port);
             // SAFETY: the arguments are the caller's, but for the port, which exists.
-            unsafe { (LOOPBACK.query_port)(context, 1, attr) }
+            unsafe { (LOOPBACK.query_port)(context, 1) }
         },
         ..LOOPBACK
     };
