@@ -23,47 +23,16 @@
 //! | [`performance`] | chains, signaling, inline data: when each pays, and how to measure it |
 //! | [`rules`] | the rules of verbs, such as `R2.7`, and how the crate enforces each |
 
-#[doc = include_str!("queue_pairs.md")]
-pub mod queue_pairs {}
+macro_rules! pages {
+    ($($page:ident)*) => {
+        $(#[doc = include_str!(concat!(stringify!($page), ".md"))] pub mod $page {})*
+    };
+}
 
-#[doc = include_str!("memory.md")]
-pub mod memory {}
-
-#[doc = include_str!("posting.md")]
-pub mod posting {}
-
-#[doc = include_str!("completions.md")]
-pub mod completions {}
-
-#[doc = include_str!("shutdown.md")]
-pub mod shutdown {}
-
-#[doc = include_str!("one_sided.md")]
-pub mod one_sided {}
-
-#[doc = include_str!("layout.md")]
-pub mod layout {}
-
-#[doc = include_str!("tokio.md")]
-pub mod tokio {}
-
-#[doc = include_str!("testing.md")]
-pub mod testing {}
-
-#[doc = include_str!("porting.md")]
-pub mod porting {}
-
-#[doc = include_str!("from_ibverbs.md")]
-pub mod from_ibverbs {}
-
-#[doc = include_str!("from_sideway.md")]
-pub mod from_sideway {}
-
-#[doc = include_str!("compile_errors.md")]
-pub mod compile_errors {}
-
-#[doc = include_str!("performance.md")]
-pub mod performance {}
+pages! {
+    queue_pairs memory posting completions shutdown one_sided layout tokio testing porting
+    from_ibverbs from_sideway compile_errors performance
+}
 
 #[doc = include_str!("../../RULES.md")]
 pub mod rules {}

@@ -26,6 +26,7 @@ use crate::memory::lent::Lent;
 /// # proverbs::loopback::poll(&mut cq, 1)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 #[repr(transparent)]
 pub struct ReadOnlyBuf(pub(crate) Lent);
 
@@ -40,8 +41,8 @@ impl ReadOnlyBuf {
         self.len() == 0
     }
 
-    /// The program's own word, 0 at first. The completion brings it with the handle, and a clone
-    /// begins with the same.
+    /// The program's own word, 0 at first. The completion brings it with the handle. A clone, which
+    /// is another handle to the same bytes, begins with the same.
     pub fn id(&self) -> u64 {
         self.0.id()
     }
@@ -49,13 +50,6 @@ impl ReadOnlyBuf {
     /// Sets the program's own word: see [`id`](Self::id).
     pub fn set_id(&mut self, id: u64) {
         self.0.set_id(id);
-    }
-}
-
-impl Clone for ReadOnlyBuf {
-    /// Another handle to the same bytes, with the same word.
-    fn clone(&self) -> Self {
-        ReadOnlyBuf(self.0.clone())
     }
 }
 

@@ -12,10 +12,7 @@ use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
 use crate::wait::step_aside;
 
-impl<T: Transport, P: Profile> QueuePair<T, Err, P>
-where
-    P::Entry: Owned,
-{
+impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// Like [`drain`](Self::drain), awaited (feature `tokio`): between polls the task waits on
     /// `channel`, on which `cq` must be. It waits **for ever** if the device does not flush, or if
     /// a completion of this queue pair was forgotten: put a time-out around it.

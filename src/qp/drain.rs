@@ -32,10 +32,7 @@ pub enum Drained<'cq, E: Owned> {
 /// The time limit of a drain by default. Devices flush in milliseconds.
 const TIME: Duration = Duration::from_secs(10);
 
-impl<T: Transport, P: Profile> QueuePair<T, Err, P>
-where
-    P::Entry: Owned,
-{
+impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// Polls `cq` until nothing of this queue pair that completes into it is outstanding, for at
     /// most 10 seconds ([R10.14](crate::guide::rules#r10-14)). A queue pair with two completion
     /// queues needs two calls.

@@ -128,10 +128,7 @@ pub struct Sender {
 /// The number that says that there is no such address handle.
 const UNKNOWN: u16 = 0xffff;
 
-impl<S: State, P: Profile> QueuePair<Srd, S, P>
-where
-    P::Entry: Owned,
-{
+impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     /// Whose this message is, if the completion is of a receive of this queue pair that succeeded:
     /// asked for before the completion is taken apart.
     /// [`create_srd_qp`](ProtectionDomain::create_srd_qp) has an example.

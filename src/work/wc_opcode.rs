@@ -3,62 +3,66 @@
 use crate::sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use crate::sys::types::ibv_wc_opcode;
 
-/// What a completed work request did (`opcode` of ibv_poll_cq(3)):
-/// [`Completion::opcode`](crate::Completion::opcode).
-#[doc(alias = "ibv_wc_opcode")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)] // C's numbers, so that most are decoded by a comparison
-pub enum WcOpcode {
-    /// A SEND, with or without immediate.
-    #[doc(alias = "IBV_WC_SEND")]
-    Send = ibv_wc_opcode::IBV_WC_SEND as u8,
-    /// An RDMA WRITE, with or without immediate.
-    #[doc(alias = "IBV_WC_RDMA_WRITE")]
-    RdmaWrite = ibv_wc_opcode::IBV_WC_RDMA_WRITE as u8,
-    /// An RDMA READ.
-    #[doc(alias = "IBV_WC_RDMA_READ")]
-    RdmaRead = ibv_wc_opcode::IBV_WC_RDMA_READ as u8,
-    /// An atomic compare and swap.
-    #[doc(alias = "IBV_WC_COMP_SWAP")]
-    CompSwap = ibv_wc_opcode::IBV_WC_COMP_SWAP as u8,
-    /// An atomic fetch and add.
-    #[doc(alias = "IBV_WC_FETCH_ADD")]
-    FetchAdd = ibv_wc_opcode::IBV_WC_FETCH_ADD as u8,
-    /// The binding of a memory window.
-    #[doc(alias = "IBV_WC_BIND_MW")]
-    BindMw = ibv_wc_opcode::IBV_WC_BIND_MW as u8,
-    /// The end of a key.
-    #[doc(alias = "IBV_WC_LOCAL_INV")]
-    LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV as u8,
-    /// A FLUSH.
-    Flush = WC_FLUSH as u8,
-    /// An ATOMIC WRITE.
-    AtomicWrite = WC_ATOMIC_WRITE as u8,
-    /// A message in the receive's buffer.
-    #[doc(alias = "IBV_WC_RECV")]
-    Recv = ibv_wc_opcode::IBV_WC_RECV as u8,
-    /// An RDMA WRITE with immediate, its data in the region it named.
-    #[doc(alias = "IBV_WC_RECV_RDMA_WITH_IMM")]
-    RecvRdmaWithImm = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM as u8,
+macro_rules! opcodes {
+    (
+        $(#[$meta:meta])*
+        pub enum WcOpcode { $($(#[$doc:meta])* $opcode:ident = $c:path;)* }
+    ) => {
+        $(#[$meta])*
+        #[repr(u8)] // C's numbers, so that most are decoded by a comparison
+        pub enum WcOpcode {
+            $($(#[$doc])* $opcode = $c as u8,)*
+        }
+
+        impl WcOpcode {
+            #[inline(always)]
+            pub(crate) fn from_c(opcode: u32) -> Option<Self> {
+                match opcode {
+                    $($c => Some(WcOpcode::$opcode),)*
+                    _ => None,
+                }
+            }
+        }
+    };
 }
 
-impl WcOpcode {
-    #[inline(always)]
-    pub(crate) fn from_c(opcode: u32) -> Option<Self> {
-        Some(match opcode {
-            ibv_wc_opcode::IBV_WC_SEND => WcOpcode::Send,
-            ibv_wc_opcode::IBV_WC_RDMA_WRITE => WcOpcode::RdmaWrite,
-            ibv_wc_opcode::IBV_WC_RDMA_READ => WcOpcode::RdmaRead,
-            ibv_wc_opcode::IBV_WC_COMP_SWAP => WcOpcode::CompSwap,
-            ibv_wc_opcode::IBV_WC_FETCH_ADD => WcOpcode::FetchAdd,
-            ibv_wc_opcode::IBV_WC_BIND_MW => WcOpcode::BindMw,
-            ibv_wc_opcode::IBV_WC_LOCAL_INV => WcOpcode::LocalInv,
-            WC_FLUSH => WcOpcode::Flush,
-            WC_ATOMIC_WRITE => WcOpcode::AtomicWrite,
-            ibv_wc_opcode::IBV_WC_RECV => WcOpcode::Recv,
-            ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM => WcOpcode::RecvRdmaWithImm,
-            _ => return None,
-        })
+opcodes! {
+    /// What a completed work request did (`opcode` of ibv_poll_cq(3)):
+    /// [`Completion::opcode`](crate::Completion::opcode).
+    #[doc(alias = "ibv_wc_opcode")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum WcOpcode {
+        /// A SEND, with or without immediate.
+        #[doc(alias = "IBV_WC_SEND")]
+        Send = ibv_wc_opcode::IBV_WC_SEND;
+        /// An RDMA WRITE, with or without immediate.
+        #[doc(alias = "IBV_WC_RDMA_WRITE")]
+        RdmaWrite = ibv_wc_opcode::IBV_WC_RDMA_WRITE;
+        /// An RDMA READ.
+        #[doc(alias = "IBV_WC_RDMA_READ")]
+        RdmaRead = ibv_wc_opcode::IBV_WC_RDMA_READ;
+        /// An atomic compare and swap.
+        #[doc(alias = "IBV_WC_COMP_SWAP")]
+        CompSwap = ibv_wc_opcode::IBV_WC_COMP_SWAP;
+        /// An atomic fetch and add.
+        #[doc(alias = "IBV_WC_FETCH_ADD")]
+        FetchAdd = ibv_wc_opcode::IBV_WC_FETCH_ADD;
+        /// The binding of a memory window.
+        #[doc(alias = "IBV_WC_BIND_MW")]
+        BindMw = ibv_wc_opcode::IBV_WC_BIND_MW;
+        /// The end of a key.
+        #[doc(alias = "IBV_WC_LOCAL_INV")]
+        LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV;
+        /// A FLUSH.
+        Flush = WC_FLUSH;
+        /// An ATOMIC WRITE.
+        AtomicWrite = WC_ATOMIC_WRITE;
+        /// A message in the receive's buffer.
+        #[doc(alias = "IBV_WC_RECV")]
+        Recv = ibv_wc_opcode::IBV_WC_RECV;
+        /// An RDMA WRITE with immediate, its data in the region it named.
+        #[doc(alias = "IBV_WC_RECV_RDMA_WITH_IMM")]
+        RecvRdmaWithImm = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
     }
 }
 
