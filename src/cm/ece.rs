@@ -99,10 +99,8 @@ impl<M: Mode> Request<Tcp, M> {
     /// `rdma_reject_ece`; ENOSYS if the library is older than rdma-core 31.
     #[doc(alias = "rdma_reject_ece")]
     pub fn reject_ece(mut self, private_data: &RejectData) -> Result<(), Refused<Self>> {
-        match self.id.core.id.reject_ece(private_data) {
-            Ok(()) => Ok(()),
-            Err(errno) => Err(Refused::new(self, Error::os("rdma_reject_ece", errno, ""))),
-        }
+        let rejected = self.id.core.id.reject_ece(private_data);
+        rejected.map_err(|errno| Refused::new(self, Error::os("rdma_reject_ece", errno, "")))
     }
 }
 

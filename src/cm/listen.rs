@@ -170,10 +170,8 @@ impl<PS: PortSpace, M: Mode> Request<PS, M> {
     #[doc(alias = "rdma_reject")]
     pub fn reject(mut self, private_data: &PS::RejectData) -> Result<(), Refused<Self>> {
         let id: &mut Id = &mut self.id.core.id;
-        match id.reject(private_data) {
-            Ok(()) => Ok(()),
-            Err(errno) => Err(Refused::new(self, Error::os("rdma_reject", errno, ""))),
-        }
+        let rejected = id.reject(private_data);
+        rejected.map_err(|errno| Refused::new(self, Error::os("rdma_reject", errno, "")))
     }
 }
 

@@ -186,10 +186,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.end_parked();
         self.discard();
         let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
-        match handle.map_or(Err(libc::EBUSY), handle::Cq::close) {
-            Ok(()) => Ok(()),
-            Err(errno) => Err(Refused::new(self, Error::os(VERB, errno, ""))),
-        }
+        let closed = handle.map_or(Err(libc::EBUSY), handle::Cq::close);
+        closed.map_err(|errno| Refused::new(self, Error::os(VERB, errno, "")))
     }
 
     /// Sends home the entries of all completions that are there.

@@ -249,21 +249,18 @@ impl Registered {
         is_writable: bool,
         is_exposed: bool,
     ) -> Self {
-        let (memory, mark) = (Some(memory as Box<_>), mark_of(pd));
-        let (was_given_up, unknown, pd) = (false, None, pd.id());
-        let slab = Slab::new(pd);
         Registered {
             mr,
             base,
             len,
-            memory,
+            memory: Some(memory),
             is_writable,
             is_exposed,
-            was_given_up,
-            unknown,
-            pd,
-            mark,
-            slab,
+            was_given_up: false,
+            unknown: None,
+            pd: pd.id(),
+            mark: mark_of(pd),
+            slab: Slab::new(pd.id()),
         }
     }
 

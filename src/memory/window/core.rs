@@ -235,8 +235,7 @@ impl Window {
         let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
-        let (range, last, known) = (Range::default(), Last::Bind, Known::Refused);
-        let (at, next, slab) = (ptr::null_mut(), None, Slab::new(pd));
+        let slab = Slab::new(pd);
         let core = Core {
             mw,
             owner,
@@ -245,11 +244,11 @@ impl Window {
             rkey,
             binds: rkey,
             is_fresh: false,
-            range,
-            at,
-            next,
-            last,
-            known,
+            range: Range::default(),
+            at: ptr::null_mut(),
+            next: None,
+            last: Last::Bind,
+            known: Known::Refused,
             _slab: slab.clone(),
         };
         // One byte that is never sent, so that posts need no look.

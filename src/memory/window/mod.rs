@@ -286,10 +286,7 @@ macro_rules! windows {
             /// window is given back.
             #[doc(alias = "ibv_dealloc_mw")]
             pub fn destroy(self) -> Result<(), Refused<Self>> {
-                match self.0.destroy() {
-                    Ok(()) => Ok(()),
-                    Err(error) => Err(Refused::new(self, error)),
-                }
+                self.0.destroy().map_err(|error| Refused::new(self, error))
             }
         }
 
