@@ -8,6 +8,7 @@ mod apt;
 mod callgrind;
 mod cargo;
 mod deadline;
+mod dice;
 mod lines;
 mod loom;
 mod machine_code;

@@ -5,7 +5,6 @@
 //! tokens are not Rust yet; no `Debug` and `Display`, which are words; no orderings of atomics, for
 //! which there are models.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 
@@ -49,8 +48,6 @@ pub struct Candidate {
     pub line: usize,
     /// That line's text.
     pub before: String,
-    /// How many of the file have the same function, line's text and change, before this one.
-    pub nth: usize,
 }
 
 impl fmt::Display for Candidate {
@@ -88,13 +85,6 @@ pub fn candidates(file: &str, text: &str) -> Result<Vec<Candidate>> {
     let parsed = syn::parse_file(text).with_context(|| format!("cannot parse {file}"))?;
     let mut finder = Finder { file, text, scope: Vec::new(), unit: false, found: Vec::new() };
     finder.visit_file(&parsed);
-    let mut seen: HashMap<(String, String, String), usize> = HashMap::new();
-    for one in &mut finder.found {
-        let key = (one.function.clone(), one.before.clone(), one.what.clone());
-        let nth = seen.entry(key).or_default();
-        one.nth = *nth;
-        *nth += 1;
-    }
     Ok(finder.found)
 }
 
@@ -116,17 +106,7 @@ impl Finder<'_> {
         let line = self.text[..range.start].matches('\n').count() + 1;
         let before = self.text.lines().nth(line - 1).unwrap_or_default().trim().to_owned();
         let (file, function) = (self.file.to_owned(), self.scope.join("::"));
-        self.found.push(Candidate {
-            file,
-            function,
-            range,
-            shape,
-            instead,
-            what,
-            line,
-            before,
-            nth: 0,
-        });
+        self.found.push(Candidate { file, function, range, shape, instead, what, line, before });
     }
 
     fn value(&mut self, place: &impl Spanned, instead: String, what: String) {
@@ -188,7 +168,7 @@ impl Finder<'_> {
                 let (left, right) =
                     (self.of(&binary.left).to_owned(), self.of(&binary.right).to_owned());
                 let op = self.of(&binary.op).to_owned();
-                for other in swaps::operators(&op) {
+                for other in swaps::instead_of(&op) {
                     // Compound assignments are in the table too, and are expressions of type `()`.
                     let what = format!("`{op}` to `{other}`");
                     self.value(expr, format!("{left} {other} {right}"), what);
@@ -220,7 +200,7 @@ impl Finder<'_> {
             },
             Expr::MethodCall(call) => {
                 let name = call.method.to_string();
-                for other in swaps::methods(&name) {
+                for other in swaps::instead_of(&name) {
                     let (whole, at) = (expr.span().byte_range(), call.method.span().byte_range());
                     let head = &self.text[whole.start..at.start];
                     let instead = format!("{head}{other}{}", &self.text[at.end..whole.end]);
@@ -233,10 +213,11 @@ impl Finder<'_> {
             Expr::Macro(call) if call.mac.path.is_ident("matches") => {
                 self.value(expr, format!("!({})", self.of(expr)), "`matches!` negated".to_owned());
             }
-            Expr::Path(path) => {
+            // Constants only.
+            Expr::Path(path) if self.of(path).ends_with(char::is_uppercase) => {
                 let name = path.path.segments.last().map(|last| last.ident.to_string());
                 let name = name.unwrap_or_default();
-                if let Some(other) = swaps::constant(&name) {
+                for other in swaps::instead_of(&name) {
                     let head = self.of(expr).strip_suffix(&name).unwrap_or_default().to_owned();
                     self.value(expr, format!("{head}{other}"), format!("`{name}` to `{other}`"));
                 }

@@ -24,6 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::dice::Dice;
 use crate::progress::Step;
 use crate::setup::{self, Group};
 use crate::sh::two_at_a_time;
@@ -132,25 +133,16 @@ fn choose(args: &Args, root: &Path, sources: &Sources) -> Result<(Vec<Candidate>
         let clock = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         let (seed, sample) = (args.seed.unwrap_or(clock), args.sample.unwrap_or(SAMPLE));
         println!("--seed {seed} --sample {sample}");
-        all.sort_by_cached_key(|one| place_in_draw(seed, one));
+        let mut dice = Dice::new(seed, 0);
+        for at in 0..all.len() {
+            let other = at + dice.below(all.len() - at);
+            all.swap(at, other);
+        }
         all.truncate(sample + 2 + sample / 25);
         wanted = sample.min(all.len());
     }
     eprintln!("{} of {total} possible mutants", all.len());
     Ok((all, wanted))
-}
-
-/// A number that the seed and the content of a place give, so that an edit does not move other
-/// places in the draw.
-fn place_in_draw(seed: u64, one: &Candidate) -> u64 {
-    let name = format!("{seed} {} {} {} {}", one.function, one.before, one.what, one.nth);
-    // FNV-1a, and the finish of MurmurHash3, since FNV's upper bits are poor.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in name.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    }
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash ^ (hash >> 33)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,58 +1,38 @@
 //! What is exchanged for what.
 
-/// Operators that have the same types.
-pub fn operators(op: &str) -> &'static [&'static str] {
-    match op {
-        "<" => &["<=", ">="],
-        "<=" => &["<", ">"],
-        ">" => &[">=", "<="],
-        ">=" => &[">", "<"],
-        "==" => &["!="],
-        "!=" => &["=="],
-        "+" => &["-"],
-        "-" => &["+"],
-        "*" => &["+"],
-        "/" => &["*"],
-        "%" => &["/"],
-        "&&" => &["||"],
-        "||" => &["&&"],
-        "&" => &["|"],
-        "|" => &["&"],
-        "^" => &["|"],
-        "<<" => &[">>"],
-        ">>" => &["<<"],
-        "+=" => &["-="],
-        "-=" => &["+="],
-        "|=" => &["&="],
-        "&=" => &["|="],
-        _ => &[],
-    }
-}
+/// Operators and methods of the same types, and constants: each in place of the other.
+const PAIRS: [(&str, &str); 22] = [
+    ("<", "<="),
+    ("<", ">="),
+    (">", ">="),
+    (">", "<="),
+    ("==", "!="),
+    ("+", "-"),
+    ("&&", "||"),
+    ("&", "|"),
+    ("<<", ">>"),
+    ("+=", "-="),
+    ("|=", "&="),
+    ("min", "max"),
+    ("wrapping_add", "wrapping_sub"),
+    ("saturating_add", "saturating_sub"),
+    ("checked_add", "checked_sub"),
+    ("rotate_left", "rotate_right"),
+    ("any", "all"),
+    ("first", "last"),
+    ("push_front", "push_back"),
+    ("pop_front", "pop_back"),
+    ("fetch_add", "fetch_sub"),
+    ("SEND", "RECEIVE"),
+];
 
-/// Methods that are called alike.
-pub fn methods(name: &str) -> &'static [&'static str] {
-    match name {
-        "min" => &["max"],
-        "max" => &["min"],
-        "wrapping_add" => &["wrapping_sub"],
-        "wrapping_sub" => &["wrapping_add"],
-        "saturating_add" => &["saturating_sub"],
-        "saturating_sub" => &["saturating_add"],
-        "checked_add" => &["checked_sub"],
-        "checked_sub" => &["checked_add"],
-        "rotate_left" => &["rotate_right"],
-        "any" => &["all"],
-        "all" => &["any"],
-        "first" => &["last"],
-        "last" => &["first"],
-        "push_front" => &["push_back"],
-        "push_back" => &["push_front"],
-        "pop_front" => &["pop_back"],
-        "pop_back" => &["pop_front"],
-        "fetch_add" => &["fetch_sub"],
-        "fetch_sub" => &["fetch_add"],
-        _ => &[],
-    }
+/// The second in place of the first.
+const ONE_WAY: [(&str, &str); 4] = [("*", "+"), ("/", "*"), ("%", "/"), ("^", "|")];
+
+/// What is exchanged for an operator, a method or a constant of this name.
+pub fn instead_of(name: &str) -> impl Iterator<Item = &'static str> {
+    let both_ways = PAIRS.into_iter().flat_map(|(one, two)| [(one, two), (two, one)]);
+    both_ways.chain(ONE_WAY).filter(move |(of, _)| *of == name).map(|(_, other)| other)
 }
 
 /// Whether a method of this name gives a `bool`, as far as a name can say.
@@ -60,15 +40,6 @@ pub fn says_yes_or_no(name: &str) -> bool {
     name.starts_with("is_")
         || name.starts_with("has_")
         || ["contains", "starts_with", "ends_with", "any", "all", "eq"].contains(&name)
-}
-
-/// Constants of the same type that mean the opposite.
-pub fn constant(name: &str) -> Option<&'static str> {
-    match name {
-        "SEND" => Some("RECEIVE"),
-        "RECEIVE" => Some("SEND"),
-        _ => None,
-    }
 }
 
 /// Values that a function may return at once, by how its type is spelt; "" for none.

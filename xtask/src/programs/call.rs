@@ -1,9 +1,9 @@
 //! One call: its arguments chosen among what lives, and its text.
 
 use super::body::Body;
-use super::dice::Dice;
 use super::table::{Mode, Row, Where, entry_of, replace};
 use super::term::{Bound, Term};
+use crate::dice::Dice;
 
 /// A row with its arguments and variables.
 pub struct Call<'t> {

@@ -2,9 +2,9 @@
 
 use super::body::{Body, Traits};
 use super::call;
-use super::dice::Dice;
 use super::habits;
 use super::table::{Row, Table};
+use crate::dice::Dice;
 
 pub struct Program {
     pub number: u64,

@@ -3,9 +3,9 @@
 
 use super::body::{Body, Var};
 use super::call::{self, Call};
-use super::dice::Dice;
 use super::table::{Mode, Value};
 use super::term::Term;
+use crate::dice::Dice;
 
 /// Ends a value: as a program does that needs what it borrows, or has done with it.
 pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {

@@ -12,7 +12,6 @@
 mod body;
 mod call;
 mod compile;
-mod dice;
 mod draw;
 mod habits;
 mod run;
