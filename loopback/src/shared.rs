@@ -1,5 +1,8 @@
 //! The one lock.
 
+// No model: the whole device is behind one lock. The other locks guard a set and the list of open
+// devices, each for one access.
+
 use std::cell::Cell;
 #[cfg(feature = "cm")]
 use std::collections::BTreeMap;

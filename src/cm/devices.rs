@@ -4,6 +4,9 @@
 //! threads still run. So this crate's queue pairs are on contexts of its own. The kernel makes no
 //! difference. A fabric shares its contexts, which close when nothing uses them.
 
+// No model: one list is read and changed under its lock alone, and nothing else is locked
+// meanwhile.
+
 use std::sync::{Arc, Weak};
 
 use super::id::CmId;

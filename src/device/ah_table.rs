@@ -4,6 +4,8 @@
 //! lives on until no outstanding work request can name it. (Soft-RoCE looks it up when it
 //! transmits, not when it is posted: R5.3.)
 
+// No model: the lock-free part is `counters::ids::mint_below`, which has one.
+
 #![allow(unsafe_code)] // names may be shared between threads
 
 use crate::counters::ids;

@@ -1,6 +1,8 @@
 //! Asynchronous events of a device: news of queue pairs, queues and ports that come without a
 //! completion.
 
+// No model: one set is read and changed under its lock alone, and nothing else is locked meanwhile.
+
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

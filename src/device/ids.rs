@@ -1,5 +1,7 @@
 //! The ids by which events and channels name completion queues and shared receive queues.
 
+// No model: the lock-free part is `counters::ids::mint`, which has one.
+
 #![allow(unsafe_code)] // writes the name into the C object
 
 use std::ptr::{self, NonNull};

@@ -1,5 +1,7 @@
 //! Protection domains: the objects that may be used together.
 
+// No model: the lock-free part is `counters::ids::mint_below`, which has one.
+
 #![allow(unsafe_code)] // one verb
 
 use std::marker::PhantomData;

@@ -1,5 +1,8 @@
 //! The ledger of a queue whose every work request completes: the entry is the wr_id.
 
+// No model: only the owner of one queue changes the count, and reads it when the queue ends. It is
+// atomic for how it is compiled; no other thread reads it.
+
 #![allow(unsafe_code)] // reads the counters
 
 use std::marker::PhantomData;

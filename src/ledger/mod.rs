@@ -12,6 +12,8 @@
 //!
 //! A post enters the entries of a list, and then commits them by taking room (`spend`).
 
+// No model: only the owner of one queue changes the count, as in `ledger::credits`.
+
 #![allow(unsafe_code)] // says what its methods ask for
 
 pub(crate) mod credits;

@@ -1,5 +1,7 @@
 //! Regions on demand: their pages are not pinned, and come when the device touches them.
 
+// No model: it only lends a word of open memory to the program as an atomic.
+
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;

@@ -1,5 +1,7 @@
 //! Memory regions, with their rights in the type.
 
+// No model: it only lends a word of open memory to the program as an atomic.
+
 #![allow(unsafe_code)] // makes atomics of registered memory
 
 use std::marker::PhantomData;

@@ -1,5 +1,8 @@
 //! The device list, which only libibverbs has.
 
+// No model: whether a device was opened is read and changed under its lock, which is held during
+// the verbs that look for devices. Nothing else is locked meanwhile.
+
 use std::ffi::c_int;
 use std::ptr::NonNull;
 

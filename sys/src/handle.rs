@@ -3,6 +3,9 @@
 //! The typed shells (`QueuePair<T, S, P>` and the rest) change their type freely because they own
 //! one of these and have no `Drop` of their own.
 
+// No model: each copy of what a device never changes is made once. Their list is read and changed
+// under its lock, and nothing else is locked meanwhile.
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_int;

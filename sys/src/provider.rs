@@ -1,5 +1,7 @@
 //! Which driver a device has, asked of the kernel.
 
+// No model: the version of the running kernel is read once, by the first thread that needs it.
+
 use std::ffi::{c_int, c_ulong};
 use std::fmt;
 use std::sync::OnceLock;

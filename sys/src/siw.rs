@@ -10,6 +10,9 @@
 //! So a context of siw gets a `post_send` of this crate, which handles all three and calls
 //! libsiw's.
 
+// No model: the address of libsiw's function is stored once, before the first context that uses it
+// is returned.
+
 use std::ffi::c_int;
 use std::ptr;
 use std::sync::OnceLock;

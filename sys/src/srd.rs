@@ -3,6 +3,8 @@
 //! The function is in libefa, which programs are not linked to: it is looked up when used. It is
 //! the library that libibverbs loads as the provider, so nothing is there twice.
 
+// No model: a library is loaded once, by the first thread that needs it.
+
 #![allow(non_camel_case_types)] // C's names
 
 use std::ffi::c_int;

@@ -2,6 +2,8 @@
 //!
 //! They are looked up when used, so that one program runs with older and newer libraries.
 
+// No model: each function of the library is looked up once, with the same result in every thread.
+
 use std::ffi::{CStr, c_void};
 
 /// A function of the libraries that this program has; null if there is none of this name.

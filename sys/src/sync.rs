@@ -1,10 +1,12 @@
 //! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or
 //! part of one, that imports them from here. The crate `models` includes the same file with a
 //! `crate::sync` of loom's types, and runs it in every possible order (`cargo xtask test loom`).
-//! `models/protocols.toml` lists all protocols, and the reason for those few that need no model.
+//! A file without a model has a line that begins with `// No model: ` and gives the reason.
 //!
 //! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
 //! one order are read-modify-writes of one atomic, and nothing else changes that atomic.
+
+// No model: this file only names the atomics and locks.
 
 #[cfg(feature = "cm")]
 pub use std::sync::Condvar;

@@ -1,5 +1,7 @@
 //! The receiving side: the effect of a message at the peer, and the peer's answer.
 
+// No model: each atomic of the device is one read-modify-write of memory that the program opened.
+
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 

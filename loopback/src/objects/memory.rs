@@ -4,6 +4,9 @@
 //! goes through a region that is registered at that moment, under the fabric's lock, so no access
 //! can outlive `dereg_mr`. (What an implicit region names stays while a work request names it.)
 
+// No model: the atomics are the device's accesses to memory of the program, as `sys::mem::open`
+// makes them.
+
 #![allow(unsafe_code)] // Registered memory is reached through raw pointers.
 
 use std::ptr::NonNull;

@@ -1,5 +1,12 @@
 //! One memory window: C's object, whom it is shared with, and what its last work request does.
 
+// No model: one owner uses and ends the C object under its lock alone, nothing else is locked
+// meanwhile, and what goes with the object is dropped outside the lock. The flag that it has ended
+// is stored before a load by whoever may post the windows of its queue pair: the exclusive borrow
+// of the queue pair orders the two. The holder of the window stores the key that a completion may
+// name. The thread that ends the window reads it without an order: an older value keeps one more
+// key as stale, which is then not bound again.
+
 #![allow(unsafe_code)] // a handle that travels as a word
 
 use std::ffi::c_int;

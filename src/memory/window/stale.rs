@@ -10,6 +10,8 @@
 //! completion queue or in the program's hands. Such keys are kept here, one set for each receive
 //! queue, and are not bound again.
 
+// No model: one set is used under its lock alone, and nothing else is locked meanwhile.
+
 use std::collections::HashSet;
 
 use crate::sync::{Mutex, lock};

@@ -1,5 +1,8 @@
 //! The multicast groups that an id joined: each once.
 
+// No model: an event notes once that joining failed, and joining the group again reads it. The note
+// says nothing about other memory.
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,7 @@
 //! The owner of an `rdma_cm_id`.
 
+// No model: it only counts up numbers that name ids.
+
 use std::ffi::{c_int, c_void};
 use std::net::SocketAddr;
 use std::ptr;

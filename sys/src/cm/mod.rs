@@ -8,6 +8,8 @@
 //! librdmacm writes to an id without a lock while it processes an event of it. So every call on an
 //! id, and every taking of an event, is made under the lock of its [`Channel`].
 
+// No model: it only names the guard of `cm::lock`, which has one.
+
 mod address;
 mod addrinfo;
 mod calls;

@@ -1,5 +1,8 @@
 //! What events said of an id's end, noted where they are taken.
 
+// No model: two notes that an event was seen, each set once and never taken back, and whether the
+// id is there. They say nothing about other memory.
+
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

@@ -1,5 +1,7 @@
 //! Ids and events that librdmacm does not know, for tests of what is made of them.
 
+// No model: a test's thread notes for the test's other thread that it is in a call.
+
 #![cfg_attr(not(test), allow(dead_code))] // the tests of this crate use all of it
 
 use std::cell::Cell;

@@ -6,6 +6,9 @@
 //! region is an access to the whole word, however few of its bytes are meant. Only the bytes at the
 //! ends that are in no aligned word are accessed one by one.
 
+// No model: peers and the program touch this memory at any time. No value in it says anything about
+// other memory; a program's own protocol over it is the program's.
+
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};

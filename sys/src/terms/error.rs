@@ -1,5 +1,7 @@
 //! Errors of the control path, in verbs terms.
 
+// No model: the mutex is a cell that no thread locks: the rejected value comes out by value only.
+
 use std::ffi::c_int;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
