@@ -8,30 +8,25 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::watch;
-use crate::paths;
 use crate::progress::Step;
 use crate::sh::two_at_a_time;
-use crate::test::{OF_ROCE, guest::OF_UD};
+use crate::{paths, test};
 
-/// A program of tests, and what it runs on.
+/// A program of tests, and the loopback device that it runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suite {
     /// The target's name.
     pub target: &'static str,
-    /// The loopback device's personality and world; none is the plain device, and a world of IPv4.
-    device: (Option<&'static str>, Option<&'static str>),
+    personality: &'static str,
+    world: &'static str,
 }
 
 const fn plain(target: &'static str) -> Suite {
-    Suite { target, device: (None, None) }
+    on(target, "", "")
 }
 
 const fn on(target: &'static str, personality: &'static str, world: &'static str) -> Suite {
-    Suite { target, device: (Some(personality), Some(world)) }
-}
-
-const fn world(target: &'static str, world: &'static str) -> Suite {
-    Suite { target, device: (None, Some(world)) }
+    Suite { target, personality, world }
 }
 
 /// The suites that judge mutants: those of `cargo xtask test` that run the crate.
@@ -57,9 +52,9 @@ pub const SUITES: [Suite; 24] = [
     on("attack", "worst:1", "ipv4"),
     on("cm", "worst:3", "ipv6"),
     on("cm", "worst:4", "infiniband"),
-    world("cm", "iwarp"),
-    world("conformance", "iwarp"),
-    world("conformance", "unknown"),
+    on("cm", "", "iwarp"),
+    on("conformance", "", "iwarp"),
+    on("conformance", "", "unknown"),
 ];
 
 /// What the random programs are run with: some ten worlds.
@@ -77,19 +72,12 @@ impl Suite {
             "simulation" => SIMULATION.to_vec(),
             _ => vec!["--test-threads=1"],
         };
-        let skipped: &[&str] = match (self.target, self.device.1) {
-            (_, Some("infiniband")) => &OF_ROCE,
-            ("cm", Some("iwarp")) => &OF_UD,
-            _ => &[],
-        };
-        args.extend(skipped.iter().flat_map(|name| ["--skip", *name]));
+        args.extend(test::skipped(self.world).iter().flat_map(|name| ["--skip", *name]));
         args.into_iter().map(str::to_owned).collect()
     }
 
     fn env(self) -> Vec<(&'static str, &'static str)> {
-        let (personality, world) = self.device;
-        let personality = personality.map(|name| ("PROVERBS_PERSONALITY", name));
-        personality.into_iter().chain(world.map(|name| ("PROVERBS_WORLD", name))).collect()
+        test::device(self.personality, self.world)
     }
 }
 

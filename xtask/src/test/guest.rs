@@ -8,15 +8,16 @@ use anyhow::{Result, bail, ensure};
 use crate::setup::{self, Group};
 use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Driver, Guest, Library, NAMED};
+use crate::test::FEATURES;
 use crate::{cargo, paths, what_c_does};
 
 /// The suites, in one boot.
-pub fn suites(device: Option<&str>, features: &str) -> Result<()> {
+pub fn suites(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
         "Building the suites and the tests of rdma_cm",
         &[
-            &["test", "--no-run", "--features", features][..],
+            &["test", "--no-run", "--features", FEATURES][..],
             &["--test", "conformance", "--test", "attack", "--test", "cm", "--test", "handles"],
         ]
         .concat(),
@@ -42,18 +43,18 @@ pub fn suites(device: Option<&str>, features: &str) -> Result<()> {
 }
 
 /// Every example against its C namesake, programs that load or count, and what C does.
-pub fn interop(device: Option<&str>, features: &str) -> Result<()> {
+pub fn interop(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
         "Building the tests",
         &[
-            &["test", "--no-run", "--features", features, "--test", "cm"][..],
+            &["test", "--no-run", "--features", FEATURES, "--test", "cm"][..],
             &["--test", "differential", "--test", "load", "--test", "imm_interop"],
             &["--test", "absence"],
         ]
         .concat(),
     )?;
-    let examples = &examples(features)?;
+    let examples = &examples()?;
     let connections = cargo::executables(
         "Building the connections whose system calls are counted",
         &["build", "--release", "--package", "proverbs-connections"],
@@ -112,10 +113,10 @@ fn on_device(device: Option<&str>, lines: &[String]) -> Result<()> {
 }
 
 /// Builds the examples; the directory that they are in.
-fn examples(features: &str) -> Result<PathBuf> {
+fn examples() -> Result<PathBuf> {
     let examples = cargo::executables(
         "Building the examples",
-        &["build", "--release", "--examples", "--features", features],
+        &["build", "--release", "--examples", "--features", FEATURES],
     )?;
     let mut one = cargo::named(&examples, "rc_pingpong")?;
     one.pop();
@@ -138,13 +139,13 @@ fn connections_c() -> Result<PathBuf> {
 
 /// On iWARP, in a guest with siw: the examples of rdma_cm against C's, the suite of rdma_cm,
 /// conformance, and on a kernel with a slow network what siw sends from a program's pages.
-pub fn siw(features: &str) -> Result<()> {
+pub fn siw() -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let build = ["test", "--no-run", "--features", features, "--test", "conformance"];
+    let build = ["test", "--no-run", "--features", FEATURES, "--test", "conformance"];
     let tests =
         cargo::executables("Building the suites", &[&build[..], &["--test", "cm"]].concat())?;
     let (conformance, cm) = (path_of(&tests, "conformance")?, path_of(&tests, "cm")?);
-    let examples = &examples(features)?;
+    let examples = &examples()?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
         interop_line("cm.sh", examples),
@@ -177,28 +178,11 @@ const ZERO_COPY: &str = "6.12";
 /// Tests of rdma_cm that are about UD, which iWARP has not.
 pub const OF_UD: [&str; 1] = ["datagram::"];
 
-/// As on siw, on the loopback's iWARP.
-pub fn loopback_iwarp(features: &str) -> Result<()> {
-    let world = [("PROVERBS_WORLD", "iwarp")];
-    let build = ["test", "--quiet", "--features", features, "--test"];
-    let skips = OF_UD.iter().flat_map(|name| ["--skip", *name]);
-    let cm: Vec<&str> = build.into_iter().chain(["cm", "--"]).chain(skips).collect();
-    cargo::run_with(&cm, &world)?;
-    cargo::run_with(&[&build[..], &["conformance"]].concat(), &world)
-}
-
-/// Conformance on a loopback device whose provider is not known, where the crate takes its strict
-/// form.
-pub fn loopback_unknown(features: &str) -> Result<()> {
-    let world = [("PROVERBS_WORLD", "unknown")];
-    cargo::run_with(&["test", "--quiet", "--features", features, "--test", "conformance"], &world)
-}
-
 /// All programs of perftest, in both roles, on the newest kernel: the host's, and the newest on the
 /// newest rdma-core.
-pub fn perftest(features: &str, library: Option<Library>) -> Result<()> {
+pub fn perftest(library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let line = interop_line(PERFTEST, &examples(features)?);
+    let line = interop_line(PERFTEST, &examples()?);
     let libraries = library.map_or(vec![Library::Host, Library::Newest], |library| vec![library]);
     for library in libraries {
         on_kernel(NAMED[NAMED.len() - 1], library, &["sh", "-c", &line])?;
@@ -208,15 +192,15 @@ pub fn perftest(features: &str, library: Option<Library>) -> Result<()> {
 
 /// The suites and the C programs on the other kernels with both libraries, or on one kernel or with
 /// one library. One that fails does not keep the others from running.
-pub fn kernels(features: &str, kernel: Option<&str>, library: Option<Library>) -> Result<()> {
+pub fn kernels(kernel: Option<&str>, library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let build = ["test", "--no-run", "--features", features, "--test"];
+    let build = ["test", "--no-run", "--features", FEATURES, "--test"];
     let build = [&build[..], &["conformance", "--test", "attack", "--test", "cm"]].concat();
     let tests = cargo::executables("Building the suites", &build)?;
     let suites = [path_of(&tests, "conformance")?, path_of(&tests, "attack")?];
     let suites = format!("{} {}", suites.join(" "), path_of(&tests, "cm")?);
     let script = paths::workspace().join("tests/interop/kernels.sh");
-    let line = format!("sh {} {suites} {}", script.display(), examples(features)?.display());
+    let line = format!("sh {} {suites} {}", script.display(), examples()?.display());
     let kernels = kernel.map_or(NAMED[1..].to_vec(), |kernel| vec![kernel]);
     let libraries = library.map_or(vec![Library::Host, Library::Newest], |library| vec![library]);
     let mut failed = Vec::new();
