@@ -3,11 +3,10 @@
 //! Loader and libc are from the same packages as the libraries: the loader of the cross compiler
 //! with the archive's libc spins in the first thread.
 
-use std::env;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::apt::{self, Lists};
 use crate::setup::{self, Group};
@@ -16,11 +15,9 @@ use crate::{cargo, paths, test};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What the suites' executables are linked with, besides librdmacm.
-const LIBRARIES: [&str; 5] =
-    ["libc6", "libgcc-s1", "libibverbs1", "libnl-3-200", "libnl-route-3-200"];
-/// librdmacm, by its name since Debian's times have 64 bits everywhere, and before.
-const LIBRDMACM: [&str; 2] = ["librdmacm1t64", "librdmacm1"];
+/// What the suites' executables are linked with.
+const LIBRARIES: [&str; 6] =
+    ["libc6", "libgcc-s1", "libibverbs1", "libnl-3-200", "libnl-route-3-200", "librdmacm1t64"];
 
 /// The suites, but for what starts a process of its own, and for advices and nodes of memory, which
 /// qemu-user does not pass on to the kernel.
@@ -44,10 +41,6 @@ const SUITES: [&str; 14] = [
 /// Compiles the crate for aarch64, and runs the suites there.
 pub fn suites() -> Result<()> {
     cmd!(sh::here(), "rustup target add {TARGET}").quiet().run()?;
-    if env::consts::ARCH == "aarch64" {
-        // The part `loopback` runs them, and there is nothing to emulate.
-        return cargo::run(&["check", "-p", "proverbs", "--features", test::FEATURES]);
-    }
     setup::ensure(&[Group::Build, Group::Aarch64])?;
     let root = libraries()?;
     let name = |what: &str| format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_{what}");
@@ -69,13 +62,9 @@ fn libraries() -> Result<PathBuf> {
     apt::once(&place, |work, root| {
         let lists = Lists::foreign(work, "arm64")?;
         lists.update()?;
-        let names = lists.names("librdmacm1")?;
-        let librdmacm = LIBRDMACM.iter().find(|name| names.iter().any(|other| other == *name));
-        let librdmacm = librdmacm.context("there is no librdmacm for aarch64")?;
-        lists.unpack(&[&LIBRARIES[..], &[librdmacm]].concat(), work, root)?;
-        // Packages since Debian 13 leave it to others that /lib is /usr/lib.
-        let lib = root.join("lib");
-        if lib.exists() { Ok(()) } else { Ok(symlink("usr/lib", lib)?) }
+        lists.unpack(&LIBRARIES, work, root)?;
+        // The packages leave it to others that /lib is /usr/lib.
+        Ok(symlink("usr/lib", root.join("lib"))?)
     })?;
     Ok(place)
 }

@@ -14,7 +14,7 @@ const NEEDS_DEBIAN: &str =
 
 /// Debian's archive, for systems that have none of it among their sources, as Ubuntu.
 const ARCHIVE: &str = "http://deb.debian.org/debian";
-/// Whose packages run where a system's archive has none of another architecture.
+/// Whose packages another architecture has.
 const STABLE: &str = "trixie";
 
 /// Package lists.
@@ -23,13 +23,9 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Those of the system's sources for another architecture, kept in `dir`; where the system is
-    /// no Debian, whose archive has all architectures, Debian's.
+    /// Those of Debian's stable suite for another architecture, kept in `dir`.
     pub fn foreign(dir: &Path, architecture: &str) -> Result<Self> {
-        let mut lists = match own_debian()? {
-            Some(_) => Self::aside(dir)?,
-            None => Self::debian(dir, &[STABLE])?,
-        };
+        let mut lists = Self::debian(dir, &[STABLE])?;
         lists.options.push(format!("APT::Architecture={architecture}"));
         lists.options.push(format!("APT::Architectures::={architecture}"));
         Ok(lists)
@@ -37,13 +33,11 @@ impl Lists {
 
     /// Those of these suites of Debian, from where the system has its own of Debian, kept in `dir`.
     pub fn debian(dir: &Path, suites: &[&str]) -> Result<Self> {
+        for needed in ["state/lists/partial", "cache/archives/partial"] {
+            paths::directory(dir.join(needed))?;
+        }
         let sources = dir.join("sources.list");
-        let mut lists = Self::aside(dir)?;
-        lists.options.push(format!("Dir::Etc::sourcelist={}", sources.display()));
-        lists.options.push("Dir::Etc::sourceparts=/dev/null".to_owned());
-        // Lists of other suites stay, so that none is fetched twice.
-        lists.options.push("APT::Get::List-Cleanup=false".to_owned());
-        let uri = own_debian()?.unwrap_or_else(|| ARCHIVE.to_owned());
+        let uri = archive()?;
         let signed = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg";
         let lines = suites.iter().map(|suite| {
             let security = if suite.ends_with("-security") { "-security" } else { "" };
@@ -51,7 +45,21 @@ impl Lists {
         });
         let text: String = lines.collect();
         fs::write(&sources, text).with_context(|| format!("cannot write {}", sources.display()))?;
-        Ok(lists)
+        let dir = dir.display();
+        let options = vec![
+            // As root, apt would fetch as its own user, who may not write here, and warn.
+            "APT::Sandbox::User=root".to_owned(),
+            format!("Dir::State={dir}/state"),
+            format!("Dir::Cache={dir}/cache"),
+            "Dir::State::status=/dev/null".to_owned(),
+            format!("Dir::Etc::sourcelist={}", sources.display()),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            // Lists of other suites stay, so that none is fetched twice.
+            "APT::Get::List-Cleanup=false".to_owned(),
+            "Acquire::Languages=none".to_owned(),
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
+        ];
+        Ok(Self { options })
     }
 
     /// As `debian`, and fetched. A suite whose archive is gone, or behind, is left out with a word:
@@ -72,23 +80,6 @@ impl Lists {
         let lists = Self::debian(dir, &there)?;
         lists.update()?;
         Ok(lists)
-    }
-
-    fn aside(dir: &Path) -> Result<Self> {
-        for needed in ["state/lists/partial", "cache/archives/partial"] {
-            paths::directory(dir.join(needed))?;
-        }
-        let dir = dir.display();
-        let options = vec![
-            // As root, apt would fetch as its own user, who may not write here, and warn.
-            "APT::Sandbox::User=root".to_owned(),
-            format!("Dir::State={dir}/state"),
-            format!("Dir::Cache={dir}/cache"),
-            "Dir::State::status=/dev/null".to_owned(),
-            "Acquire::Languages=none".to_owned(),
-            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
-        ];
-        Ok(Self { options })
     }
 
     fn apt(&self, program: &str, dir: &Path) -> Cmd<'static> {
@@ -140,12 +131,12 @@ impl Lists {
     }
 }
 
-/// Where the system has Debian's packages from, if it has any.
-fn own_debian() -> Result<Option<String>> {
+/// Where Debian's packages are, and the system's own if they are of Debian.
+fn archive() -> Result<String> {
     let format = "$(LABEL) $(REPO_URI)";
     let targets = cmd!(sh::here(), "apt-get indextargets --format {format}").text()?;
     let mut uris = targets.lines().filter_map(|line| line.strip_prefix("Debian "));
-    Ok(uris.next().map(str::to_owned))
+    Ok(uris.next().unwrap_or(ARCHIVE).to_owned())
 }
 
 /// Makes `place` by what `fetch` leaves in the second directory that it is given; the first is for
