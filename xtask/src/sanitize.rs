@@ -13,8 +13,6 @@ use crate::{cargo, toolchain};
 pub struct Args {
     /// What to look with.
     tool: Tool,
-    /// Only tests whose names contain this.
-    filter: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -43,27 +41,20 @@ const TOO_LONG: [&str; 2] = ["--skip", "own_memory::a_mapping_of_no_bytes_or_of_
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 
 pub fn main(args: &Args) -> Result<()> {
-    let filter: Vec<&str> = args.filter.as_deref().into_iter().collect();
     let skip = FORGETTING.map(|name| ["--skip", name]).concat();
     match args.tool {
         Tool::Address => {
-            sanitize("address", &SUITES, &filter, &[], "detect_leaks=0")?;
-            sanitize("address", &SUITES[2..], &filter, &skip, "detect_leaks=1")
+            sanitize("address", &SUITES, &[], "detect_leaks=0")?;
+            sanitize("address", &SUITES[2..], &skip, "detect_leaks=1")
         }
-        Tool::Thread => sanitize("thread", &SUITES, &filter, &[], ""),
+        Tool::Thread => sanitize("thread", &SUITES, &[], ""),
         Tool::Memcheck => memcheck(&skip),
     }
 }
 
 /// The standard library is built anew with the sanitizer, so that nothing in it is taken for a
 /// race.
-fn sanitize(
-    sanitizer: &str,
-    suites: &[&str],
-    filter: &[&str],
-    skip: &[&str],
-    options: &str,
-) -> Result<()> {
+fn sanitize(sanitizer: &str, suites: &[&str], skip: &[&str], options: &str) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     toolchain::nightly()?;
     // One directory for all: what runs while building (macros, build scripts) is the same for each.
@@ -71,7 +62,7 @@ fn sanitize(
     let build = ["test", "-Zbuild-std", "--no-fail-fast", "--target-dir", "target/sanitize"];
     let target = ["--target", "x86_64-unknown-linux-gnu"];
     let locking = LOCKING.map(|name| ["--skip", name]).concat();
-    let tests = [suites, filter, &["--"], &locking, skip].concat();
+    let tests = [suites, &["--"], &locking, skip].concat();
     // What is absurdly large is refused, as the allocator does; and a process that reads beyond a
     // file's end dies of the signal, as a test expects.
     let options = format!("allocator_may_return_null=1:handle_sigbus=0:{options}");

@@ -5,10 +5,8 @@
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-use clap::ValueEnum;
-
 /// How the guest's instructions are executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     /// By the processor.
     Kvm,

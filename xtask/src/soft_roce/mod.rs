@@ -21,14 +21,13 @@ mod watch;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::progress::Step;
 use crate::setup::{self, Group};
-use crate::{Outcome, deadline, paths};
-pub use accel::Accel;
+use crate::{Outcome, paths};
+use accel::Accel;
 use qemu::Machine;
 use run_dir::RunDir;
 
@@ -66,12 +65,6 @@ pub struct Guest {
     /// memory.
     #[arg(long)]
     pub numa: bool,
-    /// When to stop the guest; without, when no time of the run is left (two hours by hand).
-    #[arg(long, value_name = "SECONDS")]
-    pub timeout: Option<u64>,
-    /// How to run the guest, instead of finding out.
-    #[arg(long)]
-    pub accel: Option<Accel>,
     /// The guest's kernel: the newest of this name.
     #[arg(long, value_name = "NAME", default_value = NAMED[0])]
     pub kernel: String,
@@ -88,8 +81,6 @@ impl Default for Guest {
         Self {
             memory_mb: 2048,
             numa: false,
-            timeout: None,
-            accel: None,
             kernel: NAMED[0].to_owned(),
             library: Library::Host,
             driver: Driver::Rxe,
@@ -152,7 +143,7 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     };
     guest::write(&dir.share, &kernel, siw.as_deref(), &out, &command, host)?;
     initramfs::write(&kernel, &dir.initramfs)?;
-    let accel = guest.accel.unwrap_or_else(|| Accel::best(&parent));
+    let accel = Accel::best(&parent);
 
     let (image, console) = (&kernel.image, &dir.live_console);
     let mut machine = Machine::new(accel, guest.memory(), image, &dir.initramfs, console);
@@ -169,9 +160,8 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
         machine.cable(end, host);
     }
     let streams = [machine.port("stdout")?, machine.port("stderr")?];
-    let timeout = guest.timeout.map_or_else(deadline::left, Duration::from_secs);
     let boot = Step::start(format!("Booting Linux {} ({accel:?})", kernel.release));
-    let ended = watch::to_the_end(machine, &dir, timeout, streams, boot);
+    let ended = watch::to_the_end(machine, &dir, streams, boot);
     if ended.as_ref().is_err_and(|error| error.is::<watch::NotBooted>()) {
         accel.failed(&parent);
     }

@@ -22,7 +22,6 @@ const RUNNING: &str = "running";
 pub fn to_the_end(
     machine: Machine,
     dir: &RunDir,
-    timeout: Duration,
     [out, err]: [UnixStream; 2],
     boot: Step,
 ) -> Result<i32> {
@@ -31,7 +30,7 @@ pub fn to_the_end(
     let mut running = machine.start(&dir.qemu_log)?;
     let copies = [copy(out, stdout()), copy(err, stderr())];
 
-    let verdict = wait(&mut running, &dir.live_console, timeout, &mut boot);
+    let verdict = wait(&mut running, &dir.live_console, &mut boot);
     drop(running);
     // QEMU is gone, so these end with what is left in the sockets.
     for thread in copies {
@@ -82,16 +81,11 @@ fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
 }
 
 /// Returns when QEMU has exited, or with the limit it has passed.
-fn wait(
-    running: &mut Running,
-    console: &Path,
-    timeout: Duration,
-    boot: &mut Option<Step>,
-) -> Result<()> {
-    let start = Instant::now();
+fn wait(running: &mut Running, console: &Path, boot: &mut Option<Step>) -> Result<()> {
+    let (start, timeout) = (Instant::now(), deadline::left());
     let (mut length, mut last_output) = (0, start);
     // A guest that boots may write nothing for this long. Emulated on a busy machine, minutes pass.
-    let silence = (timeout.min(deadline::left()) / 16).max(Duration::from_secs(120));
+    let silence = (timeout / 16).max(Duration::from_secs(120));
     while running.exited()?.is_none() {
         let state = State::read(console);
         if state.length != length {
@@ -104,15 +98,17 @@ fn wait(
         if start.elapsed() > timeout {
             let seconds = timeout.as_secs();
             bail!(
-                "{} took more than {seconds} s, so the guest was stopped.\nNext: --timeout SECONDS",
-                if is_running { "the command" } else { "booting" }
+                "{} took more than {seconds} s, so the guest was stopped.\nNext: {} is the second \
+                 (since 1970) at which a run must have ended",
+                if is_running { "the command" } else { "booting" },
+                deadline::VARIABLE
             );
         }
         if !is_running && last_output.elapsed() > silence {
             let (seconds, stage) = (silence.as_secs(), &state.stage);
             bail!(
                 "booting stood still for {seconds} s after stage '{stage}'.\n\
-                 Next: see the console above; if this was KVM, try --accel tcg"
+                 Next: see the console above"
             );
         }
         sleep(Duration::from_millis(30));
