@@ -5,6 +5,8 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 
+use crate::sh::{self, Run, cmd};
+
 /// The root of the workspace.
 pub fn workspace() -> PathBuf {
     // Cargo sets the variable when it runs us; the constant serves a copied binary.
@@ -39,12 +41,20 @@ pub fn names(dir: &Path) -> impl Iterator<Item = String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-/// A manifest of the workspace for a copy of the crate that has only what the crate needs.
-pub fn alone(manifest: &str) -> String {
+/// Copies the crates to `dir`, without the rest of the workspace: the project may be edited while
+/// the copy is used.
+pub fn copy_crates(dir: &Path) -> Result<()> {
+    let root = workspace();
+    let _ = fs::remove_dir_all(dir);
+    directory(dir.to_owned())?;
+    let folders = ["src", "sys", "loopback", "macros", "tests", "ui-tests", "benches", "examples"];
+    cmd!(sh::at(&root), "cp -r {folders...} README.md RULES.md Cargo.lock {dir}").bytes()?;
+    let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
     let lines = manifest.lines().map(|line| match line.split_once(" = ") {
         Some(("members", _)) => "members = [\".\", \"sys\", \"loopback\", \"macros\"]",
         Some(("default-members", _)) => "default-members = [\".\"]",
         _ => line,
     });
-    lines.flat_map(|line| [line.trim_end(), "\n"]).collect()
+    let text: String = lines.flat_map(|line| [line.trim_end(), "\n"]).collect();
+    fs::write(dir.join("Cargo.toml"), text).context("cannot write the copy's Cargo.toml")
 }

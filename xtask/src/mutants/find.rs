@@ -11,7 +11,7 @@ use std::ops::{Range, RangeInclusive};
 use anyhow::{Context, Result};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, BinOp, Block, Expr, Item, Lit, Pat, ReturnType, Signature, Stmt, UnOp};
+use syn::{Attribute, Block, Expr, Item, Lit, Pat, ReturnType, Signature, Stmt, UnOp};
 
 use super::swaps;
 
@@ -368,22 +368,11 @@ fn is_hint(called: &Expr) -> bool {
     matches!(called, Expr::Path(called) if called.path.is_ident("seldom"))
 }
 
+/// Whether an expression is `a += b` or of its kind.
 fn is_compound(expr: &Expr) -> bool {
-    use BinOp::*;
     let Expr::Binary(binary) = expr else { return false };
-    matches!(
-        binary.op,
-        AddAssign(_)
-            | SubAssign(_)
-            | MulAssign(_)
-            | DivAssign(_)
-            | RemAssign(_)
-            | BitAndAssign(_)
-            | BitOrAssign(_)
-            | BitXorAssign(_)
-            | ShlAssign(_)
-            | ShrAssign(_)
-    )
+    let op = binary.op.span().source_text().unwrap_or_default();
+    op.ends_with('=') && !["==", "!=", "<=", ">="].contains(&op.as_str())
 }
 
 /// Whether a pattern takes whatever is left.

@@ -27,7 +27,7 @@ use anyhow::{Context, Result, ensure};
 use crate::dice::Dice;
 use crate::progress::Step;
 use crate::setup::{self, Group};
-use crate::sh::two_at_a_time;
+use crate::sh::{self, Run, cmd, two_at_a_time};
 use crate::{Outcome, paths};
 use find::{Candidate, candidates};
 use splice::Mutant;
@@ -91,7 +91,7 @@ pub fn main(args: &Args) -> Outcome {
     let root = paths::workspace();
     let sources = sources(&root)?;
     let (chosen, wanted) = choose(args, &root, &sources)?;
-    let tree = Tree::new(&root)?;
+    let tree = Tree::new()?;
     let mut mutants: Vec<Mutant> = (1..).zip(chosen).map(|(id, at)| Mutant { id, at }).collect();
     let build = tree.build(&sources, &mut mutants)?;
     for mutant in &build.dropped {
@@ -209,18 +209,9 @@ pub const FOLDERS: [&str; 3] = ["src", "sys/src", "loopback/src"];
 
 /// All sources of these.
 pub fn sources(root: &Path) -> Result<Sources> {
-    let (mut sources, mut folders) = (Sources::new(), FOLDERS.map(|it| root.join(it)).to_vec());
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
-                sources.insert(name, fs::read_to_string(&path)?);
-            }
-        }
-    }
+    let files = cmd!(sh::at(root), "find {FOLDERS...} -type f").text()?;
+    let read = |file: &str| Ok((file.to_owned(), fs::read_to_string(root.join(file))?));
+    let sources: Sources = files.lines().map(read).collect::<Result<_>>()?;
     ensure!(!sources.is_empty(), "no sources below {}", root.display());
     Ok(sources)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use super::suite::SUITES;
 use crate::cargo::{self, Messages, rendered};
 use crate::paths;
 use crate::progress::Step;
-use crate::sh::{self, Run, cmd};
+use crate::sh::{self, cmd};
 use crate::test::FEATURES;
 
 /// The crate's files, by their path from the root.
@@ -22,37 +22,21 @@ pub type Sources = BTreeMap<String, String>;
 /// By target name.
 pub type Executables = Vec<(String, PathBuf)>;
 
-/// Everything that a build of the tests reads, besides the sources and the manifest.
-const ALONGSIDE: [&str; 8] = [
-    "tests",
-    "benches/machine_code.rs",
-    "examples",
-    "README.md",
-    "RULES.md",
-    "sys/Cargo.toml",
-    "sys/build.rs",
-    "loopback",
-];
-
 pub struct Tree {
     dir: PathBuf,
 }
 
 impl Tree {
-    /// Copies the crate, which may be edited from here on.
-    pub fn new(root: &Path) -> Result<Tree> {
+    /// A copy of the crates, below the target directory.
+    pub fn new() -> Result<Tree> {
         let dir = paths::below_target("mutants")?.join("logic");
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
-        }
-        fs::create_dir_all(&dir)?;
-        cmd!(sh::at(root), "cp -r --parents {ALONGSIDE...} {dir}").bytes()?;
-        let mut manifest = paths::alone(&fs::read_to_string(root.join("Cargo.toml"))?);
+        paths::copy_crates(&dir)?;
+        let mut manifest = fs::read_to_string(dir.join("Cargo.toml"))?;
         // The macros are built where they are. A copy in the same target directory would be taken
         // for them, and they would not be built again when they change.
         let (member, path) = (", \"macros\"]", "path = \"macros\"");
         ensure!(manifest.contains(member) && manifest.contains(path), "Cargo.toml has no macros");
-        let macros = root.join("macros").display().to_string();
+        let macros = paths::workspace().join("macros").display().to_string();
         manifest = manifest.replace(member, "]").replace(path, &format!("path = {macros:?}"));
         // Debug information would take a quarter of the build.
         manifest.push_str("\n[profile.dev.package.proverbs]\ndebug = 0\n");

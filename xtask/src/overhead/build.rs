@@ -1,6 +1,5 @@
 //! Builds the stub provider, the C twins with each compiler, and the Rust forms.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -49,14 +48,16 @@ pub fn versions() -> Result<Vec<String>> {
 /// Builds the stub and the twins.
 pub fn twins() -> Result<Twins> {
     let out = paths::below_target("overhead")?;
-    let benches = paths::workspace().join("benches");
+    let c = paths::workspace().join("benches/c");
+    let mut sources: Vec<String> = paths::names(&c).filter(|name| name.ends_with(".c")).collect();
+    sources.sort_unstable();
     let stub = stub()?;
     let mut objects = Vec::new();
     for compiler in ["gcc", "clang"] {
         for level in LEVELS {
             let name = format!("{compiler} {level}");
             let file = out.join(format!("twins-{compiler}{level}.so"));
-            compile(compiler, level, &sources(&benches.join("c"))?, &file)?;
+            compile(compiler, level, &sources, &file)?;
             objects.push((name, file));
         }
     }
@@ -108,19 +109,11 @@ pub fn stub() -> Result<Stub> {
     Ok(Stub { libibverbs, preload })
 }
 
-/// The C of a directory.
-fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
-    let files = fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>();
-    let mut files = files.with_context(|| format!("cannot read {}", directory.display()))?;
-    files.retain(|file| file.extension().is_some_and(|kind| kind == "c"));
-    files.sort_unstable();
-    Ok(files)
-}
-
 /// Makes a shared object of measured C.
-fn compile(compiler: &str, level: &str, files: &[PathBuf], out: &Path) -> Result<()> {
+fn compile(compiler: &str, level: &str, files: &[String], out: &Path) -> Result<()> {
     let more: &[&str] = if compiler == "gcc" { &GCC } else { &[] };
-    cmd!(sh::here(), "{compiler} {FLAGS...} {level} {more...} {files...} -o {out}")
+    let sh = sh::at(paths::workspace().join("benches/c"));
+    cmd!(sh, "{compiler} {FLAGS...} {level} {more...} {files...} -o {out}")
         .step(format!("Compiling measured C with {compiler} {level}"))
 }
 

@@ -36,7 +36,7 @@ pub struct Args {
 
 pub fn main(args: &Args) -> Result<()> {
     setup::ensure(&[setup::Group::Build])?;
-    let copy = Copy::new(&paths::workspace())?;
+    let copy = Copy::new()?;
     let tests = ui_tests(&copy.dir)?;
     let mut mutants = bounds::all(&crate::mutants::sources(&copy.dir)?);
     mutants.retain(|it| args.only.is_empty() || args.only.iter().any(|t| it.what.contains(t)));
@@ -72,27 +72,16 @@ type UiTests = BTreeMap<PathBuf, BTreeSet<String>>;
 
 /// Every ui-test, without the programs of `pass` that must compile.
 fn ui_tests(root: &Path) -> Result<UiTests> {
-    let mut all = UiTests::new();
-    for family in fs::read_dir(root.join("ui-tests"))? {
-        let family = family?.path();
-        if !family.is_dir() || family.ends_with("pass") {
-            continue;
-        }
-        for file in fs::read_dir(family)? {
-            let path = file?.path();
-            if path.extension().is_some_and(|kind| kind == "rs") {
-                let text = fs::read_to_string(&path)?;
-                let marks = text.lines().filter(|line| line.starts_with("// Proves "));
-                let rules = marks.flat_map(bounds::rules_in).collect();
-                all.insert(path.strip_prefix(root)?.to_owned(), rules);
-            }
-        }
-    }
-    Ok(all)
+    let files = cmd!(sh::at(root), "find ui-tests -name *.rs -not -path */pass/*").text()?;
+    let test = |file: &str| {
+        let text = fs::read_to_string(root.join(file))?;
+        let marks = text.lines().filter(|line| line.starts_with("// Proves "));
+        Ok((PathBuf::from(file), marks.flat_map(bounds::rules_in).collect()))
+    };
+    files.lines().map(test).collect()
 }
 
-/// The crate without the rest of the workspace, below the target directory, so that the project may
-/// be edited during a run.
+/// A copy of the crates, below the target directory.
 struct Copy {
     dir: PathBuf,
     target: PathBuf,
@@ -103,16 +92,10 @@ struct Copy {
 }
 
 impl Copy {
-    fn new(root: &Path) -> Result<Copy> {
+    fn new() -> Result<Copy> {
         let below = paths::below_target("mutants")?;
         let (dir, target) = (below.join("tree"), below.join("target"));
-        let _ = fs::remove_dir_all(&dir);
-        paths::directory(dir.clone())?;
-        let folders =
-            ["src", "sys", "loopback", "macros", "tests", "ui-tests", "benches", "examples"];
-        cmd!(sh::at(root), "cp -r {folders...} README.md RULES.md Cargo.lock {dir}").bytes()?;
-        let manifest = fs::read_to_string(root.join("Cargo.toml"))?;
-        fs::write(dir.join("Cargo.toml"), paths::alone(&manifest))?;
+        paths::copy_crates(&dir)?;
         let original = below.join("libproverbs.rmeta");
         let copy = Copy { dir, target, original, before: RefCell::default() };
         ensure!(copy.compiles()?, "the crate does not compile as it is");
