@@ -1,6 +1,7 @@
 //! Running other programs, by xshell: quiet when it works, clear when it does not.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
@@ -8,7 +9,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -123,25 +123,21 @@ pub fn two_at_a_time<T: Sync, R: Send>(
     all: &[T],
     does: impl Fn(usize, &T) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = |side: usize| -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = |side: usize| -> Result<Vec<(usize, R)>> {
+        let mut results = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(one) = all.get(at) else { return Ok(()) };
-            let result = does(side, one)?;
-            let mut results = results.lock().map_err(|_| anyhow!("a thread panicked"))?;
-            results.push((at, result));
+            let Some(one) = all.get(at) else { return Ok(results) };
+            results.push((at, does(side, one)?));
         }
     };
-    thread::scope(|scope| {
+    let [these, others] = thread::scope(|scope| {
         let other = scope.spawn(|| work(1));
-        let this = work(0);
-        let other = other.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")));
-        this.and(other)
-    })?;
-    let mut results = results.into_inner().map_err(|_| anyhow!("a thread panicked"))?;
-    results.sort_by_key(|(at, _)| *at);
-    Ok(results.into_iter().map(|(_, result)| result).collect())
+        [work(0), other.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked")))]
+    });
+    let results: BTreeMap<usize, R> = these?.into_iter().chain(others?).collect();
+    Ok(results.into_values().collect())
 }
 
 /// A word for sh(1), quoted where it must be. None that we have has a NUL in it.

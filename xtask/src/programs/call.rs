@@ -251,12 +251,15 @@ impl Call<'_> {
 
 /// `let (mut v1, mut v2) = `, or nothing.
 pub fn binding(given: &[u32]) -> String {
-    match given {
-        [] => String::new(),
-        [one] => format!("let mut v{one} = "),
-        all => {
-            let names: Vec<String> = all.iter().map(|id| format!("mut v{id}")).collect();
-            format!("let ({}) = ", names.join(", "))
-        }
+    if given.is_empty() { String::new() } else { format!("let {} = ", pattern(given)) }
+}
+
+/// `(mut v1, mut v2)`
+pub fn pattern(given: &[u32]) -> String {
+    let names: Vec<String> = given.iter().map(|id| format!("mut v{id}")).collect();
+    match &names[..] {
+        [] => "_".to_owned(),
+        [one] => one.clone(),
+        all => format!("({})", all.join(", ")),
     }
 }

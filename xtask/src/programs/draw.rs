@@ -23,7 +23,7 @@ pub fn draw(table: &Table, seed: u64, number: u64, is_short: bool) -> Program {
     setup(&mut body, &mut dice, is_short);
     for names in [WINDOWS, GIVEN, PARTS, SESSIONS, BESIDE] {
         if dice.percent(8) {
-            names.iter().for_each(|name| make(&mut body, &mut dice, name));
+            make(&mut body, &mut dice, names);
         }
     }
     body.may_leave_out = true;
@@ -63,12 +63,14 @@ fn block(body: &mut Body, dice: &mut Dice, is_short: bool) -> usize {
     2 + dice.below(6)
 }
 
-/// Makes the call of this name, if its arguments are there.
-fn make(body: &mut Body, dice: &mut Dice, name: &str) {
-    let row = body.table.rows.iter().find(|row| row.name == name);
-    let row = row.unwrap_or_else(|| panic!("no call is named `{name}`"));
-    if let Some(call) = call::choose(body, row, dice, &[]) {
-        habits::emit(body, &call);
+/// Makes the calls of these names whose arguments are there.
+fn make(body: &mut Body, dice: &mut Dice, names: &[&str]) {
+    for name in names {
+        let row = body.table.rows.iter().find(|row| row.name == *name);
+        let row = row.unwrap_or_else(|| panic!("no call is named `{name}`"));
+        if let Some(call) = call::choose(body, row, dice, &[]) {
+            habits::emit(body, &call);
+        }
     }
 }
 
@@ -111,57 +113,43 @@ const SESSIONS: &[&str] = &[
 
 /// What most programs begin with. Without queue pairs nothing much happens.
 fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
-    make(body, dice, "context");
-    make(body, dice, "alloc_pd");
-    make(body, dice, "create_pool");
+    make(body, dice, &["context", "alloc_pd", "create_pool"]);
     let queues = if is_short { 1 } else { 1 + dice.below(2) };
     for _ in 0..queues {
         if dice.percent(35) {
-            make(body, dice, "create_comp_channel");
-            make(body, dice, "create_cq_on");
+            make(body, dice, &["create_comp_channel", "create_cq_on"]);
         } else {
-            make(body, dice, "create_cq");
+            make(body, dice, &["create_cq"]);
         }
     }
     if dice.percent(35) {
-        make(body, dice, "create_srq");
-        make(body, dice, "post_srq_recv_several");
-        make(body, dice, "pair_on_srq");
+        make(body, dice, &["create_srq", "post_srq_recv_several", "pair_on_srq"]);
         if dice.percent(75) {
-            make(body, dice, "pair_on_srq");
+            make(body, dice, &["pair_on_srq"]);
         }
     }
     for _ in 0..if is_short { 1 } else { 1 + dice.below(2) } {
         let pair = if dice.percent(60) { "pair_on_one" } else { "pair" };
-        make(body, dice, pair);
+        make(body, dice, &[pair]);
     }
     if dice.percent(8) {
-        make(body, dice, "context");
-        make(body, dice, "alloc_pd");
-        make(body, dice, "create_cq");
-        make(body, dice, "create_qp");
-        make(body, dice, "create_comp_channel");
-        make(body, dice, "create_cq_on");
+        make(body, dice, &["context", "alloc_pd", "create_cq", "create_qp"]);
+        make(body, dice, &["create_comp_channel", "create_cq_on"]);
     }
     if dice.percent(10) {
-        make(body, dice, "loud_pool");
-        make(body, dice, "quiet_pool");
-        make(body, dice, "noisy_pair");
+        make(body, dice, &["loud_pool", "quiet_pool", "noisy_pair"]);
         if dice.percent(60) {
-            make(body, dice, "post_recv_of_both_contexts_and_their_pool_goes");
+            make(body, dice, &["post_recv_of_both_contexts_and_their_pool_goes"]);
         }
     }
     if dice.percent(25) {
-        make(body, dice, "register");
-        make(body, dice, "remote");
+        make(body, dice, &["register", "remote"]);
     }
     if dice.percent(70) {
-        make(body, dice, "traffic");
+        make(body, dice, &["traffic"]);
     }
     if !is_short || dice.percent(30) {
-        make(body, dice, "create_ah");
-        make(body, dice, "add_address_handle");
-        make(body, dice, "destination");
+        make(body, dice, &["create_ah", "add_address_handle", "destination"]);
     }
     // What takes several calls, and comes seldom by chance.
     const THEMES: [&[&str]; 10] = [
@@ -176,9 +164,8 @@ fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
         &["memory", "register_in", "remote", "piece"],
         &["pool_of_nests", "pair_of_nests", "take_of_nests"],
     ];
-    for name in dice.one(&THEMES).into_iter().flat_map(|all| all.iter()) {
-        make(body, dice, name);
-    }
+    let theme = dice.one(&THEMES).copied().unwrap_or_default();
+    make(body, dice, theme);
 }
 
 fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {

@@ -208,15 +208,7 @@ fn both(body: &mut Body, dice: &mut Dice) {
     let Some(two) = side(body, dice, &taken) else { return };
     body.traits.threads = true;
     let (one_given, two_given) = (one.2(body), two.2(body));
-    let name = |given: &[u32]| match given {
-        [] => "_".to_owned(),
-        [one] => format!("mut v{one}"),
-        all => {
-            let names: Vec<String> = all.iter().map(|id| format!("mut v{id}")).collect();
-            format!("({})", names.join(", "))
-        }
-    };
-    let (a, b) = (name(&one_given), name(&two_given));
+    let (a, b) = (call::pattern(&one_given), call::pattern(&two_given));
     body.line(format!("let ({a}, {b}) = w.both(|| {{ {} }}, || {{ {} }});", one.0, two.0));
 }
 
