@@ -3,6 +3,8 @@
 //! A line of code is neither blank, nor a comment, nor in a module with `#[cfg(test)]`, which may
 //! be a file of its own. The sources are formatted by rustfmt.
 
+mod extensions;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::Lines;
@@ -22,7 +24,14 @@ const PARTS: [(&str, &[&str], &[&str]); 4] = [
 /// Files of cargo and of other tools.
 const OF_TOOLS: [&str; 4] = ["Cargo.toml", "deny.toml", "rustfmt.toml", "config.toml"];
 
-pub fn main() -> Result<()> {
+#[derive(clap::Args)]
+pub struct Args {
+    /// Count the core's files that name each extension instead; with a name, list its files.
+    #[arg(long, value_name = "NAME", value_parser = extensions::ALL.map(|(name, _)| name))]
+    extensions: Option<Option<String>>,
+}
+
+pub fn main(args: &Args) -> Result<()> {
     let list = cmd!(sh::at(paths::workspace()), "git ls-files -co --exclude-standard").text()?;
     let all = list.lines().filter(|file| paths::workspace().join(file).is_file());
     let (mut codes, mut tests, mut tables) = (Vec::new(), Vec::new(), Vec::new());
@@ -39,10 +48,18 @@ pub fn main() -> Result<()> {
     let is_test = |file: &str| {
         tests.iter().any(|test| is_in(file, test) || Path::new(file) == test.with_extension("rs"))
     };
+    codes.retain(|(file, _)| !is_test(file));
+    let is_of = |file: &str, folders: &[&str]| folders.iter().any(|it| is_in(file, it));
+    let of = |folders, without| {
+        codes.iter().filter(move |(file, _)| is_of(file, folders) && !is_of(file, without))
+    };
+    if let Some(only) = &args.extensions {
+        let core: Vec<_> = of(PARTS[2].1, PARTS[2].2).collect();
+        extensions::print(&core, only.as_deref());
+        return Ok(());
+    }
     for (name, folders, without) in PARTS {
-        let is_of = |file: &str, folders: &[&str]| folders.iter().any(|it| is_in(file, it));
-        let of = codes.iter().filter(|(file, _)| is_of(file, folders) && !is_of(file, without));
-        let lines = of.filter(|(file, _)| !is_test(file)).map(|(_, lines)| lines).sum::<usize>();
+        let lines: usize = of(folders, without).map(|(_, code)| code.len()).sum();
         println!("{lines:>7}  {name}");
     }
     println!("{:>7}  hand-kept tables:", tables.iter().map(|(_, lines)| lines).sum::<usize>());
@@ -65,7 +82,7 @@ fn is_table(file: &str) -> bool {
 
 #[derive(Default)]
 struct Code {
-    lines: usize,
+    lines: Vec<String>,
     /// Test modules that are files, without the extension.
     test_files: Vec<PathBuf>,
 }
@@ -81,7 +98,9 @@ impl Code {
             if is_test && code.skip_module(&line[..line.len() - start.len()], &mut lines, file) {
                 continue;
             }
-            code.lines += usize::from(!start.is_empty() && !start.starts_with("//"));
+            if !start.is_empty() && !start.starts_with("//") {
+                code.lines.push(start.to_owned());
+            }
         }
         Ok(code)
     }

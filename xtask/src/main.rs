@@ -79,7 +79,7 @@ enum Command {
     /// under Miri.
     Programs(programs::Args),
     /// Count lines of code by part, and the lines of the hand-kept tables.
-    Lines,
+    Lines(lines::Args),
     /// Install everything that is missing for the other commands.
     Setup,
     /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
@@ -108,7 +108,7 @@ fn run(command: Command) -> Outcome {
         Command::Package(args) => args.run()?,
         Command::Suite(args) => args.run()?,
         Command::Programs(args) => return programs::main(args),
-        Command::Lines => lines::main()?,
+        Command::Lines(args) => lines::main(&args)?,
         Command::Setup => setup::main()?,
         Command::SoftRoce(args) => return soft_roce::main(args),
     }

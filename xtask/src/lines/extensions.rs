@@ -1,0 +1,43 @@
+//! `cargo xtask lines --extensions`: how many files of the core name each extension.
+
+/// The extensions. One of the words is part of each of its names, and of the paths of its own files.
+pub const ALL: [(&str, &str); 11] = [
+    ("windows", "indow Mw mw_ _mw MW WithInv LocalInv _INV nvalidat Revocable"),
+    ("xrc", "xrc Xrc XRC ToSrq"),
+    ("srd", "srd Srd SRD"),
+    ("extended-polling", "extended/ Extended Ex< _ex( HasField"),
+    ("extended-posting", "ExtendedPosting Session session"),
+    ("on-demand", "on_demand OnDemand odp Odp mplicit paged Paged"),
+    ("persistence", "/flush.rs Flush FLUSH_ atomic_write AtomicWrite ATOMIC_WRITE"),
+    ("device-memory", "memory/device DeviceMemory _dm dmabuf DmaBuf"),
+    ("path-migration", "qp/path alt_ AltPath igrat"),
+    ("af-ib", "cm/ib.rs ib_addr IbAddr"),
+    ("tuning", "tuning oderation RateLimit rate_limit Ece pacing Pacing"),
+];
+
+/// Not looked at: re-exports, and tables of opcodes, flags and errors, which have a row for each.
+const APART: &str = "lib.rs prelude.rs device/attr.rs device/attr_ex.rs rules/mod.rs work/flags.rs \
+                     work/opcode/mod.rs work/refusal.rs work/wc_opcode.rs";
+
+fn names(text: &str, words: &str) -> bool {
+    words.split(' ').any(|word| text.contains(word))
+}
+
+/// Prints the number of files of each extension, or the files of the named one.
+pub fn print(core: &[&(&str, Vec<String>)], only: Option<&str>) {
+    let is_apart = |file: &str| {
+        let is_own = ALL.iter().any(|(_, words)| names(file, words));
+        is_own || APART.split(' ').any(|apart| file == format!("src/{apart}"))
+    };
+    for (extension, words) in ALL.iter().filter(|it| only.is_none_or(|only| it.0 == only)) {
+        // Texts, such as those of diagnostics, name nothing.
+        let is_named = |line: &&String| line.split('"').next().is_some_and(|it| names(it, words));
+        let files = core.iter().filter(|(file, _)| !is_apart(file));
+        let counts = files.map(|(file, lines)| (file, lines.iter().filter(is_named).count()));
+        let found: Vec<_> = counts.filter(|(_, count)| *count > 0).collect();
+        println!("{:>7}  {extension}", found.len());
+        for (file, count) in found.iter().filter(|_| only.is_some()) {
+            println!("{count:>7}    {file}");
+        }
+    }
+}
