@@ -15,7 +15,6 @@ use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
-use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
@@ -184,7 +183,6 @@ impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [B
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
-impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
 impl<M: Limit, I: Limit> Fits<M, I> for Later {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
@@ -204,7 +202,6 @@ pub(super) mod sealed {
     impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
     impl<C: 'static> Sealed for BufList<C> {}
     impl Sealed for Empty {}
-    impl Sealed for WindowEntry {}
     impl Sealed for Later {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}

@@ -6,9 +6,14 @@ use crate::memory::entry::AnyBuf;
 use crate::memory::header::Handle;
 use crate::memory::window::WindowEntry;
 use crate::sys::types::ibv_sge;
-use crate::work::data::Data;
+use crate::work::data::{Data, Fits, sealed};
+use crate::work::limits::Limit;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How};
+
+impl sealed::Sealed for WindowEntry {}
+
+impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
 
 impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
     type Sges = [ibv_sge; 0];
