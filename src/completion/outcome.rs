@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 
 use crate::completion::datagram::UdReceived;
-use crate::completion::inbox::Inbox;
 use crate::completion::status::WcError;
 use crate::completion::wc::{Completion, Promised, Success};
 use crate::counters::books::Books;
@@ -16,7 +15,7 @@ use crate::memory::list::BufList;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::shared::SharedBuf;
-use crate::sys::types::{ibv_wc_flags, ibv_wc_opcode};
+use crate::sys::types::ibv_wc_opcode;
 pub use crate::terms::wc::Direction;
 use crate::work::wc_opcode::WcOpcode;
 
@@ -165,32 +164,6 @@ impl<E: Entry> Completion<'_, E> {
     #[inline]
     pub fn imm_data(&self) -> Option<u32> {
         self.arrival()?.imm_data()
-    }
-
-    /// The key that a received message ended, if it ended one
-    /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
-    ///
-    /// Soft-RoCE sets the kernel's flag for it, which is another one than C's. It is read there.
-    #[doc(alias = "IBV_WC_WITH_INV")]
-    #[inline]
-    pub fn invalidated_rkey(&self) -> Option<u32> {
-        let arrival = self.arrival()?;
-        let key = arrival.word(ibv_wc_flags::IBV_WC_WITH_INV);
-        if key.is_none() && arrival.wc_flags() & ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 != 0 {
-            return self.invalidated_on_soft_roce();
-        }
-        key
-    }
-
-    /// The key in a completion of Soft-RoCE. Its kernel's `IB_WC_WITH_INVALIDATE` is the number of
-    /// `IBV_WC_IP_CSUM_OK`, which Soft-RoCE never sets, and which others set on datagrams.
-    #[cold]
-    fn invalidated_on_soft_roce(&self) -> Option<u32> {
-        let arrival = self.arrival()?;
-        // SAFETY: this completion was polled into an inbox that lives as long as its queue is
-        // borrowed.
-        let is_soft_roce = unsafe { Inbox::of(self.wc.at) }.is_soft_roce;
-        is_soft_roce.then(|| arrival.word(ibv_wc_flags::IBV_WC_IP_CSUM_OK))?
     }
 
     /// Whether the work request was posted to the queue with these books, and its wr_id is its own

@@ -1,10 +1,14 @@
 //! What a completion says of a memory window.
 
+#![allow(unsafe_code)] // looks at the inbox
+
+use crate::completion::inbox::Inbox;
 use crate::completion::outcome::{Outcome, Received};
 use crate::completion::wc::Completion;
 use crate::counters::books::Books;
-use crate::memory::entry::Owned;
+use crate::memory::entry::{Entry, Owned};
 use crate::memory::window::{LentWindow, MemoryWindow};
+use crate::sys::types::ibv_wc_flags;
 
 impl LentWindow {
     /// The window without a key, and the message that ended the key, if `by` is a receive of the
@@ -39,5 +43,33 @@ impl LentWindow {
             Outcome::Received(message) => Ok((self.into_revoked(), message)),
             _ => unreachable!("a receive of an RC queue pair that succeeded"),
         }
+    }
+}
+
+impl<E: Entry> Completion<'_, E> {
+    /// The key that a received message ended, if it ended one
+    /// ([`SendWithInv`](crate::wr::SendWithInv), [R10.3](crate::guide::rules#r10-3)).
+    ///
+    /// Soft-RoCE sets the kernel's flag for it, which is another one than C's. It is read there.
+    #[doc(alias = "IBV_WC_WITH_INV")]
+    #[inline]
+    pub fn invalidated_rkey(&self) -> Option<u32> {
+        let arrival = self.arrival()?;
+        let key = arrival.word(ibv_wc_flags::IBV_WC_WITH_INV);
+        if key.is_none() && arrival.wc_flags() & ibv_wc_flags::IBV_WC_IP_CSUM_OK.0 != 0 {
+            return self.invalidated_on_soft_roce();
+        }
+        key
+    }
+
+    /// The key in a completion of Soft-RoCE. Its kernel's `IB_WC_WITH_INVALIDATE` is the number of
+    /// `IBV_WC_IP_CSUM_OK`, which Soft-RoCE never sets, and which others set on datagrams.
+    #[cold]
+    fn invalidated_on_soft_roce(&self) -> Option<u32> {
+        let arrival = self.arrival()?;
+        // SAFETY: this completion was polled into an inbox that lives as long as its queue is
+        // borrowed.
+        let is_soft_roce = unsafe { Inbox::of(self.wc.at) }.is_soft_roce;
+        is_soft_roce.then(|| arrival.word(ibv_wc_flags::IBV_WC_IP_CSUM_OK))?
     }
 }
