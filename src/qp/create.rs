@@ -535,9 +535,7 @@ impl<P: Profile> Core<P> {
             offered: None,
             ah: AhTable::default(),
             groups: Vec::new(),
-            windows: Vec::new(),
-            stale_keys: None,
-            ended: Vec::new(),
+            windows: Default::default(),
             handle,
         });
         Core { send: Queue::new(qp, sends), recv: Queue::new(qp, receives), aside }

@@ -74,7 +74,6 @@ use crate::device::pd::ProtectionDomain;
 use crate::ledger::Ledger;
 use crate::memory::entry::Entry;
 use crate::memory::stranded::reclaim_everything;
-use crate::memory::window::StaleKeys;
 use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
 use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
@@ -166,11 +165,6 @@ pub(crate) struct Aside {
     pub groups: Vec<multicast::Attachment>,
     /// Its memory windows.
     pub windows: window::Windows,
-    /// The keys of windows that a completion of its own receives may name, once it has had windows.
-    pub stale_keys: Option<crate::sync::Arc<StaleKeys>>,
-    /// Those that ended. With their regions code of the program's may run, and panic: they go where
-    /// the queue pair is whole, or gone.
-    pub ended: Vec<handle::Mw>,
     pub handle: handle::Qp,
 }
 
@@ -224,9 +218,7 @@ impl<P: Profile> Core<P> {
         if self.handle.is_closed() {
             return Ok(Vec::new());
         }
-        self.detach_all();
-        self.end_windows();
-        if !self.windows.is_empty() {
+        if !self.end_dependents() {
             return Err(libc::EBUSY);
         }
         self.handle.close()?;
@@ -240,6 +232,13 @@ impl<P: Profile> Core<P> {
         self.aside.ah.end(&mut self.send.own);
         reclaim_everything(&quiet);
         Ok(entries)
+    }
+
+    /// Ends what cannot outlive the queue pair; false if the device kept some of it.
+    fn end_dependents(&mut self) -> bool {
+        self.detach_all();
+        self.end_windows();
+        self.windows.all.is_empty()
     }
 
     pub fn context(&self) -> Context {
@@ -383,7 +382,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
         let closed = self.core.close();
-        let ended = std::mem::take(&mut self.core.ended);
+        let ended = std::mem::take(&mut self.core.windows.ended);
         let result =
             closed.map_err(|errno| Refused::new(self, Error::os("ibv_destroy_qp", errno, "")));
         // Here, where the result goes if that panics.

@@ -183,7 +183,7 @@ impl<P: Profile> Core<P> {
         self.moves_by_hand(QpState::Reset)?;
         self.move_to(from, QpState::Reset)?;
         self.end_windows();
-        let windows = std::mem::take(&mut self.ended);
+        let windows = std::mem::take(&mut self.windows.ended);
         let (entries, quiet) = self.renew(books);
         Ok((entries, Rest { _windows: windows, quiet }))
     }

@@ -41,9 +41,7 @@ impl<P: Profile> Core<P> {
         if self.move_to(from, QpState::Err).is_err() {
             return;
         }
-        self.detach_all();
-        self.end_windows();
-        if !self.windows.is_empty() {
+        if !self.end_dependents() {
             return;
         }
         let books = self.books.clone();

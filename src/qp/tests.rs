@@ -442,8 +442,8 @@ fn windows_that_are_gone_are_forgotten() {
     for _ in 0..100 {
         drop(a.alloc_mw().unwrap());
     }
-    assert!(a.core.windows.len() <= 8, "{}", a.core.windows.len());
-    let alive = a.core.windows.iter().filter(|window| window.strong_count() != 0).count();
+    assert!(a.core.windows.all.len() <= 8, "{}", a.core.windows.all.len());
+    let alive = a.core.windows.all.iter().filter(|window| window.strong_count() != 0).count();
     assert_eq!(alive, kept.len());
 }
 

@@ -5,12 +5,13 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{Aside, Core, QueuePair};
-use crate::memory::window::{MemoryWindow, Of, Owner, Window, WindowEntry};
+use super::{Core, QueuePair};
+use crate::memory::window::{MemoryWindow, Of, Owner, StaleKeys, Window, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::rules::{CanPostSend, PostOn, SignaledOn};
+use crate::sys::handle;
 use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::Error;
 use crate::terms::state::State;
@@ -19,8 +20,17 @@ use crate::work::data::Data;
 use crate::work::flags::Told;
 use crate::work::opcode::{BindMw, MwBind};
 
-/// The windows of a queue pair, those that are gone among them.
-pub(crate) type Windows = Vec<Weak<Owner>>;
+/// The memory windows of a queue pair.
+#[derive(Default)]
+pub(crate) struct Windows {
+    /// All of type 2; some may be gone.
+    pub all: Vec<Weak<Owner>>,
+    /// The keys that a completion of its own receives may name, once it has had windows.
+    stale_keys: Option<Arc<StaleKeys>>,
+    /// Those that ended. Their regions may run code of the program, which may panic. So they are
+    /// dropped where the queue pair is whole, or gone.
+    pub ended: Vec<handle::Mw>,
+}
 
 impl<S: State, P: Profile> QueuePair<Rc, S, P> {
     /// Allocates a memory window of type 2 (`ibv_alloc_mw`), of this queue pair:
@@ -36,11 +46,11 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
         let is_soft_roce = self.context().handle.is_soft_roce();
         let stale = match &self.core.srq {
             Some(srq) => srq.stale_keys.clone(),
-            None => self.core.aside.stale_keys.get_or_insert_default().clone(),
+            None => self.core.aside.windows.stale_keys.get_or_insert_default().clone(),
         };
         let pd = &self.core.handle.parents().pd;
         let owner = Owner::alloc(pd, kind::IBV_MW_TYPE_2, "type 2", Some(stale))?;
-        let windows = &mut self.core.windows;
+        let windows = &mut self.core.windows.all;
         if windows.len() == windows.capacity() {
             windows.retain(|window| window.strong_count() != 0);
         }
@@ -93,8 +103,8 @@ impl<P: Profile> Core<P> {
     /// device refuses to deallocate lives on, with its window, and stays in the list. The others
     /// are in `ended`.
     pub(super) fn end_windows(&mut self) {
-        let Aside { windows, ended, .. } = &mut *self.aside;
-        windows.retain(|window| match window.upgrade().map(|window| window.end()) {
+        let Windows { all, ended, .. } = &mut self.aside.windows;
+        all.retain(|window| match window.upgrade().map(|window| window.end()) {
             Some(Err(_)) => true,
             Some(Ok(mw)) => {
                 ended.extend(mw);
