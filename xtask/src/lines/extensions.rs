@@ -1,6 +1,7 @@
 //! `cargo xtask lines --extensions`: how many files of the core name each extension.
 
-/// The extensions. One of the words is part of each of its names, and of the paths of its own files.
+/// The extensions. One of its words is part of each of its names, and of the paths of its own
+/// files.
 pub const ALL: [(&str, &str); 11] = [
     ("windows", "indow Mw mw_ _mw MW WithInv LocalInv _INV nvalidat Revocable"),
     ("xrc", "xrc Xrc XRC ToSrq"),
