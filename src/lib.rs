@@ -131,6 +131,8 @@ mod absence;
 #[doc(alias("rdma_cm", "librdmacm"))]
 #[cfg(feature = "cm")]
 pub mod cm;
+#[cfg(all(test, feature = "loopback"))]
+mod cold_calls;
 pub mod completion;
 mod counters;
 pub mod device;

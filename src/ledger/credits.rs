@@ -109,6 +109,8 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     #[cold]
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
+        #[cfg(test)]
+        crate::cold_calls::note();
         let completed = self.completed();
         let back = self.account.withheld.recover();
         self.account.room += (completed.wrapping_sub(self.seen) + back) as i32;

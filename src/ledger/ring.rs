@@ -245,6 +245,8 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     #[cold]
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
+        #[cfg(test)]
+        crate::cold_calls::note();
         self.send_dropped_home();
         self.account.depth += self.account.withheld.recover();
         self.measure();

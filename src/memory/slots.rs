@@ -213,6 +213,8 @@ impl<C> Slots<C> {
     #[cold]
     #[inline(never)]
     fn take_later(&self) -> Option<&Slot<C>> {
+        #[cfg(test)]
+        crate::cold_calls::note();
         let slot = self.free.take_later(|| self.fresh())?;
         self.whole_again(&self.slots[self.index(slot)])
     }
