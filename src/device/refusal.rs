@@ -153,7 +153,7 @@ mod tests {
     #[cfg(feature = "loopback")]
     #[test]
     fn only_a_wrong_value_is_named() {
-        use super::{no_pkey, no_port};
+        use super::{empty_gid, no_pkey, no_port};
         use crate::loopback::Fabric;
         let context = Fabric::new().open_device();
         assert_eq!((no_port(&context, 1), no_pkey(&context, 1, 0)), (None, None));
@@ -163,5 +163,13 @@ mod tests {
         let len = context.query_port(1).unwrap().pkey_tbl_len;
         let missing = no_pkey(&context, 1, len).unwrap_or_default();
         assert_eq!(missing, format!("P_Key index {len} does not exist: port 1 has {len}"));
+        let count = context.query_port(1).unwrap().gid_tbl_len as u8;
+        let zero = |index: &u8| context.query_gid(1, *index).is_ok_and(|gid| gid.is_zero());
+        let (empty, used): (Vec<u8>, Vec<u8>) = (0..count).partition(zero);
+        assert!(!used.is_empty() && used.iter().all(|index| empty_gid(&context, 1, *index).is_none()));
+        for index in empty {
+            let said = empty_gid(&context, 1, index).unwrap_or_default();
+            assert!(said.starts_with(&format!("GID index {index} of port 1 is empty")), "{said}");
+        }
     }
 }

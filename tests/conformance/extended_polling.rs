@@ -370,6 +370,7 @@ fn more_than_a_batch_comes_in_order() {
         }
         poll(&p.dev, &mut p.ca, 8);
         let first = p.cb.poll_one().unwrap().unwrap().0.into_entry().unwrap();
+        assert!(!p.cb.poll().unwrap().is_empty(), "seven are left, and stay");
         let rest = poll(&p.dev, &mut p.cb, 3).into_iter().map(|done| done.received().data()[1]);
         let mut order = vec![first[1]];
         order.extend(rest);
