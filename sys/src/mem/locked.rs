@@ -25,14 +25,21 @@ fn is_exempt(status: &str) -> bool {
     set.is_some_and(|set| set & CAP_IPC_LOCK != 0)
 }
 
+/// The status of this process, in which the kernel counts its memory and names its capabilities.
+fn status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
 /// Names the limit on locked memory and how much of it is used, if this process has a limit.
 pub fn limit_of_pinned() -> Option<String> {
-    let limit = limit()?;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if is_exempt(&status) {
+    left(&status(), limit()?)
+}
+
+fn left(status: &str, limit: u64) -> Option<String> {
+    if is_exempt(status) {
         return None;
     }
-    let pinned = held(&status, "VmPin").unwrap_or(0);
+    let pinned = held(status, "VmPin").unwrap_or(0);
     let left = limit.saturating_sub(pinned);
     Some(format!(
         "a driver may pin {left} more bytes (RLIMIT_MEMLOCK is {limit}): if the queue needs more, \
@@ -41,23 +48,23 @@ pub fn limit_of_pinned() -> Option<String> {
 }
 
 /// The error of a call that pins or locks memory and said ENOMEM: the limit on locked memory, if
-/// that explains it.
+/// that explains it. `field` of the status counts what such calls hold.
 pub fn locked_memory(verb: &'static str, field: &'static str, asked: String, len: usize) -> Error {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    explain(verb, asked, len as u64, held(&status, field).unwrap_or(0), is_exempt(&status), limit())
+    explain(verb, asked, len as u64, field, &status(), limit())
 }
 
 fn explain(
     verb: &'static str,
     asked: String,
     len: u64,
-    held: u64,
-    is_exempt: bool,
+    field: &str,
+    status: &str,
     limit: Option<u64>,
 ) -> Error {
+    let held = held(status, field).unwrap_or(0);
     match limit {
         Some(limit) if held.saturating_add(len) > limit => {
-            if is_exempt {
+            if is_exempt(status) {
                 // (In a container the kernel may see it otherwise.)
                 let asked = format!(
                     "{asked}; RLIMIT_MEMLOCK is {limit}, of which CAP_IPC_LOCK frees a process"
@@ -74,27 +81,53 @@ fn explain(
 mod tests {
     use super::*;
 
+    /// The status of a process that has locked and pinned so many kB, or is exempt as well.
+    const NOTHING: &str = "CapEff:\t000001ffffffbfff\n";
+    const SOME: &str = "VmLck:\t 8 kB\nVmPin:\t 4 kB\nCapEff:\t0000000000000000\n";
+    const EXEMPT: &str = "VmLck:\t 8 kB\nVmPin:\t 4 kB\nCapEff:\t0000000000004000\n";
+
     /// Proves R18.7.
     #[test]
     fn the_limit_is_named_where_it_is_the_reason() {
-        let error = |len, held, exempt, limit| {
-            explain("ibv_reg_mr", format!("{len} bytes"), len, held, exempt, limit)
+        const LIMIT: u64 = 1 << 20;
+        let error = |len, field, status, limit| {
+            explain("ibv_reg_mr", format!("{len} bytes"), len, field, status, limit)
         };
-        let limited = error(1 << 20, 4096, false, Some(1 << 20));
+        let limited = error(LIMIT, "VmPin", SOME, Some(LIMIT));
         assert_eq!(limited.errno(), Some(libc::ENOMEM));
         assert_eq!(
             limited.kind(),
-            &ErrorKind::LockedMemory { asked: 1 << 20, locked: 4096, limit: 1 << 20 }
+            &ErrorKind::LockedMemory { asked: LIMIT, locked: 4096, limit: LIMIT }
         );
         let text = limited.to_string();
         let rest = " (1048576 bytes, 4096 bytes are locked already, and the limit is 1048576: raise \
                     RLIMIT_MEMLOCK by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd)";
         assert!(text.starts_with("ibv_reg_mr: ENOMEM: ") && text.ends_with(rest), "{text}");
+        // What mlock(2) holds is counted apart.
+        for (field, locked) in [("VmPin", 4096), ("VmLck", 8192)] {
+            let most = LIMIT - locked;
+            let other = ErrorKind::Os { errno: libc::ENOMEM, asked: format!("{most} bytes") };
+            assert_eq!(error(most, field, SOME, Some(LIMIT)).kind(), &other, "it fits");
+            let beyond = ErrorKind::LockedMemory { asked: most + 1, locked, limit: LIMIT };
+            assert_eq!(error(most + 1, field, SOME, Some(LIMIT)).kind(), &beyond);
+        }
         let other = ErrorKind::Os { errno: libc::ENOMEM, asked: "1048576 bytes".into() };
-        assert_eq!(error(1 << 20, 0, false, Some(1 << 20)).kind(), &other);
-        assert_eq!(error(1 << 20, 1 << 30, false, None).kind(), &other);
-        let exempt = error(1 << 20, 1, true, Some(1 << 20)).to_string();
+        assert_eq!(error(LIMIT, "VmPin", NOTHING, Some(LIMIT)).kind(), &other, "nothing is held");
+        assert_eq!(error(LIMIT, "VmPin", SOME, None).kind(), &other);
+        let exempt = error(LIMIT, "VmPin", EXEMPT, Some(LIMIT)).to_string();
         assert!(exempt.contains("RLIMIT_MEMLOCK is 1048576, of which CAP_IPC_LOCK"), "{exempt}");
+    }
+
+    #[test]
+    fn what_is_left_to_pin_is_named() {
+        let said = |status, limit| left(status, limit).unwrap();
+        assert!(
+            said(SOME, 5000)
+                .starts_with("a driver may pin 904 more bytes (RLIMIT_MEMLOCK is 5000)")
+        );
+        assert!(said(SOME, 4095).starts_with("a driver may pin 0 more bytes"));
+        assert!(said(NOTHING, 5000).starts_with("a driver may pin 5000 more bytes"));
+        assert_eq!(left(EXEMPT, 5000), None);
     }
 
     #[test]
