@@ -8,6 +8,7 @@ pub(crate) mod cm;
 mod lanes;
 mod memory;
 mod polling;
+mod refused;
 mod xrc;
 
 use crate::sys::control::Control;
