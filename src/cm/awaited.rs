@@ -335,6 +335,7 @@ mod tests {
                 drop(channel.finish(id.unwrap()).await.unwrap());
             }
             assert!(channel.kept.len() < 10, "{} are kept", channel.kept.len());
+            assert!(channel.kept.capacity() < 40, "room for {}", channel.kept.capacity());
             assert_eq!(channel.next().await.unwrap().user_arg(), Some(7));
             stays.write_cm_event(0, 8).unwrap();
             assert_eq!(channel.next().await.unwrap().user_arg(), Some(8), "others are of none");

@@ -155,6 +155,14 @@ mod tests {
         assert_eq!([4, 5].map(|completed| table.reap(completed)), [1, 0]);
         assert!(table.remove(&mut keys, again, 2));
         assert_eq!([u32::MAX, 0, 1, 2].map(|completed| table.reap(completed)), [1, 1, 1, 0]);
+        // None is left once all of them end, whether it has a name or waits.
+        let (mut ends, mut its) = (AhTable::default(), AhKeys::default());
+        let [named, waits] = [(); 2]
+            .map(|()| ends.add(&mut its, ah()).unwrap_or_else(|_| panic!("there are names")));
+        assert!(ends.remove(&mut its, waits, 1) && its.has(named));
+        ends.end(&mut its);
+        assert!(!its.has(named) && !its.has(waits) && mask(&its) == 0);
+        assert!(ends.lend_any(0).is_none() && ends.removed() == 0);
         // However often handles come and go, there are as many slots as there were handles at once.
         for _ in 0..100 {
             let name = table.add(&mut keys, ah()).unwrap_or_else(|_| panic!("there are names"));

@@ -380,6 +380,32 @@ mod tests {
     use crate::loopback;
     use crate::prelude::*;
 
+    /// A connector that is made again for its queue pair offers what was set, each for itself.
+    #[test]
+    fn what_was_set_is_remembered() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let cq = context.create_cq::<Buf>(20).unwrap();
+        let sets: [fn(&mut RcConnector); 4] = [
+            |connector| connector.set_initiator_depth(ReadDepth::new(7).unwrap()),
+            |connector| connector.set_responder_depth(ResponderDepth::new(3).unwrap()),
+            |connector| connector.set_psn(Psn::new(0x123456).unwrap()),
+            |connector| connector.set_mtu(Mtu::Bytes512),
+        ];
+        for set in sets {
+            let depth = crate::Depth { send: 2, recv: 2 };
+            let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+            let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+            let mut connector = RcConnector::new(qp.modify(init).unwrap(), Some(1)).unwrap();
+            let before = connector.endpoint().clone();
+            set(&mut connector);
+            let offered = connector.endpoint().clone();
+            assert_ne!(offered, before);
+            let again = RcConnector::new(connector.qp, Some(1)).unwrap();
+            assert_eq!(*again.endpoint(), offered);
+        }
+    }
+
     /// Everything that a program can set, and everything that the peer sends, reaches the device.
     #[test]
     fn what_was_set_is_what_the_device_is_told() {

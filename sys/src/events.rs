@@ -308,6 +308,25 @@ mod tests {
         told.recv_timeout(Duration::from_secs(30)).expect("it sleeps for an event that is gone")
     }
 
+    /// No descriptor that this crate makes goes to programs that are started, and no read of one
+    /// blocks.
+    #[test]
+    #[cfg_attr(miri, ignore = "eventfd(2)")]
+    fn descriptors_are_not_passed_on() {
+        // SAFETY: a system call on a descriptor, without pointers.
+        let flags = |fd: &OwnedFd, what| unsafe { libc::fcntl(fd.as_raw_fd(), what) };
+        let event = eventfd().unwrap();
+        assert_ne!(flags(&event, libc::F_GETFL) & libc::O_NONBLOCK, 0);
+        let watching = watching(event.as_fd()).unwrap();
+        for fd in [&event, &watching] {
+            assert_eq!(flags(fd, libc::F_GETFD), libc::FD_CLOEXEC);
+        }
+        let (blocks, _other) = UnixStream::pair().unwrap();
+        never_block(blocks.as_raw_fd()).unwrap();
+        assert_ne!(flags(&blocks.into(), libc::F_GETFL) & libc::O_NONBLOCK, 0);
+        assert_eq!(never_block(-1), Err(libc::EBADF));
+    }
+
     /// A descriptor that watches another is readable while that is, and cannot be read itself.
     #[test]
     #[cfg_attr(miri, ignore = "poll(2)")]

@@ -81,6 +81,50 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     assert_eq!(cq.unbooked(), cq.capacity(), "nothing is booked for what was refused");
 }
 
+/// The refusal says what was asked for, and no more.
+#[test]
+fn a_refusal_says_what_was_asked_for() {
+    use crate::loopback::LOOPBACK;
+    use crate::qp::QpCreateFlags;
+    use crate::sys::control::Control;
+    profile! { Direct { posting: ExtendedPosting, initiator: NoReads } }
+    profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
+    profile! { Reader { posting: ExtendedPosting<Srd> } }
+    let control = Control {
+        create_qp: |_, _| Err(libc::EPERM),
+        create_qp_ex: |_| Err(libc::EPERM),
+        create_srd_qp: |_, _| Err(libc::EOPNOTSUPP),
+        ..LOOPBACK
+    };
+    let mut context = Fabric::new().open_alone();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    let pd = context.alloc_pd().unwrap();
+    let cq: CompletionQueue = context.create_cq(16).unwrap();
+    let depth = Depth { send: 1, recv: 3 };
+    let said = |result: Result<(), Error>| result.unwrap_err().to_string();
+    let plain = said(pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth).map(drop));
+    let numbers = "UD with max_send_wr 2, max_recv_wr 3, max_send_sge 1, max_recv_sge 1, \
+                   max_inline_data 64";
+    assert!(plain.ends_with(&format!("({numbers})")), "{plain}");
+    let none = QpCreateFlags { block_self_mcast_lb: false };
+    let some = QpCreateFlags { block_self_mcast_lb: true };
+    let create = |flags| pd.create_qp_ex::<DefaultProfile>(&cq, &cq, depth, flags).map(drop);
+    assert_eq!(said(create(none)), plain);
+    let flagged = said(create(some));
+    assert!(flagged.ends_with(&format!("({numbers}, {some:?})")), "{flagged}");
+    let create = |flags| pd.create_qp_ex::<Direct>(&cq, &cq, depth, flags).map(drop);
+    let ops = said(create(none));
+    assert!(ops.ends_with(&format!("({numbers}, send_ops_flags 0xc)")), "{ops}");
+    let both = said(create(some));
+    assert!(both.ends_with(&format!("({numbers}, {some:?}, send_ops_flags 0xc)")), "{both}");
+    // A device of SRD without RDMA WRITE has that without it.
+    let reads = said(pd.create_srd_qp::<Reader>(&cq, &cq, depth).map(drop));
+    let writes = said(pd.create_srd_qp::<Spread>(&cq, &cq, depth).map(drop));
+    let instead = "one without RDMA WRITE";
+    assert!(!reads.contains(instead) && writes.contains(instead), "{reads} {writes}");
+}
+
 /// The refusal names what the device lacks, and nothing that it has; a provider or a library that
 /// is too old is told from a device.
 #[test]

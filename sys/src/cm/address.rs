@@ -152,6 +152,15 @@ mod tests {
         }
     }
 
+    /// The bytes of ip(7): the port and the address in the order of the network, and zeros.
+    #[test]
+    fn an_address_of_ipv4_has_its_bytes() {
+        let c = to_c("10.77.0.1:7471".parse().unwrap());
+        // SAFETY: a whole `sockaddr_storage`, of which these bytes were written.
+        let bytes = unsafe { (&raw const c).cast::<[u8; 16]>().read() };
+        assert_eq!(bytes[2..], [0x1d, 0x2f, 10, 77, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
     /// The bytes, as rdma/ib.h has them.
     /// Proves R23.8.
     #[test]

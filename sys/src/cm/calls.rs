@@ -145,3 +145,20 @@ pub static LIBRDMACM: Calls = Calls {
     write_cm_event: newer::write_cm_event,
     context: |_| None,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// librdmacm says -1 and sets errno; a success without an object would be a null pointer.
+    #[test]
+    fn an_object_comes_from_a_call_that_succeeded() {
+        let mut object = 7;
+        let at = &raw mut object;
+        assert_eq!(given(0, at), Ok(NonNull::from(&mut object)));
+        assert_eq!(given(0, ptr::null_mut::<u8>()), Err(libc::EIO));
+        // SAFETY: the errno of this thread.
+        unsafe { *libc::__errno_location() = libc::ENODEV };
+        assert_eq!(given(-1, at), Err(libc::ENODEV));
+    }
+}

@@ -490,6 +490,9 @@ mod tests {
     fn an_id_stays_with_its_provider() {
         let (mut id, other) = (noting(7), stub::id(8, None));
         assert_eq!(id.migrate(other.channel().clone()), Err(libc::EINVAL));
+        let (own, others) = (id.channel().calls, other.channel().calls);
+        assert_eq!(id.of_provider(own, |_| ()), Some(()));
+        assert_eq!(id.of_provider(others, |_| unreachable!("it is another's id")), None::<()>);
         std::mem::forget(other);
     }
 
