@@ -183,6 +183,7 @@ pub mod bounded {
 /// Each opcode is written with this module: [`wr::Send`], [`wr::RdmaWrite`]. A work request is an
 /// opcode, its data ([`Data`](wr::Data)), where it goes ([`Address`](wr::Address)), and flags.
 pub mod wr {
+    pub use crate::rules::{RecvOn, SendOn, SrqRecvOn};
     pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
     pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
     pub use crate::work::flags::{Fenced, MayBeSignaled, Plain, Signaled, Told, Unfenced};

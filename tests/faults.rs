@@ -25,7 +25,6 @@ use proverbs::loopback::{Fabric, Fault, Injected, Script};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use proverbs::qp::{Drained, Max};
-use proverbs::rules;
 use proverbs::state::QpState;
 
 use support::*;
@@ -44,8 +43,8 @@ fn pair<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>>(
 /// Sends messages of one byte each, 0 and so on, and gives those that arrive, in order.
 fn arrivals<T>(p: &mut Pair<T>, n: u8) -> Vec<u8>
 where
-    T: Bring<DefaultProfile> + rules::NamesPeer,
-    wr::Send: rules::PostOn<T>,
+    T: Bring<DefaultProfile>,
+    wr::WorkRequest<wr::Send, Buf>: wr::SendOn<T, DefaultProfile>,
 {
     for _ in 0..8 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();

@@ -65,22 +65,29 @@ const fn known_rights<A: Access>() -> bool {
 }
 
 /// The traits of the tables below are enough to post a send.
-#[allow(dead_code)] // compiled, never called
-fn accepted<O, A, F, G, T, S, P>(
-    qp: &mut QueuePair<T, S, P>,
-    wr: WorkRequest<O, Empty, A, F, G>,
-) -> Result<(), PostError<Buf>>
-where
-    T: Transport,
-    S: CanPostSend,
-    P: Profile<Entry = Buf>,
-    O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
-    A: Addressed<T> + Address,
-    F: FenceOn<T>,
-    G: SignaledOn<P::Signaling>,
-{
-    qp.post_send(wr)
+macro_rules! accepted {
+    ($($t:ident)*) => {$(
+        const _: () = {
+            #[allow(dead_code)] // compiled, never called
+            fn accepted<O, A, F, G, S, P>(
+                qp: &mut QueuePair<$t, S, P>,
+                wr: WorkRequest<O, Empty, A, F, G>,
+            ) -> Result<(), PostError<Buf>>
+            where
+                S: CanPostSend,
+                P: Profile<Entry = Buf>,
+                O: PostOn<$t> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
+                A: Addressed<$t> + Address,
+                F: FenceOn<$t>,
+                G: SignaledOn<P::Signaling>,
+            {
+                qp.post_send(wr)
+            }
+        };
+    )*};
 }
+
+accepted! { Rc Uc Ud Xrc Srd }
 
 /// The traits of the tables below are enough to post a receive.
 #[allow(dead_code)] // compiled, never called

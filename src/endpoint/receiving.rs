@@ -8,11 +8,9 @@ use crate::post::list::{RecvList, RecvSlots};
 use crate::post::refusal::PostError;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::rules::HasRecvQueue;
+use crate::rules::{HasRecvQueue, RecvOn};
 use crate::terms::state::Init;
 use crate::terms::transport::Rc;
-use crate::work::data::{Data, Fits};
-use crate::work::recv::Recv;
 
 /// The queue pair of an [`RcConnector`](super::RcConnector), or of a pending connection of rdma_cm,
 /// lent out for posting receives (ibv_post_recv(3)). It dereferences to a `&QueuePair`. It cannot
@@ -76,10 +74,10 @@ where
     ///
     /// # Errors
     /// As for [`QueuePair::post_recv`].
-    pub fn post_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
+    pub fn post_recv<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         P::Entry: Owned,
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
+        W: RecvOn<P>,
     {
         self.0.post_recv(wr)
     }

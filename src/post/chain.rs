@@ -11,15 +11,11 @@ use crate::post::path::{Cursor, KnownBy};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{
-    Addressed, CreatedFor, FenceOn, Follows, IssuedBy, LeavesUnsignaled, PostOn, SharesReceives,
-    SignaledOn,
-};
+use crate::rules::{Follows, LeavesUnsignaled, RecvOn, SendOn, SharesReceives, SrqRecvOn};
 use crate::sys::data::{Each, head};
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::Transport;
-use crate::work::address::Address;
-use crate::work::data::{Data, Fits, SrqSink};
+use crate::work::data::Data;
 use crate::work::limits::Limit;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Pending, RecvSlot, SendSlot, Slot, Work, WorkRequest};
@@ -196,11 +192,9 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         prev: *mut ibv_send_wr,
     ) -> Pending<P::Entry, D, O, KnownBy<Sends<P>>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Follows<B, T>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<O, D, A, F, G>: SendOn<T, P>,
+        O: Follows<B, T>,
+        D: Data<P::Entry>,
     {
         let wr = wr.flagged(if is_last { Signals::<T, P>::LAST } else { Signals::<T, P>::EACH });
         // SAFETY: the bounds are the rules; the rest is promised.
@@ -245,7 +239,10 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
 impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
     /// Room for the work request's C form.
     #[inline(always)]
-    pub fn slot<D: Data<P::Entry>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges> {
+    pub fn slot<D: Data<P::Entry>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges>
+    where
+        Recv<D>: RecvOn<P>,
+    {
         RecvSlot::new()
     }
 }
@@ -253,7 +250,10 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
 impl<'q, T: SharesReceives, E: Entry, M: Limit> SrqPost<'q, T, E, M> {
     /// Room for the work request's C form.
     #[inline(always)]
-    pub fn slot<D: Data<E> + SrqSink>(&self, _: &Recv<D>) -> RecvSlot<D::Sges> {
+    pub fn slot<D: Data<E>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges>
+    where
+        Recv<D>: SrqRecvOn<E, M>,
+    {
         RecvSlot::new()
     }
 }
@@ -266,17 +266,14 @@ impl<'q, T: Transport, Q: Kind<Wr = ibv_recv_wr>> Post<'q, T, Q> {
     /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
     /// emitted before. The queue gave the slot, for work requests of this type.
     #[inline(always)]
-    pub unsafe fn emit<D>(
+    pub unsafe fn emit<D: Data<Q::Entry>>(
         &mut self,
         wr: Recv<D>,
         slot: *mut RecvSlot<D::Sges>,
         prev: *mut ibv_recv_wr,
-    ) -> Pending<Q::Entry, D, (), KnownBy<Q>>
-    where
-        D: Data<Q::Entry> + Fits<Q::MaxSge, Q::MaxInline>,
-    {
-        // SAFETY: the bounds are the rules, here and at the slot; the rest is promised. Receives
-        // need no place in the list.
+    ) -> Pending<Q::Entry, D, (), KnownBy<Q>> {
+        // SAFETY: the bounds of `slot` are the rules; the rest is promised. Receives need no place
+        // in the list.
         unsafe { self.put_and_give(0, wr, slot, prev) }
     }
 }

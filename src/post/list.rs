@@ -13,17 +13,13 @@ use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{
-    Addressed, CreatedFor, FenceOn, IssuedBy, LeavesUnsignaled, Listed, PostOn, SignaledOn,
-};
+use crate::rules::{LeavesUnsignaled, PushOn, RecvOn};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
-use crate::work::address::Address;
-use crate::work::data::{Data, Fits};
+use crate::work::data::Fits;
 use crate::work::limits::{Max, Sges};
-use crate::work::recv::Recv;
 use crate::work::refusal::WorkRequests;
-use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
+use crate::work::request::{RecvSlot, SendSlot};
 
 /// The methods of both kinds of slots.
 macro_rules! slots_are_room {
@@ -190,16 +186,9 @@ where
     /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
     /// the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
-    pub fn push<O, D, A, F, S>(
-        &mut self,
-        wr: WorkRequest<O, D, A, F, S>,
-    ) -> Result<(), PostError<P::Entry>>
+    pub fn push<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Listed<T>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        S: SignaledOn<P::Signaling>,
-        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
+        W: PushOn<T, P, G> + 'd,
     {
         // SAFETY: the bounds are the rules. A slot for up to `G` elements holds those of `D`: its
         // buffers (`Fits`), or the one of inline data (invariant of `SendSlots`).
@@ -217,16 +206,9 @@ where
     /// entry that was refused and, in order, those after it that were taken from the iterator
     /// already. To keep what was not taken, lend the iterator (`by_ref`).
     #[inline(always)]
-    pub fn extend<O, D, A, F, S>(
-        &mut self,
-        wrs: impl IntoIterator<Item = WorkRequest<O, D, A, F, S>>,
-    ) -> Result<(), PostError<P::Entry>>
+    pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Listed<T>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        S: SignaledOn<P::Signaling>,
-        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<G>, P::MaxInline> + 'd,
+        W: PushOn<T, P, G> + 'd,
     {
         let wrs = wrs.into_iter();
         // SAFETY: the bounds are those of `push`, and so is what they are worth.
@@ -315,10 +297,10 @@ where
     /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
     /// the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
-    pub fn push<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
+    pub fn push<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
+        W: RecvOn<P> + Fits<Max<G>, P::MaxInline>,
     {
         // SAFETY: the bounds are the rules, and a slot for up to `G` elements holds those of `D`
         // (`Fits`).
@@ -333,12 +315,9 @@ where
     /// entry that was refused and, in order, those after it that were taken from the iterator
     /// already.
     #[inline(always)]
-    pub fn extend<D>(
-        &mut self,
-        wrs: impl IntoIterator<Item = Recv<D>>,
-    ) -> Result<(), PostError<P::Entry>>
+    pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline> + Fits<Max<G>, P::MaxInline>,
+        W: RecvOn<P> + Fits<Max<G>, P::MaxInline>,
     {
         // SAFETY: the bounds are those of `push`, and so is what they are worth.
         unsafe { self.0.extend(wrs.into_iter()) }

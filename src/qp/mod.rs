@@ -42,7 +42,7 @@ pub use crate::profile::{
 };
 #[doc(hidden)] // messages of the compiler name it
 pub use crate::terms::threads::UsedByOneThreadOnly;
-pub use crate::work::limits::{Limit, Max};
+pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
     ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,

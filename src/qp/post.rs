@@ -12,18 +12,14 @@ use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::qp::{Core, QueuePair};
-use crate::rules::{
-    Addressed, CanPostRecv, CanPostSend, CreatedFor, FenceOn, HasRecvQueue, IssuedBy,
-    LeavesUnsignaled, PostOn, SignaledOn,
-};
+use crate::rules::{CanPostRecv, CanPostSend, HasRecvQueue, LeavesUnsignaled, RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
-use crate::work::address::{Address, Connected};
-use crate::work::data::{Data, Fits};
+use crate::work::address::Address;
+use crate::work::data::Data;
 use crate::work::inline::{Empty, Inline};
-use crate::work::opcode::RdmaWrite;
+use crate::work::opcode::{Opcode, RdmaWrite};
 use crate::work::prepared::{Later, OneBuffer, Prepared, Takes};
-use crate::work::recv::Recv;
 use crate::work::request::WorkRequest;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
@@ -51,18 +47,11 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the other [kinds](crate::post::PostErrorKind).
     #[doc(alias("ibv_post_send", "ibv_send_wr", "wr_id", "ibv_recv_wr"))]
     #[inline(always)]
-    pub fn post_send<O, D, A, F, G>(
-        &mut self,
-        wr: WorkRequest<O, D, A, F, G>,
-    ) -> Result<(), PostError<P::Entry>>
+    pub fn post_send<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
         P::Entry: Owned,
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        W: SendOn<T, P>,
     {
         let wr = wr.flagged(Signals::<T, P>::LAST);
         // SAFETY: the bounds are the rules.
@@ -76,19 +65,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Errors
     /// As for [`post_send`](Self::post_send).
     #[inline(always)]
-    pub fn post_send_unsignaled<O, D, A, F, G>(
-        &mut self,
-        wr: WorkRequest<O, D, A, F, G>,
-    ) -> Result<Unsettled, PostError<P::Entry>>
+    pub fn post_send_unsignaled<W>(&mut self, wr: W) -> Result<Unsettled, PostError<P::Entry>>
     where
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
         P::Entry: Owned,
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        W: SendOn<T, P>,
     {
         let wr = wr.flagged(self.core.send.signal_if_full(1));
         // SAFETY: the bounds are the rules.
@@ -139,8 +121,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
         P::Entry: Owned,
-        RdmaWrite: PostOn<T> + CreatedFor<P::Posting>,
-        Connected: Addressed<T>,
+        WorkRequest<RdmaWrite, Empty>: SendOn<T, P>,
     {
         let ledger = &mut self.core.send.ledger;
         let is_full = !ledger.is_poisoned() && !ledger.has_room(1);
@@ -169,11 +150,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Takes<D>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<O, D, A, F, G>: SendOn<T, P>,
+        O: Takes<D>,
+        A: Address,
+        D: OneBuffer + Data<P::Entry>,
     {
         let ready = prepared.with(data, Signals::<T, P>::MORE);
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
@@ -214,11 +194,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Signaling: LeavesUnsignaled,
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting> + Takes<D>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: OneBuffer + Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<O, D, A, F, G>: SendOn<T, P>,
+        O: Takes<D>,
+        A: Address,
+        D: OneBuffer + Data<P::Entry>,
     {
         let ready = prepared.with(data, Some(self.core.send.signal_if_full(1)));
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
@@ -240,11 +219,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend,
         P::Entry: Owned,
-        O: PostOn<T> + CreatedFor<P::Posting>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        Inline<'static, N>: Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<O, Inline<'static, N>, A, F, G>: SendOn<T, P>,
+        O: Opcode,
+        A: Address,
     {
         let ready = prepared.with((), Signals::<T, P>::MORE);
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
@@ -285,12 +262,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the other [kinds](crate::post::PostErrorKind).
     #[doc(alias = "ibv_post_recv")]
     #[inline(always)]
-    pub fn post_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<P::Entry>>
+    pub fn post_recv<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostRecv,
         P::Receive: HasRecvQueue,
         P::Entry: Owned,
-        D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
+        W: RecvOn<P>,
     {
         // SAFETY: the bounds are the rules.
         unsafe { RecvPost::<T, P>::new(&mut self.core.recv).one(wr) }

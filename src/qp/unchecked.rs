@@ -10,17 +10,11 @@ use crate::post::queue::{Kind, Sends};
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::rules::{
-    Addressed, CanPostRecv, CanPostSend, CreatedFor, FenceOn, HasRecvQueue, IssuedBy, PostOn,
-    SignaledOn,
-};
+use crate::rules::{CanPostRecv, CanPostSend, HasRecvQueue, RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
-use crate::work::address::Address;
-use crate::work::data::{Data, Fits};
+use crate::work::data::Fits;
 use crate::work::limits::Max;
-use crate::work::recv::Recv;
-use crate::work::request::WorkRequest;
 
 impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// Posts one send work request and keeps no books (`ibv_post_send`). With selective signaling
@@ -52,17 +46,10 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
     /// here ([R9.6](crate::guide::rules#r9-6)).
     #[inline(always)]
-    pub unsafe fn post_send_unchecked<O, D, A, F, G>(
-        &mut self,
-        wr: WorkRequest<O, D, A, F, G>,
-    ) -> Result<(), RawPostError>
+    pub unsafe fn post_send_unchecked<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
         S: CanPostSend,
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline>,
+        W: SendOn<T, P>,
     {
         // SAFETY: the bounds are the rules. The rest of the contract is this function's.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one_unchecked(wr) }
@@ -112,19 +99,15 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub unsafe fn post_send_list_unchecked<O, D, A, F, G, const N: usize, const SGES: usize>(
+    pub unsafe fn post_send_list_unchecked<W, const N: usize, const SGES: usize>(
         &mut self,
         slots: &mut SendSlots<N, SGES>,
         n: usize,
-        wr: impl FnMut(usize) -> WorkRequest<O, D, A, F, G>,
+        wr: impl FnMut(usize) -> W,
     ) -> Result<(), RawPostError>
     where
         S: CanPostSend,
-        O: PostOn<T> + IssuedBy<P::Initiator> + CreatedFor<P::Posting>,
-        A: Addressed<T> + Address,
-        F: FenceOn<T>,
-        G: SignaledOn<P::Signaling>,
-        D: Data<Raw> + Fits<P::MaxSendSge, P::MaxInline> + Fits<Max<SGES>, P::MaxInline>,
+        W: SendOn<T, P> + Fits<Max<SGES>, P::MaxInline>,
     {
         if n > N {
             return Err(RawPostError {
@@ -190,11 +173,11 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub unsafe fn post_recv_unchecked<D>(&mut self, wr: Recv<D>) -> Result<(), RawPostError>
+    pub unsafe fn post_recv_unchecked<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
         S: CanPostRecv,
         P::Receive: HasRecvQueue,
-        D: Data<Raw> + Fits<P::MaxRecvSge, P::MaxInline>,
+        W: RecvOn<P>,
     {
         // SAFETY: the bounds are the rules. The rest of the contract is this function's.
         unsafe { RecvPost::<T, P>::new(&mut self.core.recv).one_unchecked(wr) }

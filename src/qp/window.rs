@@ -10,15 +10,16 @@ use crate::memory::window::{MemoryWindow, Of, Owner, StaleKeys, Window, WindowEn
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{CanPostSend, PostOn, SignaledOn};
+use crate::rules::{CanPostSend, SendOn};
 use crate::sys::handle;
 use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::Error;
 use crate::terms::state::State;
 use crate::terms::transport::{Rc, Transport};
-use crate::work::data::Data;
-use crate::work::flags::Told;
+use crate::work::address::Connected;
+use crate::work::flags::{Told, Unfenced};
 use crate::work::opcode::{BindMw, MwBind};
+use crate::work::request::WorkRequest;
 
 /// The memory windows of a queue pair.
 #[derive(Default)]
@@ -81,9 +82,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        BindMw: PostOn<T>,
-        Told: SignaledOn<P::Signaling>,
-        WindowEntry: Data<P::Entry>,
+        WorkRequest<BindMw, WindowEntry, Connected, Unfenced, Told>: SendOn<T, P>,
     {
         let (bind, owner, is_soft_roce) = bind.into_parts();
         let bind = bind.flagged(Signals::<T, P>::EACH);

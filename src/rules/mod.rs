@@ -1,28 +1,25 @@
 //! The legality rules that are traits, in the order of the manual pages' tables.
 //!
 //! `Self` of each trait is the work request's part, so that an error names what the user wrote.
-//! `post_send!` and the methods have the same bounds, and so obey the same rules.
+//! [`SendOn`], [`RecvOn`] and [`SrqRecvOn`] put them together: `post_send!` and the methods have
+//! these bounds, and so obey the same rules.
 //!
-//! They are bounds, and have nothing to call. A program sees them in errors, or names them where it
-//! is generic itself.
+//! They are bounds, and have nothing to call. A program sees them in errors. Generic code names the
+//! state, and all the rules of a work request at once, as [`SendOn`].
 //!
 //! ```
-//! use proverbs::{prelude::*, rules::*};
-//! use proverbs::{memory::Entry, transport::Transport};
+//! use proverbs::{prelude::*, rules::*, transport::Transport};
 //!
-//! /// Posts a buffer to whatever may take it: what `post_send` asks, asked of the caller.
+//! /// Posts any work request with a buffer to any queue pair that accepts it.
 //! fn post<O, T, S, P>(
 //!     qp: &mut QueuePair<T, S, P>,
 //!     wr: wr::WorkRequest<O, Buf>,
 //! ) -> Result<(), PostError<Buf>>
 //! where
 //!     T: Transport,
-//!     S: CanPostSend,                         // the state (R8.19)
+//!     S: CanPostSend,
 //!     P: Profile<Entry = Buf>,
-//!     O: PostOn<T> + IssuedBy<P::Initiator>,  // the opcode (R1.1), reads and atomics (R4.6)
-//!     O: CreatedFor<P::Posting>,              // FLUSH and ATOMIC_WRITE (R25.2)
-//!     wr::Connected: Addressed<T>,                // no destination (R5.1)
-//!     Buf: wr::Fits<P::MaxSendSge, P::MaxInline>, // one scatter/gather element (R3.1)
+//!     wr::WorkRequest<O, Buf>: SendOn<T, P>,
 //! {
 //!     qp.post_send(wr)
 //! }
@@ -54,9 +51,12 @@
 //! opcodes::<wr::RdmaWrite>();
 //! ```
 
+mod on;
 mod srd;
 
+pub use crate::work::limits::Sges;
 pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
+pub use on::{PushOn, RecvOn, SendOn, SrqRecvOn};
 pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
 
 use crate::profile::{

@@ -5,12 +5,10 @@
 use crate::memory::entry::Owned;
 use crate::post::chain::{Begun, Post, SrqPost};
 use crate::post::refusal::PostError;
-use crate::rules::SharesReceives;
+use crate::rules::{SharesReceives, SrqRecvOn};
 use crate::srq::SharedReceiveQueue;
 use crate::terms::threads::Threads;
-use crate::work::data::{Data, Fits, SrqSink};
-use crate::work::limits::{Limit, Max};
-use crate::work::recv::Recv;
+use crate::work::limits::Limit;
 
 impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
     /// Posts one receive work request (`ibv_post_srq_recv`). Its buffers are of the queue's pool;
@@ -40,9 +38,9 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// ([R8.20](crate::guide::rules#r8-20)).
     #[doc(alias = "ibv_post_srq_recv")]
     #[inline(always)]
-    pub fn post_srq_recv<D>(&mut self, wr: Recv<D>) -> Result<(), PostError<E>>
+    pub fn post_srq_recv<W>(&mut self, wr: W) -> Result<(), PostError<E>>
     where
-        D: Data<E> + SrqSink + Fits<M, Max<0>>,
+        W: SrqRecvOn<E, M>,
     {
         // SAFETY: the bounds are the rules.
         unsafe { SrqPost::<T, E, M>::new(&mut self.queue).one(wr) }

@@ -20,7 +20,8 @@ use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
 use crate::work::numbered::WithId;
 use crate::work::prepared::Later;
-use crate::work::request::{Check, Emitted, How};
+use crate::work::recv::Recv;
+use crate::work::request::{Check, Emitted, How, WorkRequest};
 use crate::work::sge::Sge;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
@@ -129,7 +130,7 @@ pub trait SrqSink: RecvSink {}
 )]
 pub trait AtomicSink: Sink {}
 
-/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue
+/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue, or a work request of it
 /// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data of a work request",
@@ -189,6 +190,8 @@ impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for InlineList<'_, N> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
+impl<O, D: Fits<M, I>, A, F, G, M: Limit, I: Limit> Fits<M, I> for WorkRequest<O, D, A, F, G> {}
+impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for Recv<D> {}
 
 pub(super) mod sealed {
     use super::*;
@@ -208,4 +211,6 @@ pub(super) mod sealed {
     impl<const N: usize> Sealed for InlineList<'_, N> {}
     impl<D> Sealed for WithId<D> {}
     impl<const N: usize> Sealed for Sge<'_, N> {}
+    impl<O, D, A, F, G> Sealed for WorkRequest<O, D, A, F, G> {}
+    impl<D> Sealed for Recv<D> {}
 }

@@ -35,6 +35,11 @@ impl<const N: usize> Limit for Max<N> {
 
 /// `Max<M>: Sges<N>`: a work request of `N` scatter/gather elements fits (rule
 /// [R3.1](crate::guide::rules#r3-1)).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may be fewer than {N} scatter/gather element(s)",
+    label = "{N} scatter/gather element(s)",
+    note = "in generic code, bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>`, or `MaxRecvSge` for a receive (R3.1)"
+)]
 pub trait Sges<const N: usize> {}
 
 impl<const N: usize, const M: usize> Sges<N> for Max<M>
@@ -46,7 +51,14 @@ where
 {
 }
 
-/// `Max<M>: InlineBytes<N>`: `N` bytes fit inline (rule [R2.7](crate::guide::rules#r2-7)).
+/// A [`Limit`] of at least `N` inline bytes, for code that is generic over the
+/// [`Profile`](crate::Profile): `P: Profile<MaxInline: InlineBytes<16>>`
+/// ([R2.7](crate::guide::rules#r2-7)).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may be fewer than {N} bytes",
+    label = "{N} bytes of inline data",
+    note = "in generic code, bound the profile: `P: Profile<MaxInline: InlineBytes<{N}>>` (R2.7)"
+)]
 pub trait InlineBytes<const N: usize> {}
 
 impl<const N: usize, const M: usize> InlineBytes<N> for Max<M>
@@ -57,6 +69,18 @@ where
     LeEq<U<N>, U<M>>: Answer<Is: InlineWithin<N, M>>,
 {
 }
+
+/// A [`Limit`] of at least `N` scatter/gather elements, and of at least one, for code that is
+/// generic over the [`Profile`](crate::Profile): `P: Profile<MaxSendSge: AtLeast<2>>`
+/// ([R3.1](crate::guide::rules#r3-1)).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may be fewer than {N} scatter/gather element(s)",
+    label = "not known to allow {N}",
+    note = "bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>` (R3.1)"
+)]
+pub trait AtLeast<const N: usize>: Limit + Sges<N> + Sges<1> {}
+
+impl<const N: usize, const M: usize> AtLeast<N> for Max<M> where Max<M>: Sges<N> + Sges<1> {}
 
 /// `Max<N>: AtLeastOne`: an array of `N` has an element.
 pub trait AtLeastOne {}

@@ -157,10 +157,10 @@ impl<E, D> Pending<E, D> {
     }
 }
 
-impl<E, D, K> Pending<E, D, (), K> {
-    /// That of a work request of this opcode.
+impl<E, W, K> Pending<E, W, (), K> {
+    /// That of a work request of this opcode, with this data.
     #[inline(always)]
-    pub(crate) fn of<O>(self) -> Pending<E, D, O, K> {
+    pub(crate) fn of<D, O>(self) -> Pending<E, D, O, K> {
         Pending { entry: self.entry, wr_id: self.wr_id, known: self.known, data: PhantomData }
     }
 }

@@ -112,10 +112,8 @@ fn what_issues_no_reads_writes_and_sends() {
     fails_on!(Iwarp, "R24.2");
     fn writes<T: Bring<Writer>>()
     where
-        wr::Send: proverbs::rules::PostOn<T>,
-        wr::RdmaWriteWithImm: proverbs::rules::PostOn<T>,
-        wr::Connected: proverbs::rules::Addressed<T>,
-        wr::Unfenced: proverbs::rules::FenceOn<T>,
+        wr::WorkRequest<wr::Send, wr::Inline<'static, 4>>: wr::SendOn<T, Writer>,
+        wr::WorkRequest<wr::RdmaWriteWithImm, Buf>: wr::SendOn<T, Writer>,
     {
         let mut p = Pair::<T, Writer>::new();
         let region = p.pd.register::<RemoteWrite>(64).unwrap();

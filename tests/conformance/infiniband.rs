@@ -207,8 +207,8 @@ fn qp_event(events: &mut DeviceEvents) -> Option<(u32, QpEvent)> {
 /// A message of no bytes from `a` to `b`.
 fn send<T>(dev: &Device, [a, b]: [&mut QueuePair<T, Rts>; 2], [ca, cb]: [&mut CompletionQueue; 2])
 where
-    T: Transport + proverbs::rules::NamesPeer,
-    wr::Send: proverbs::rules::PostOn<T>,
+    T: Transport,
+    wr::WorkRequest<wr::Send, wr::Inline<'static, 0>>: wr::SendOn<T, DefaultProfile>,
 {
     b.post_recv(wr::Recv::empty()).unwrap();
     a.post_send(wr::Send::inline(b"")).unwrap();

@@ -60,7 +60,12 @@ mod forging {
     mod a_context_keeps_its_type;
     mod a_context_stays_on_its_thread;
     mod a_pool_of_another_context;
+    mod a_receive_of_ones_own;
+    mod a_send_of_ones_own;
+    mod a_shared_receive_of_ones_own;
+    mod a_slot_of_ones_own;
     mod a_transition_of_ones_own;
+    mod a_work_request_of_ones_own;
     mod an_entry_of_ones_own;
     mod data_of_ones_own;
     mod no_ability_is_made_up;
@@ -70,6 +75,15 @@ mod forging {
     mod no_roce_v2_source_from_any_entry;
     mod no_state_by_exchange;
     mod no_step_of_a_completion_by_hand;
+}
+
+mod generic {
+    mod no_elements_that_the_profile_may_lack;
+    mod no_inline_bytes_that_the_profile_may_lack;
+    mod no_post_of_a_buffer_itself;
+    mod no_post_without_a_bound;
+    mod no_profile_that_is_too_small;
+    mod no_rule_is_broken_behind_a_bound;
 }
 
 mod initiator {

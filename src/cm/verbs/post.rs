@@ -11,12 +11,13 @@ use crate::memory::list::BufList;
 use crate::memory::span::{RemoteSpan, ToRead};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, SignalAll};
-use crate::rules::{CreatedFor, HasRecvQueue, IssuedBy};
+use crate::rules::{HasRecvQueue, RecvOn, SendOn};
 use crate::terms::bounded::Qpn;
-use crate::work::address::Destination;
-use crate::work::data::{Data, Fits};
+use crate::terms::transport::{Rc, Ud};
+use crate::work::address::{Datagram, Destination};
 use crate::work::opcode::{RdmaRead, RdmaWrite, Send};
 use crate::work::recv::Recv;
+use crate::work::request::WorkRequest;
 
 /// Puts the context of a list into its first buffer.
 fn with_context<C>(context: C, list: impl Into<BufList<C>>) -> BufList<C> {
@@ -41,7 +42,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         S: EpRecvs<PS>,
         P::Receive: HasRecvQueue,
         P::Entry: Owned,
-        Buf<C>: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
+        Recv<Buf<C>>: RecvOn<P>,
     {
         *buf.context_mut() = context;
         self.qp.post_recv(Recv::new(buf))
@@ -62,7 +63,8 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     where
         S: EpRecvs<PS>,
         P::Receive: HasRecvQueue,
-        P::Entry: Owned + From<BufList<C>>,
+        P::Entry: Owned,
+        Recv<BufList<C>>: RecvOn<P>,
     {
         self.qp.post_recv(Recv::new(with_context(context, bufs)))
     }
@@ -85,7 +87,7 @@ where
     pub fn post_send<C>(&mut self, context: C, mut buf: Buf<C>) -> Posted<P>
     where
         S: EpSends<Tcp>,
-        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<Send, Buf<C>>: SendOn<Rc, P>,
     {
         *buf.context_mut() = context;
         self.qp.post_send(Send::new(buf))
@@ -99,7 +101,7 @@ where
     pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
     where
         S: EpSends<Tcp>,
-        P::Entry: From<BufList<C>>,
+        WorkRequest<Send, BufList<C>>: SendOn<Rc, P>,
     {
         self.qp.post_send(Send::new(with_context(context, bufs)))
     }
@@ -117,8 +119,7 @@ where
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,
-        RdmaRead: IssuedBy<P::Initiator>,
-        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<RdmaRead, Buf<C>>: SendOn<Rc, P>,
     {
         *buf.context_mut() = context;
         self.qp.post_send(RdmaRead::new(buf, remote))
@@ -137,8 +138,7 @@ where
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,
-        RdmaRead: IssuedBy<P::Initiator>,
-        P::Entry: From<BufList<C>>,
+        WorkRequest<RdmaRead, BufList<C>>: SendOn<Rc, P>,
     {
         self.qp.post_send(RdmaRead::new(with_context(context, bufs), remote))
     }
@@ -151,8 +151,7 @@ where
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteSpan) -> Posted<P>
     where
         S: EpSends<Tcp>,
-        RdmaWrite: CreatedFor<P::Posting>,
-        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<RdmaWrite, Buf<C>>: SendOn<Rc, P>,
     {
         *buf.context_mut() = context;
         self.qp.post_send(RdmaWrite::new(buf, remote))
@@ -171,8 +170,7 @@ where
     ) -> Posted<P>
     where
         S: EpSends<Tcp>,
-        RdmaWrite: CreatedFor<P::Posting>,
-        P::Entry: From<BufList<C>>,
+        WorkRequest<RdmaWrite, BufList<C>>: SendOn<Rc, P>,
     {
         self.qp.post_send(RdmaWrite::new(with_context(context, bufs), remote))
     }
@@ -213,7 +211,7 @@ where
     ) -> Posted<P>
     where
         S: EpSends<Udp>,
-        Buf<C>: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+        WorkRequest<Send, Buf<C>, Datagram>: SendOn<Ud, P>,
     {
         *buf.context_mut() = context;
         let to = Destination { address_handle, qpn: remote_qpn, qkey: RDMA_UDP_QKEY };

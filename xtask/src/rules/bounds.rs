@@ -87,8 +87,9 @@ fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
             continue;
         }
         // Mutants are named by function, not by line, so that other edits do not rename them.
-        if line.starts_with("impl") {
-            (owner, is_public) = (implemented(line), true);
+        // (In a macro it is indented.)
+        if line.starts_with("impl") || code.starts_with("impl<") {
+            (owner, is_public) = (implemented(code), true);
             function = format!("impl {owner}");
         } else if *line == "}" {
             owner = "";
