@@ -109,7 +109,7 @@ impl<E: Entry> Ledger<E> for Credits<E> {
     #[cold]
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
-        #[cfg(test)]
+        #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
         let completed = self.completed();
         let back = self.account.withheld.recover();

@@ -245,7 +245,7 @@ impl<E: Entry> Ledger<E> for Ring<E> {
     #[cold]
     #[inline(never)]
     extern "C" fn room(&mut self) -> u32 {
-        #[cfg(test)]
+        #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
         self.send_dropped_home();
         self.account.depth += self.account.withheld.recover();

@@ -213,7 +213,7 @@ impl<C> Slots<C> {
     #[cold]
     #[inline(never)]
     fn take_later(&self) -> Option<&Slot<C>> {
-        #[cfg(test)]
+        #[cfg(all(test, feature = "loopback"))]
         crate::cold_calls::note();
         let slot = self.free.take_later(|| self.fresh())?;
         self.whole_again(&self.slots[self.index(slot)])

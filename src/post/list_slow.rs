@@ -25,7 +25,7 @@ pub(super) extern "C" fn more_room<Q: Kind>(
     count: u32,
     capacity: u32,
 ) -> u32 {
-    #[cfg(test)]
+    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     if count == capacity { capacity } else { queue.ledger.room().clamp(count, capacity) }
 }
@@ -44,7 +44,7 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
     wr: *mut Q::Wr,
     slot_sges: usize,
 ) -> Option<PostErrorKind> {
-    #[cfg(test)]
+    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     // SAFETY: the work request is emitted and entered, and its entry the caller's.
     let wr = unsafe { Entered::new(i, wr) };
@@ -86,7 +86,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
     entry: Option<Q::Entry>,
     out: *mut Looked<'q, Q>,
 ) {
-    #[cfg(test)]
+    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     let (mut kept, mut wr, mut wrong) = (0, first, None);
     let mut cursor = queue.ledger.cursor();

@@ -38,7 +38,7 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     first: *mut Q::Wr,
     out: &mut MaybeUninit<PostError<Q::Entry>>,
 ) -> bool {
-    #[cfg(test)]
+    #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     // SAFETY: the list is the caller's, and the queue's verb posts it to its object, which is live.
     let posted = unsafe {
