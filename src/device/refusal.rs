@@ -155,7 +155,7 @@ mod tests {
     use crate::loopback::{Fabric, LOOPBACK, World};
     use crate::provider_tests::SetControl;
     use crate::sys::control::Control;
-    use crate::sys::types::zeroed;
+    use crate::sys::types::{ibv_device_attr, zeroed};
 
     /// A device whose attributes are what this makes of the loopback's.
     fn device(fabric: Fabric, control: Control) -> Context {
@@ -187,12 +187,10 @@ mod tests {
             assert!(said.starts_with(&format!("GID index {index} of port 1 is empty")), "{said}");
         }
         let two_ports = Control {
-            query_device: |context, attr| {
-                // SAFETY: the arguments are the verb's.
-                let code = unsafe { (LOOPBACK.query_device)(context, attr) };
-                // SAFETY: the caller's place for the answer.
-                unsafe { (*attr).phys_port_cnt = 2 };
-                code
+            query_device: |context| {
+                // SAFETY: the argument is the verb's.
+                let attr = unsafe { (LOOPBACK.query_device)(context) }?;
+                Ok(ibv_device_attr { phys_port_cnt: 2, ..attr })
             },
             ..LOOPBACK
         };

@@ -35,12 +35,12 @@ fn is_refused(verb: &str) -> bool {
 
 /// The loopback's table, whose functions answer what is said here where they are refused.
 macro_rules! table {
-    ($($verb:ident($($arg:ident),*) $answer:expr;)*) => {
+    ($($verb:ident($($arg:ident),*);)*) => {
         /// The verbs that can be refused.
         const VERBS: &[&str] = &[$(stringify!($verb)),*];
         static REFUSING: Control = Control {
             $($verb: |$($arg),*| match is_refused(stringify!($verb)) {
-                true => $answer,
+                true => Err(ERRNO),
                 // SAFETY: the arguments are the verb's.
                 false => unsafe { (LOOPBACK.$verb)($($arg),*) },
             },)*
@@ -50,44 +50,44 @@ macro_rules! table {
 }
 
 table! {
-    query_device(c, a) ERRNO;
-    query_device_ex(c, a) ERRNO;
-    query_port(c, p, a) ERRNO;
-    query_gid(c, p, i, g) ERRNO;
-    query_gid_ex(c, p, i, g) ERRNO;
-    query_gid_table(c, p) Err(ERRNO);
-    query_pkey(c, p, i, k) ERRNO;
-    query_port_speed(c, p) Err(ERRNO);
-    alloc_pd(c) Err(ERRNO);
-    alloc_td(c) Err(ERRNO);
-    alloc_parent_domain(p, t) Err(ERRNO);
-    reg_mr(p, a, l, f, h) Err(ERRNO);
-    advise_mr(p, a, f, s) ERRNO;
-    alloc_null_mr(p) Err(ERRNO);
-    alloc_dm(c, a) Err(ERRNO);
-    reg_dm_mr(p, d, o, l, f) Err(ERRNO);
-    create_ah(p, a) Err(ERRNO);
-    create_comp_channel(c) Err(ERRNO);
-    create_cq(c, n, h, v) Err(ERRNO);
-    resize_cq(c, n) ERRNO;
-    modify_cq(c, a) ERRNO;
-    open_xrcd(c, f, o) Err(ERRNO);
-    create_srq_ex(a) Err(ERRNO);
-    srq_num(s) Err(ERRNO);
-    create_srq(p, a) Err(ERRNO);
-    modify_srq(s, a, m) ERRNO;
-    query_srq(s, a) ERRNO;
-    create_qp(p, a) Err(ERRNO);
-    create_qp_ex(a) Err(ERRNO);
-    modify_qp(q, a, m) ERRNO;
-    query_qp(q, a, m, i) ERRNO;
-    modify_qp_rate_limit(q, a) ERRNO;
-    set_ece(q, e) ERRNO;
-    query_ece(q, e) ERRNO;
-    attach_mcast(q, g, l) ERRNO;
-    detach_mcast(q, g, l) ERRNO;
-    async_fd(c) Err(ERRNO);
-    try_get_async_event(c) Err(ERRNO);
+    query_device(c);
+    query_device_ex(c);
+    query_port(c, p);
+    query_gid(c, p, i);
+    query_gid_ex(c, p, i);
+    query_gid_table(c, p);
+    query_pkey(c, p, i);
+    query_port_speed(c, p);
+    alloc_pd(c);
+    alloc_td(c);
+    alloc_parent_domain(p, t);
+    reg_mr(p, a, l, f, h);
+    advise_mr(p, a, f, s);
+    alloc_null_mr(p);
+    alloc_dm(c, a);
+    reg_dm_mr(p, d, o, l, f);
+    create_ah(p, a);
+    create_comp_channel(c);
+    create_cq(c, n, h, v);
+    resize_cq(c, n);
+    modify_cq(c, a);
+    open_xrcd(c, f, o);
+    create_srq_ex(a);
+    srq_num(s);
+    create_srq(p, a);
+    modify_srq(s, a, m);
+    query_srq(s);
+    create_qp(p, a);
+    create_qp_ex(a);
+    modify_qp(q, a, m);
+    query_qp(q, m);
+    modify_qp_rate_limit(q, a);
+    set_ece(q, e);
+    query_ece(q);
+    attach_mcast(q, g, l);
+    detach_mcast(q, g, l);
+    async_fd(c);
+    try_get_async_event(c);
 }
 
 profile! { OnSrq { receive: SharedRq } }
