@@ -3,10 +3,6 @@
 
 use std::cell::Cell;
 
-use crate::loopback::{self, Pair};
-use crate::post::{RecvSlots, SendSlots};
-use crate::prelude::*;
-
 thread_local! { static ENTERED: Cell<u32> = const { Cell::new(0) } }
 
 /// Notes that this thread entered a cold function.
@@ -15,84 +11,8 @@ pub(crate) fn note() {
 }
 
 /// How many `hot` entered.
-fn entered(hot: impl FnOnce()) -> u32 {
+pub(crate) fn entered(hot: impl FnOnce()) -> u32 {
     ENTERED.set(0);
     hot();
     ENTERED.get()
-}
-
-crate::profile! { Ring { signaling: Selective } }
-
-/// Each way of posting plain buffers, and of polling what completes.
-macro_rules! enter_nothing_cold {
-    ($profile:ty, $done:expr) => {{
-        let Pair { mut a, mut b, mut cq, pool, pd, .. } = loopback::pair_of::<$profile>().unwrap();
-        let region = pd.register::<RemoteAll>(256).unwrap();
-        let at = region.remote();
-        let mut bufs: Vec<Buf> = std::iter::from_fn(|| pool.take()).collect();
-        let mut buf = || bufs.pop().unwrap();
-        let (mut sends, mut receives) = (SendSlots::<4>::new(), RecvSlots::<4>::new());
-        let mut prepared = wr::RdmaWrite::new(wr::Later, at.write()).prepare();
-
-        let (one, two) = (buf(), buf());
-        assert_eq!(entered(|| b.post_recv(wr::Recv::new(one)).unwrap()), 0, "post_recv");
-        let receives_of_a_list = entered(|| {
-            let mut list = b.recv_list(&mut receives);
-            list.push(wr::Recv::new(two)).unwrap();
-            list.post().unwrap();
-        });
-        assert_eq!(receives_of_a_list, 0, "recv_list");
-        let one = buf();
-        assert_eq!(entered(|| a.post_send(wr::Send::new(one)).unwrap()), 0, "post_send");
-        assert_eq!(entered(|| a.post_send(wr::Send::inline(b"x")).unwrap()), 0, "inline");
-        let one = buf();
-        let read = wr::RdmaRead::new(one, at.slice(0, 256).unwrap().read());
-        assert_eq!(entered(|| a.post_send(read).unwrap()), 0, "a READ");
-        let one = buf();
-        assert_eq!(entered(|| a.post_prepared(&mut prepared, one).unwrap()), 0, "prepared");
-        let (one, two) = (buf(), buf());
-        let chain = entered(|| {
-            crate::post_send!(
-                a,
-                [wr::RdmaWrite::new(one, at.write()), wr::RdmaWrite::new(two, at.write()),]
-            )
-            .unwrap();
-        });
-        assert_eq!(chain, 0, "post_send!");
-        let (one, two) = (buf(), buf());
-        let list = entered(|| {
-            let mut list = a.send_list(&mut sends);
-            list.push(wr::RdmaWrite::new(one, at.write())).unwrap();
-            list.push(wr::RdmaWrite::new(two, at.write())).unwrap();
-            list.post().unwrap();
-        });
-        assert_eq!(list, 0, "send_list");
-
-        assert_eq!(entered(|| $done(cq.poll_one().unwrap().unwrap())), 0, "poll_one");
-        let polled = entered(|| {
-            for completion in cq.poll().unwrap() {
-                $done(completion);
-            }
-        });
-        assert_eq!(polled, 0, "poll");
-    }};
-}
-
-#[test]
-fn plain_posts_and_polls_enter_nothing_cold() {
-    enter_nothing_cold!(DefaultProfile, drop::<Completion<'_, Buf>>);
-}
-
-#[test]
-fn plain_posts_to_a_selective_queue_pair_enter_nothing_cold() {
-    // (The queue pair releases by these what completed. One that is dropped is noted for it.)
-    enter_nothing_cold!(Ring, std::mem::forget::<Completion<'_, Buf>>);
-}
-
-/// A dropped buffer is the next that is taken.
-#[test]
-fn a_buffer_that_was_dropped_is_taken_from_the_free_list() {
-    let Pair { pool, .. } = loopback::pair().unwrap();
-    drop(pool.take());
-    assert_eq!(entered(|| drop(pool.take())), 0);
 }

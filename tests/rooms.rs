@@ -9,8 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "debug",
+    "cold_calls",
     "hidden",
     "counters",
     "absence",

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "cm")]
 pub(crate) mod cm;
+mod cold_calls;
 mod lanes;
 mod memory;
 mod polling;
