@@ -14,24 +14,32 @@ use anyhow::{Context, Result};
 use crate::paths;
 use crate::sh::{self, Run, cmd};
 
-/// A name, the folders that are counted, and the folders in these that are not.
-const PARTS: [(&str, &[&str], &[&str]); 4] = [
-    ("xtask", &["xtask"], &[]),
-    ("harness", &["xtask", "benches", "tests/programs", "tests/simulation"], &[]),
-    ("src without cm and endpoint", &["src"], &["src/cm", "src/cm.rs", "src/endpoint"]),
-    ("library", &["src", "sys", "loopback", "macros"], &[]),
-];
-/// Files of cargo and of other tools.
-const OF_TOOLS: [&str; 4] = ["Cargo.toml", "deny.toml", "rustfmt.toml", "config.toml"];
-
 #[derive(clap::Args)]
 pub struct Args {
+    /// Instead, count the commits of this range that change src, sys, loopback or macros, and those
+    /// of them that also change a hand-kept table or RULES.md.
+    #[arg(long, value_name = "REV..REV")]
+    tables_touched: Option<String>,
     /// Count the core's files that name each extension instead; with a name, list its files.
     #[arg(long, value_name = "NAME", value_parser = extensions::ALL.map(|(name, _)| name))]
     extensions: Option<Option<String>>,
 }
 
+/// A name, the folders that are counted, and the folders in these that are not.
+const PARTS: [(&str, &[&str], &[&str]); 4] = [
+    ("xtask", &["xtask"], &[]),
+    ("harness", &["xtask", "benches", "tests/programs", "tests/simulation"], &[]),
+    ("src without cm and endpoint", &["src"], &["src/cm", "src/cm.rs", "src/endpoint"]),
+    ("library", &LIBRARY, &[]),
+];
+const LIBRARY: [&str; 4] = ["src", "sys", "loopback", "macros"];
+/// Files of cargo and of other tools.
+const OF_TOOLS: [&str; 4] = ["Cargo.toml", "deny.toml", "rustfmt.toml", "config.toml"];
+
 pub fn main(args: &Args) -> Result<()> {
+    if let Some(range) = &args.tables_touched {
+        return tables_touched(range);
+    }
     let list = cmd!(sh::at(paths::workspace()), "git ls-files -co --exclude-standard").text()?;
     let all = list.lines().filter(|file| paths::workspace().join(file).is_file());
     let (mut codes, mut tests, mut tables) = (Vec::new(), Vec::new(), Vec::new());
@@ -133,4 +141,20 @@ fn module_file(of: &Path, path: Option<&str>, name: &str) -> PathBuf {
         None if is_root => folder.join(name),
         None => of.with_extension("").join(name),
     }
+}
+
+fn tables_touched(range: &str) -> Result<()> {
+    let log =
+        cmd!(sh::at(paths::workspace()), "git log --no-merges --format=%x00 --name-only {range}");
+    let (mut library, mut touching) = (0, 0);
+    for commit in log.text()?.split('\0') {
+        if commit.lines().any(|file| LIBRARY.iter().any(|folder| is_in(file, folder))) {
+            library += 1;
+            touching +=
+                usize::from(commit.lines().any(|file| is_table(file) || file == "RULES.md"));
+        }
+    }
+    let percent = 100.0 * touching as f64 / f64::from(library.max(1));
+    println!("{touching} of {library} commits to the library touch a table: {percent:.1} %");
+    Ok(())
 }
