@@ -107,7 +107,7 @@ impl Opcode for LocalInv {
 /// # let _ = wr::SendWithInv::inline_slice(b"", again());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias("IBV_WR_SEND_WITH_INV", "invalidate_rkey", "ibv_wr_send_inv"))]
+#[doc(alias("IBV_WR_SEND_WITH_INV", "ibv_send_wr", "invalidate_rkey", "ibv_wr_send_inv"))]
 #[doc(alias = "IBV_QP_EX_WITH_SEND_WITH_INV")]
 #[derive(Clone, Copy, Debug)]
 pub struct SendWithInv {
