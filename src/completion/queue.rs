@@ -120,11 +120,10 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         within_limit(VERB, &context, cqe)?;
         self.shared.resize(cqe, || {
             let resize = handle.control().resize_cq;
-            // SAFETY: the queue is live. `&mut` keeps others from polling and resizing it, so `cqe`
-            // is read as the device left it.
+            // SAFETY: the queue is live, and `&mut` keeps others from polling and resizing it.
             let resized = unsafe { resize(handle.as_ptr(), cqe as i32) };
             resized.map_err(|errno| Error::os(VERB, errno, format!("cqe {cqe}")))?;
-            // SAFETY: as above.
+            // SAFETY: the same; `cqe` is as the device left it.
             Ok(unsafe { (*handle.as_ptr()).cqe }.max(0) as u32)
         })
     }

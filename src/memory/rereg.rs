@@ -161,6 +161,7 @@ fn why_not(region: &Registered, asked: &str, state: &str, errno: i32) -> Error {
     let instead = "deregister it, and register its memory anew";
     Error::new(VERB, ErrorKind::Unsupported { asked, lacks, instead })
 }
+
 fn unchanged<U, M, N>(object: U, error: Error) -> ReregError<U, M, N> {
     ReregError::Unchanged(Refused::new(object, error))
 }

@@ -13,7 +13,7 @@ use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{LeavesUnsignaled, PushOn, RecvOn};
+use crate::rules::{Flags, LeavesUnsignaled, PushOn, RecvOn};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
 use crate::work::data::Fits;
@@ -192,7 +192,7 @@ where
     {
         // SAFETY: the bounds are the rules. A slot for up to `G` elements holds those of `D`: its
         // buffers (`Fits`), or the one of inline data (invariant of `SendSlots`).
-        unsafe { self.0.push(wr.flagged(Signals::<T, P>::EACH)) }
+        unsafe { self.0.push(wr.flagged(Flags(Signals::<T, P>::EACH))) }
     }
 
     /// Pushes each of `wrs`, up to the first that is refused.
@@ -215,7 +215,7 @@ where
         unsafe {
             match Signals::<T, P>::EACH {
                 0 => self.0.extend(wrs),
-                each => self.0.extend(wrs.map(move |wr| wr.flagged(each))),
+                each => self.0.extend(wrs.map(move |wr| wr.flagged(Flags(each)))),
             }
         }
     }

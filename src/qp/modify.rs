@@ -168,8 +168,7 @@ impl<P: Profile> Core<P> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
         let modified = unsafe { modify(self.qp(), attr, mask as i32) };
-        let context = self.context();
-        modified.map_err(|errno| of_transition(&context, way, (attr, mask), &asked(), errno))
+        modified.map_err(|errno| of_transition(&self.context(), way, (attr, mask), &asked(), errno))
     }
 
     pub(super) fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {

@@ -12,7 +12,9 @@ use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::qp::{Core, QueuePair};
-use crate::rules::{CanPostRecv, CanPostSend, HasRecvQueue, LeavesUnsignaled, RecvOn, SendOn};
+use crate::rules::{
+    CanPostRecv, CanPostSend, Flags, HasRecvQueue, LeavesUnsignaled, RecvOn, SendOn,
+};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
@@ -53,7 +55,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
-        let wr = wr.flagged(Signals::<T, P>::LAST);
+        let wr = wr.flagged(Flags(Signals::<T, P>::LAST));
         // SAFETY: the bounds are the rules.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }
     }
@@ -72,7 +74,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
-        let wr = wr.flagged(self.core.send.signal_if_full(1));
+        let wr = wr.flagged(Flags(self.core.send.signal_if_full(1)));
         // SAFETY: the bounds are the rules.
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }.map(|()| Unsettled::new())
     }

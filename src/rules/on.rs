@@ -16,6 +16,10 @@ use crate::work::request::{Work, WorkRequest};
 /// for a profile of its own either.
 pub struct Seal;
 
+/// Flags that a post adds to a work request. Only this crate can make this value, so no other crate
+/// can add a flag that a rule forbids.
+pub struct Flags(pub(crate) u32);
+
 /// A send work request that queue pairs of transport `T` and profile `P` accept (ibv_post_send(3)):
 /// the one bound of code that posts to a queue pair of unknown transport or profile.
 ///
@@ -65,7 +69,7 @@ pub trait SendOn<T: Transport, P: Profile>: Work<P::Entry, Wr = ibv_send_wr> {
 
     /// With `flags` besides its own.
     #[doc(hidden)]
-    fn flagged(self, flags: u32) -> Self;
+    fn flagged(self, flags: Flags) -> Self;
 }
 
 // One impl for each transport. With one for all of them, a bound that is missing in code that is
@@ -84,7 +88,7 @@ macro_rules! send_on {
             const SEAL: Seal = Seal;
 
             #[inline(always)]
-            fn flagged(self, flags: u32) -> Self {
+            fn flagged(self, Flags(flags): Flags) -> Self {
                 self.flagged(flags)
             }
         }

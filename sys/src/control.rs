@@ -54,7 +54,7 @@ pub enum Holds {
 /// objects are live and of this table's provider; attribute pointers are readable, and writable
 /// where C writes; a destroyed object is not used again.
 ///
-/// Functions that return `c_int` return 0 or a positive errno.
+/// The errno of an [`Answer`] is positive.
 pub struct Control {
     pub close_device: unsafe fn(*mut ibv_context) -> Answer,
     pub query_device: unsafe fn(*mut ibv_context) -> Answer<ibv_device_attr>,

@@ -8,7 +8,7 @@ use std::fs;
 use std::mem::size_of;
 use std::path::PathBuf;
 
-use super::control::Answer;
+use super::control::{Answer, done};
 use super::symbols::symbols;
 use super::types::*;
 use crate::terms::gid::Gid;
@@ -66,11 +66,9 @@ pub(crate) unsafe fn query_gid_ex(
     let mut entry = zeroed();
     let size = size_of::<ibv_gid_entry>();
     // SAFETY: the context is the verb's, the entry is a local, and the size is the entry's.
-    match unsafe { query(context, port.into(), index, &mut entry, 0, size) } {
-        0 => Ok(entry),
-        // The library says -1 with errno set, or the errno, from one version to another.
-        answer => Err(if answer < 0 { super::control::errno() } else { answer }),
-    }
+    let code = unsafe { query(context, port.into(), index, &mut entry, 0, size) };
+    // Some versions of the library return -1 and set errno, others return the errno.
+    done(code).map(|()| entry)
 }
 
 /// The filled entries of all ports, no more than `most`.

@@ -68,6 +68,7 @@ mod forging {
     mod a_work_request_of_ones_own;
     mod an_entry_of_ones_own;
     mod data_of_ones_own;
+    mod flags_of_ones_own;
     mod no_ability_is_made_up;
     mod no_comp_vector_from_a_number;
     mod no_completion_leaves_a_drain;

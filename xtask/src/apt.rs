@@ -14,7 +14,7 @@ const NEEDS_DEBIAN: &str =
 
 /// Debian's archive, for systems that have none of it among their sources, as Ubuntu.
 const ARCHIVE: &str = "http://deb.debian.org/debian";
-/// Whose packages another architecture has.
+/// The suite that the packages of another architecture are from.
 const STABLE: &str = "trixie";
 
 /// Package lists.
@@ -131,7 +131,7 @@ impl Lists {
     }
 }
 
-/// Where Debian's packages are, and the system's own if they are of Debian.
+/// The archive of Debian that the system uses, or else the public one.
 fn archive() -> Result<String> {
     let format = "$(LABEL) $(REPO_URI)";
     let targets = cmd!(sh::here(), "apt-get indextargets --format {format}").text()?;

@@ -74,11 +74,6 @@ mod tests {
     }
 
     #[test]
-    fn each_protocol_has_a_model_or_a_reason() {
-        check_protocols().unwrap();
-    }
-
-    #[test]
     fn a_file_that_is_forgotten_is_a_fault() {
         let [atomic, reason] = ["\nstatic A: AtomicU32;\n", "\n// No model: one thread.\n"];
         let both = format!("{reason}{atomic}");
