@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)] // one value that threads share, and a limit of the process
 
-use crate::provider_tests::SetControl;
+use crate::provider_tests::device_with;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -223,9 +223,7 @@ fn a_wait_for_events_that_cannot_be_read() {
         libc::EIO
     }
     let gone = Control { get_cq_event: gone, ..LOOPBACK };
-    let mut context = Fabric::new().open_alone();
-    let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(gone)));
+    let context = device_with(Fabric::new(), gone);
     let mut channel = context.create_comp_channel().unwrap();
     let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
     let short = Duration::from_millis(1);

@@ -206,7 +206,7 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider_tests::SetControl;
+    use crate::provider_tests::device_with;
     use crate::terms::transport::{Rc, Uc, Ud};
 
     #[test]
@@ -242,9 +242,7 @@ mod tests {
         };
         let none = Control { query_rt_values: |_, _| Err(libc::EOPNOTSUPP), ..LOOPBACK };
         let told = [other, more, none].map(|control| {
-            let mut context = crate::loopback::Fabric::new().open_alone();
-            let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
-            handle.set_control(Box::leak(Box::new(control)));
+            let context = device_with(crate::loopback::Fabric::new(), control);
             let can: Can<Timestamps> = context.abilities().unwrap().can().unwrap();
             context.clock_now(&can).map_err(|error| error.errno())
         });

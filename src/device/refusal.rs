@@ -153,17 +153,9 @@ mod tests {
 
     use super::*;
     use crate::loopback::{Fabric, LOOPBACK, World};
-    use crate::provider_tests::SetControl;
+    use crate::provider_tests::device_with;
     use crate::sys::control::Control;
     use crate::sys::types::{ibv_device_attr, zeroed};
-
-    /// A device whose attributes are what this makes of the loopback's.
-    fn device(fabric: Fabric, control: Control) -> Context {
-        let mut context = fabric.open_alone();
-        let handle = Arc::get_mut(&mut context.handle).unwrap();
-        handle.set_control(Box::leak(Box::new(control)));
-        context
-    }
 
     /// A port or an index that exists is not the reason for a refusal.
     #[test]
@@ -194,7 +186,7 @@ mod tests {
             },
             ..LOOPBACK
         };
-        let context = device(Fabric::new(), two_ports);
+        let context = device_with(Fabric::new(), two_ports);
         assert_eq!((no_port(&context, 1), no_port(&context, 2)), (None, None));
         let text = "port 3 does not exist: this device has 2 ports, counted from 1";
         assert_eq!(no_port(&context, 3).unwrap_or_default(), text);

@@ -12,8 +12,20 @@ mod polling;
 mod refused;
 mod xrc;
 
+use std::sync::Arc;
+
+use crate::device::context::Context;
+use crate::loopback::Fabric;
 use crate::sys::control::Control;
 use crate::sys::handle::{Handle, Object};
+
+/// A device of the fabric that has this table of verbs.
+pub(crate) fn device_with(fabric: Fabric, control: Control) -> Context {
+    let mut context = fabric.open_alone();
+    let handle = Arc::get_mut(&mut context.handle).unwrap();
+    handle.set_control(Box::leak(Box::new(control)));
+    context
+}
 
 /// Replaces the provider of an object by one that answers what the test says.
 pub(crate) trait SetControl {

@@ -81,7 +81,7 @@ pub(super) fn longest_message<T: Transport>(context: &Context, port: u8) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider_tests::SetControl;
+    use crate::provider_tests::device_with;
 
     /// Proves R3.6.
     #[test]
@@ -122,9 +122,7 @@ mod tests {
             },
             ..LOOPBACK
         };
-        let mut context = Fabric::new().open_alone();
-        let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
-        handle.set_control(Box::leak(Box::new(three_ports)));
+        let context = device_with(Fabric::new(), three_ports);
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(20).unwrap();
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();

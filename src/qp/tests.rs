@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)] // puts a provider's function in place
 
-use crate::provider_tests::SetControl;
+use crate::provider_tests::{SetControl, device_with};
 use std::ffi::c_int;
 use std::ptr;
 
@@ -466,9 +466,7 @@ fn the_address_handles_of_a_queue_pair_that_stays() {
         },
         ..LOOPBACK
     };
-    let mut context = Fabric::new().open_alone();
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(control)));
+    let context = device_with(Fabric::new(), control);
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq::<Buf>(16).unwrap();
     let depth = Depth { send: 4, recv: 4 };

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the C half
 
-use crate::provider_tests::SetControl;
+use crate::provider_tests::device_with;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -410,9 +410,7 @@ fn what_drains_is_asked_of_sqd_alone() {
     };
     for (control, is_sqd) in [(drained, true), (draining, false)] {
         let ended = Arc::new(AtomicU32::new(0));
-        let mut context = Fabric::new().open_alone();
-        let handle = Arc::get_mut(&mut context.handle).unwrap();
-        handle.set_control(Box::leak(Box::new(control)));
+        let context = device_with(Fabric::new(), control);
         let (pd, theirs) = pd_of_c(&context, &ended);
         let cq = context.create_cq::<Buf>(64).unwrap();
         let mut init = asked(cq.as_raw(), cq.as_raw());
@@ -447,9 +445,7 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
         ..LOOPBACK
     };
     let ended = Arc::new(AtomicU32::new(0));
-    let mut context = Fabric::new().open_alone();
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(draining)));
+    let context = device_with(Fabric::new(), draining);
     let (pd, theirs) = pd_of_c(&context, &ended);
     let cq = context.create_cq::<Buf>(64).unwrap();
     let attr = ibv_srq_attr { max_wr: 4, max_sge: 1, ..zeroed() };

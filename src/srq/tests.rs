@@ -6,7 +6,7 @@ use super::*;
 use crate::loopback::Fabric;
 use crate::loopback::LOOPBACK;
 use crate::prelude::*;
-use crate::provider_tests::SetControl;
+use crate::provider_tests::device_with;
 use crate::sys::control::{Answer, Control};
 use crate::terms::error::ErrorKind;
 
@@ -14,10 +14,7 @@ use crate::terms::error::ErrorKind;
 fn queue(
     modify: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, i32) -> Answer,
 ) -> (SharedReceiveQueue<Rc>, Pool) {
-    let mut context = Fabric::new().open_alone();
-    let control = Control { modify_srq: modify, ..LOOPBACK };
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(control)));
+    let context = device_with(Fabric::new(), Control { modify_srq: modify, ..LOOPBACK });
     let pd = context.alloc_pd().unwrap();
     let pool = pd.create_pool(8, 64).unwrap();
     (pd.create_srq(&pool).unwrap(), pool)

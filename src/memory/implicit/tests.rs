@@ -4,7 +4,7 @@ use super::*;
 use crate::device::OdpCaps;
 use crate::loopback::{self, Fabric, LOOPBACK};
 use crate::prelude::*;
-use crate::provider_tests::SetControl;
+use crate::provider_tests::{SetControl, device_with};
 use crate::sys::control::Control;
 use crate::terms::error::ErrorKind;
 
@@ -108,9 +108,7 @@ fn the_region_is_all_memory_to_be_read() {
         // SAFETY: the caller keeps the contract of `reg_mr`, and all its arguments are passed on.
         unsafe { (LOOPBACK.reg_mr)(pd, addr, length, access, holds) }
     }
-    let mut context = Fabric::new().open_alone();
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(Control { reg_mr, ..LOOPBACK })));
+    let context = device_with(Fabric::new(), Control { reg_mr, ..LOOPBACK });
     let pd = context.alloc_pd().unwrap();
     let all = all(&pd, &context);
     let (one, two) = (all.adopt(vec![1u8; 8]).unwrap(), all.adopt(vec![2u8; 8]).unwrap());

@@ -3,7 +3,7 @@ use crate::device::OdpCaps;
 use crate::memory::{
     Flushable, Persistent, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
-use crate::provider_tests::SetControl;
+use crate::provider_tests::{SetControl, device_with};
 use crate::terms::transport::{Rc, Uc, Ud};
 
 fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {
@@ -53,9 +53,7 @@ fn a_device_without_advice_or_null_regions() {
     use crate::loopback::{Fabric, LOOPBACK};
     use crate::sys::control::Control;
     let lacking = |control: Control| {
-        let mut context = Fabric::new().open_alone();
-        let handle = std::sync::Arc::get_mut(&mut context.handle).unwrap();
-        handle.set_control(Box::leak(Box::new(control)));
+        let context = device_with(Fabric::new(), control);
         let pd = context.alloc_pd().unwrap();
         let can = context.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>().unwrap();
         let region = pd.register_on_demand(&can, vec![7u8; 64]).unwrap();

@@ -5,7 +5,7 @@
 use super::*;
 use crate::loopback::Fabric;
 use crate::prelude::*;
-use crate::provider_tests::SetControl;
+use crate::provider_tests::device_with;
 
 /// A queue pair of extended posting is created for what may be posted to it, and nothing else: a
 /// device may lack the rest.
@@ -30,9 +30,7 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
         },
         ..LOOPBACK
     };
-    let mut context = Fabric::new().open_alone();
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(control)));
+    let context = device_with(Fabric::new(), control);
     let pd = context.alloc_pd().unwrap();
     let cq: CompletionQueue = context.create_cq(16).unwrap();
     macro_rules! of_srd {
@@ -96,9 +94,7 @@ fn a_refusal_says_what_was_asked_for() {
         create_srd_qp: |_, _| Err(libc::EOPNOTSUPP),
         ..LOOPBACK
     };
-    let mut context = Fabric::new().open_alone();
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(control)));
+    let context = device_with(Fabric::new(), control);
     let pd = context.alloc_pd().unwrap();
     let cq: CompletionQueue = context.create_cq(16).unwrap();
     let depth = Depth { send: 1, recv: 3 };
@@ -152,9 +148,7 @@ fn what_of_flush_and_atomic_write_is_missing_is_named() {
             create_qp_ex: |_| Err(libc::EOPNOTSUPP),
             ..LOOPBACK
         };
-        let mut context = Fabric::new().open_alone();
-        let handle = Arc::get_mut(&mut context.handle).unwrap();
-        handle.set_control(Box::leak(Box::new(control)));
+        let context = device_with(Fabric::new(), control);
         let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(16).unwrap());
         create(&pd, &cq).unwrap_err().to_string()
     };

@@ -2,9 +2,8 @@
 #![cfg(feature = "loopback")]
 #![allow(unsafe_code)] // passes verbs on
 
-use crate::provider_tests::SetControl;
+use crate::provider_tests::device_with;
 use std::cell::Cell;
-use std::sync::Arc;
 
 use super::*;
 use crate::loopback::{Fabric, LOOPBACK, World};
@@ -60,8 +59,7 @@ fn told() -> (ibv_qp_attr, u32) {
 }
 
 fn connected() -> (Context, QueuePair<Rc, Init>, CompletionQueue, AddressVector) {
-    let mut context = Fabric::with(World::infiniband().lid_mask(1)).open_alone();
-    Arc::get_mut(&mut context.handle).unwrap().set_control(Box::leak(Box::new(STAND_IN)));
+    let context = device_with(Fabric::with(World::infiniband().lid_mask(1)), STAND_IN);
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(20).unwrap();
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();

@@ -2,9 +2,8 @@
 
 #![allow(unsafe_code)] // passes verbs on
 
-use crate::provider_tests::SetControl;
+use crate::provider_tests::device_with;
 use std::cell::Cell;
-use std::sync::Arc;
 
 use super::*;
 use crate::endpoint::Endpoint;
@@ -27,9 +26,7 @@ fn an_endpoint_is_of_its_port() {
         },
         ..LOOPBACK
     };
-    let mut context = Fabric::with(World::infiniband()).open_alone();
-    let handle = Arc::get_mut(&mut context.handle).unwrap();
-    handle.set_control(Box::leak(Box::new(control)));
+    let context = device_with(Fabric::with(World::infiniband()), control);
     let can = context.abilities().unwrap().can::<Xrc>().unwrap();
     let domain = context.open_xrcd(&can, crate::device::XrcdFile::Private).unwrap();
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
