@@ -1,5 +1,5 @@
-//! Every verb that a device can refuse, refused at each of its calls in a program that makes them
-//! all: the program is told, by the verb and its errno, and what it had made goes without a rest.
+//! A device refuses each verb at each call of a program that calls them all. The program gets an
+//! error with the errno, and all objects that it had created are destroyed.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn is_refused(verb: &str) -> bool {
     CALLS.get() == answered + 1
 }
 
-/// The loopback's table, whose functions answer what is said here where they are refused.
+/// The loopback's table, whose functions fail with `ERRNO` where they are refused.
 macro_rules! table {
     ($($verb:ident($($arg:ident),*);)*) => {
         /// The verbs that can be refused.
@@ -243,6 +243,6 @@ fn each_refusal_is_told_and_leaves_nothing() {
         }
         assert_ne!(n, 0, "the program calls {verb}");
     }
-    // On the way to INIT the port is asked for its longest message, and again on the way to RTS.
+    // A transition to INIT asks the port for its longest message, and so does one to RTS later.
     assert_eq!(untold, ["query_port"; 2]);
 }

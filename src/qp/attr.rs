@@ -209,9 +209,9 @@ attributes! {
         ///
         /// A peer that has no receive posted ends the connection with
         /// [`RnrRetryExc`](crate::completion::WcStatus::RnrRetryExc) after six times its
-        /// `min_rnr_timer`. [`RnrRetry::Infinite`] waits for it for ever.
+        /// `min_rnr_timer`. [`RnrRetry::Infinite`] waits forever.
         ///
-        /// Six, not C's usual seven: Soft-RoCE treats seven as "for ever", and would never report a
+        /// Six, not C's usual seven: Soft-RoCE treats seven as "forever", and would never report a
         /// dead peer ([R8.10](crate::guide::rules#r8-10)).
     }
 

@@ -158,7 +158,7 @@ impl<E, D> Pending<E, D> {
 }
 
 impl<E, W, K> Pending<E, W, (), K> {
-    /// That of a work request of this opcode, with this data.
+    /// The same, of a work request with this opcode and this data.
     #[inline(always)]
     pub(crate) fn of<D, O>(self) -> Pending<E, D, O, K> {
         Pending { entry: self.entry, wr_id: self.wr_id, known: self.known, data: PhantomData }

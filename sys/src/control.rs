@@ -37,7 +37,7 @@ pub type Created<T> = Answer<NonNull<T>>;
 /// The filled entries of a device's GID tables, or the errno.
 pub type GidTable = Answer<Vec<ibv_gid_entry>>;
 
-/// What a verb returns, or the errno.
+/// The value that a verb returns, or its errno.
 pub type Answer<T = ()> = Result<T, c_int>;
 
 /// What a region holds. C's verb is not told; the loopback device, whose accesses are Rust's, is.

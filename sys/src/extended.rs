@@ -184,7 +184,7 @@ pub(crate) unsafe fn query_device_ex(context: *mut ibv_context) -> Answer<ibv_de
     done(unsafe { raw::ibv_query_device(context, &mut attr.orig_attr) }).map(|()| attr)
 }
 
-/// What the operation answers; `None` if there is none.
+/// The operation's answer; `None` if the library does not have the operation.
 ///
 /// # Safety
 /// As for `query_device_ex`.

@@ -15,7 +15,7 @@ use crate::{cargo, paths, test};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What the suites' executables are linked with.
+/// The packages that the suites' executables are linked with.
 const LIBRARIES: [&str; 6] =
     ["libc6", "libgcc-s1", "libibverbs1", "libnl-3-200", "libnl-route-3-200", "librdmacm1t64"];
 

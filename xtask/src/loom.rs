@@ -30,7 +30,7 @@ fn has_atomics(source: &str) -> bool {
 /// How the reason begins why a file has no model.
 const NO_MODEL: &str = "\n// No model: ";
 
-/// What is wrong with a file, if anything.
+/// The fault of a file, if it has one.
 fn fault(source: &str, is_in_model: bool) -> Option<&'static str> {
     match (has_atomics(source), source.contains(NO_MODEL)) {
         (true, false) if !is_in_model => {

@@ -103,7 +103,7 @@ mod tests {
         let rest = " (1048576 bytes, 4096 bytes are locked already, and the limit is 1048576: raise \
                     RLIMIT_MEMLOCK by `ulimit -l`, /etc/security/limits.conf, or `LimitMEMLOCK=` of systemd)";
         assert!(text.starts_with("ibv_reg_mr: ENOMEM: ") && text.ends_with(rest), "{text}");
-        // What mlock(2) holds is counted apart.
+        // Memory that mlock(2) holds is counted apart.
         for (field, locked) in [("VmPin", 4096), ("VmLck", 8192)] {
             let most = LIMIT - locked;
             let other = ErrorKind::Os { errno: libc::ENOMEM, asked: format!("{most} bytes") };

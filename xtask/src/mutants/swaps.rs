@@ -29,7 +29,7 @@ const PAIRS: [(&str, &str); 22] = [
 /// The second in place of the first.
 const ONE_WAY: [(&str, &str); 4] = [("*", "+"), ("/", "*"), ("%", "/"), ("^", "|")];
 
-/// What is exchanged for an operator, a method or a constant of this name.
+/// The replacements of an operator, a method or a constant of this name.
 pub fn instead_of(name: &str) -> impl Iterator<Item = &'static str> {
     let both_ways = PAIRS.into_iter().flat_map(|(one, two)| [(one, two), (two, one)]);
     both_ways.chain(ONE_WAY).filter(move |(of, _)| *of == name).map(|(_, other)| other)
