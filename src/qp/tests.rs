@@ -524,3 +524,31 @@ fn a_bind_that_completes_after_its_window_ended() {
     // SAFETY: made by the device as a box, and freed by nobody.
     drop(unsafe { Box::from_raw(mw) });
 }
+
+/// A queue pair is in SQD once its device says that it has drained, and not before.
+#[test]
+fn a_queue_that_drains_is_not_drained() {
+    use crate::loopback::{self, LOOPBACK};
+    use crate::qp::{AnyQueuePair, Drain};
+    use crate::sys::control::Control;
+    use std::cell::Cell;
+    thread_local! { static DRAINS: Cell<bool> = const { Cell::new(true) } }
+    let control = Control {
+        query_qp: |qp, mask| {
+            // SAFETY: the arguments are the verb's.
+            let (mut attr, init) = unsafe { (LOOPBACK.query_qp)(qp, mask) }?;
+            attr.sq_draining = DRAINS.get().into();
+            Ok((attr, init))
+        },
+        ..LOOPBACK
+    };
+    let loopback::Pair { mut a, .. } = loopback::pair().unwrap();
+    a.core.handle.set_control(Box::leak(Box::new(control)));
+    let mut a = AnyQueuePair::from(a);
+    a.modify(Drain { notify: false }).unwrap();
+    assert_eq!(a.to_sqd().unwrap_err().errno(), Some(libc::EAGAIN));
+    assert!(a.as_state::<Sqd>().is_none());
+    DRAINS.set(false);
+    a.to_sqd().unwrap();
+    assert!(a.as_state::<Sqd>().is_some());
+}

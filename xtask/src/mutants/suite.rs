@@ -30,7 +30,7 @@ const fn on(target: &'static str, personality: &'static str, world: &'static str
 }
 
 /// The suites that judge mutants: those of `cargo xtask test` that run the crate.
-pub const SUITES: [Suite; 24] = [
+pub const SUITES: [Suite; 25] = [
     plain("lib"),
     plain("sys"),
     plain("conformance"),
@@ -46,6 +46,7 @@ pub const SUITES: [Suite; 24] = [
     plain("out_of_memory"),
     plain("simulation"),
     plain("cm"),
+    on("conformance", "rxe", "ipv4"),
     on("conformance", "mlx5", "ipv4"),
     on("conformance", "worst:3", "ipv6"),
     on("conformance", "worst:4", "infiniband"),
