@@ -250,7 +250,8 @@ fn quick() -> Result<()> {
 }
 
 /// The loopback devices after the plain one in a world of IPv4: a personality, empty for the plain
-/// one, a world, and the suites that run there. An unknown provider's devices get the crate's strict forms.
+/// one, a world, and the suites that run there. An unknown provider's devices get the crate's
+/// strict forms.
 const DEVICES: [(&str, &str, &[&str]); 8] = [
     ("rxe", "ipv4", &ANYWHERE),
     ("mlx5", "ipv4", &ANYWHERE),
