@@ -13,7 +13,7 @@ use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{Flags, LeavesUnsignaled, PushOn, RecvOn};
+use crate::rules::{LeavesUnsignaled, PushOn, RecvOn};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
 use crate::work::data::Fits;
@@ -190,9 +190,10 @@ where
     where
         W: PushOn<T, P, G> + 'd,
     {
-        // SAFETY: the bounds are the rules. A slot for up to `G` elements holds those of `D`: its
-        // buffers (`Fits`), or the one of inline data (invariant of `SendSlots`).
-        unsafe { self.0.push(wr.flagged(Flags(Signals::<T, P>::EACH))) }
+        // SAFETY: the bounds are the rules, and the flag is the queue's signaling. A slot for up to
+        // `G` elements holds those of `W`: its buffers (`Fits`), or the one of inline data
+        // (invariant of `SendSlots`).
+        unsafe { self.0.push(wr.flagged(Signals::<T, P>::EACH)) }
     }
 
     /// Pushes each of `wrs`, up to the first that is refused.
@@ -215,7 +216,7 @@ where
         unsafe {
             match Signals::<T, P>::EACH {
                 0 => self.0.extend(wrs),
-                each => self.0.extend(wrs.map(move |wr| wr.flagged(Flags(each)))),
+                each => self.0.extend(wrs.map(move |wr| wr.flagged(each))),
             }
         }
     }

@@ -12,9 +12,7 @@ use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::qp::{Core, QueuePair};
-use crate::rules::{
-    CanPostRecv, CanPostSend, Flags, HasRecvQueue, LeavesUnsignaled, RecvOn, SendOn,
-};
+use crate::rules::{CanPostRecv, CanPostSend, HasRecvQueue, LeavesUnsignaled, RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
@@ -55,9 +53,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
-        let wr = wr.flagged(Flags(Signals::<T, P>::LAST));
-        // SAFETY: the bounds are the rules.
-        unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }
+        let post = SendPost::<T, P>::new(&mut self.core.send);
+        // SAFETY: the bounds are the rules, and the flag is the queue's signaling.
+        unsafe { post.one(wr.flagged(Signals::<T, P>::LAST)) }
     }
 
     /// Like [`post_send`](Self::post_send), not signaled: the entry comes back with the completion
@@ -74,9 +72,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
-        let wr = wr.flagged(Flags(self.core.send.signal_if_full(1)));
-        // SAFETY: the bounds are the rules.
-        unsafe { SendPost::<T, P>::new(&mut self.core.send).one(wr) }.map(|()| Unsettled::new())
+        let signal = self.core.send.signal_if_full(1);
+        let post = SendPost::<T, P>::new(&mut self.core.send);
+        // SAFETY: the bounds are the rules, and the flag is the queue's signaling.
+        unsafe { post.one(wr.flagged(signal)) }.map(|()| Unsettled::new())
     }
 
     /// Has all that was posted unsignaled complete: posts an RDMA WRITE of no bytes, which is

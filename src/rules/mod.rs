@@ -56,7 +56,6 @@ mod srd;
 
 pub use crate::work::limits::Sges;
 pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
-pub(crate) use on::Flags;
 pub use on::{PushOn, RecvOn, SendOn, SrqRecvOn};
 pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
 

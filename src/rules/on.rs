@@ -10,15 +10,11 @@ use crate::work::address::Address;
 use crate::work::data::{Data, Fits, SrqSink};
 use crate::work::limits::{Limit, Max};
 use crate::work::recv::Recv;
-use crate::work::request::{Work, WorkRequest};
+use crate::work::request::{Flagged, Work, WorkRequest};
 
 /// Only this crate can name this type. So no other crate can implement a trait that has a `SEAL`,
 /// for a profile of its own either.
 pub struct Seal;
-
-/// Flags that a post adds to a work request. Only this crate can make this value, so no other crate
-/// can add a flag that a rule forbids.
-pub struct Flags(pub(crate) u32);
 
 /// A send work request that queue pairs of transport `T` and profile `P` accept (ibv_post_send(3)):
 /// the one bound of code that posts to a queue pair of unknown transport or profile.
@@ -63,13 +59,9 @@ pub struct Flags(pub(crate) u32);
     note = "post a work request: `wr::Send::new(buf)`, `wr::RdmaWrite::new(buf, remote)` and so on",
     note = "in code that is generic over the transport, bound the work request: `where wr::WorkRequest<wr::Send, Buf>: wr::SendOn<T, P>`"
 )]
-pub trait SendOn<T: Transport, P: Profile>: Work<P::Entry, Wr = ibv_send_wr> {
+pub trait SendOn<T: Transport, P: Profile>: Work<P::Entry, Wr = ibv_send_wr> + Flagged {
     #[doc(hidden)]
     const SEAL: Seal;
-
-    /// With `flags` besides its own.
-    #[doc(hidden)]
-    fn flagged(self, flags: Flags) -> Self;
 }
 
 // One impl for each transport. With one for all of them, a bound that is missing in code that is
@@ -86,11 +78,6 @@ macro_rules! send_on {
             D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
         {
             const SEAL: Seal = Seal;
-
-            #[inline(always)]
-            fn flagged(self, Flags(flags): Flags) -> Self {
-                self.flagged(flags)
-            }
         }
     )*};
 }

@@ -104,6 +104,23 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 }
 
+/// A send work request, for code that does not know its type.
+#[doc(hidden)]
+pub trait Flagged: Sized {
+    /// With `flags` besides its own.
+    ///
+    /// # Safety
+    /// The rules allow the work request these flags.
+    unsafe fn flagged(self, flags: u32) -> Self;
+}
+
+impl<O, D, A, F, G> Flagged for WorkRequest<O, D, A, F, G> {
+    #[inline(always)]
+    unsafe fn flagged(self, flags: u32) -> Self {
+        self.flagged(flags)
+    }
+}
+
 /// What a program describes, for a queue with entries `E`: a [`WorkRequest`], or a
 /// [`Recv`](crate::wr::Recv).
 #[doc(hidden)]

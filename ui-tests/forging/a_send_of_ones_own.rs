@@ -8,10 +8,6 @@ enum Mark {}
 
 impl wr::SendOn<Rc, Mine> for wr::WorkRequest<wr::RdmaRead, Buf, wr::Connected, Mark> {
     const SEAL: () = ();
-
-    fn flagged(self, _: u32) -> Self {
-        self
-    }
 }
 
 fn main() {}

@@ -6,10 +6,6 @@ struct Mine;
 
 impl wr::SendOn<Rc, DefaultProfile> for Mine {
     const SEAL: () = ();
-
-    fn flagged(self, _: u32) -> Self {
-        self
-    }
 }
 
 fn main() {}

@@ -1,5 +1,5 @@
 // Proves R2.6, ibv_post_send(3): which flags a work request has is for its methods to say.
-// Enforced by `SendOn`: only the crate can make the flags that it adds.
+// Enforced by `SendOn`, whose method that adds flags is `unsafe`.
 use proverbs::prelude::*;
 
 const INLINE: u32 = 8;
