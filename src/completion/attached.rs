@@ -41,6 +41,16 @@ impl State {
         self.capacity.saturating_sub(self.booked)
     }
 
+    /// Refuses to book more than there is room for.
+    fn check_room(&self, verb: &'static str, asked: u32) -> Result<(), Error> {
+        let free = self.unbooked();
+        if asked <= free {
+            return Ok(());
+        }
+        let enough = self.booked.saturating_add(asked);
+        Err(Error::new(verb, ErrorKind::CqTooSmall { asked, free, enough }))
+    }
+
     /// Notes that the queue pair with these books is parked. Another thread may have destroyed it:
     /// then it stays a queue that is gone.
     fn park(&mut self, parked: &Arc<Parked>, books: &Arc<Books>, stage: Stage) {
@@ -197,15 +207,26 @@ impl Inbox {
         if share == Share::Shared && state.attached.contains_key(&key(books)) {
             return Ok(());
         }
-        let mut free = state.unbooked();
-        for asked in entries {
-            let too_small = || Error::new(verb, ErrorKind::CqTooSmall { asked, free });
-            free = free.checked_sub(asked).ok_or_else(too_small)?;
-        }
-        state.booked += entries[0] + entries[1];
+        let asked = entries[0].saturating_add(entries[1]);
+        state.check_room(verb, asked)?;
+        state.booked += asked;
         books.attached();
         state.insert(books, entries, share);
         Ok(())
+    }
+
+    /// Checks the room for `sends` and for a shared receive queue that completes here as well, so
+    /// that a refusal counts both. The shared queue may have booked its `receives` already.
+    pub fn check_room_for_both(
+        &self,
+        verb: &'static str,
+        sends: u32,
+        shared: &Arc<Books>,
+        receives: u32,
+    ) -> Result<(), Error> {
+        let state = self.state();
+        let is_booked = state.attached.contains_key(&key(shared));
+        state.check_room(verb, sends.saturating_add(if is_booked { 0 } else { receives }))
     }
 
     /// Removes the attachment of a queue that could not be created.

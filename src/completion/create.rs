@@ -1,4 +1,4 @@
-//! Completion queues from their creation.
+//! The creation of completion queues.
 
 #![allow(unsafe_code)] // creates C objects
 
@@ -13,14 +13,13 @@ use crate::completion::queue::{At, CompletionQueue};
 use crate::device::comp_vector::CompVector;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
-use crate::device::lane::Lane;
 use crate::device::refusal::of_creation;
 use crate::memory::entry::Entry;
 use crate::sys::handle;
 use crate::sys::polling::{CqAttr, ibv_cq_ex};
 use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind};
-use crate::terms::threads::{InLane, Threads};
+use crate::terms::threads::Threads;
 
 /// What a queue that is polled for fields is made with.
 #[derive(Clone, Copy)]
@@ -29,110 +28,6 @@ pub(crate) struct Fields {
     pub wc_flags: u64,
     /// Makes what is polled, of a queue with these.
     pub adapter: unsafe fn(NonNull<ibv_cq_ex>, bool) -> Extended,
-}
-
-impl Context {
-    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
-    /// type is `E` (`ibv_create_cq`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
-    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
-    /// assert!(cq.capacity() >= 34);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::Limit`] if `cqe` exceeds the device's `max_cqe`,
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
-    #[doc(alias = "ibv_create_cq")]
-    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, None, None, None)
-    }
-
-    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel`
-    /// ([R13.7](crate::guide::rules#r13-7)).
-    ///
-    /// # Errors
-    /// As for [`create_cq`](Self::create_cq), and [`ErrorKind::ContextMismatch`] if the channel is
-    /// of another context ([R12.1](crate::guide::rules#r12-1)).
-    pub fn create_cq_on<E: Entry>(
-        &self,
-        cqe: u32,
-        channel: &CompletionChannel,
-    ) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, Some(channel), None, None)
-    }
-
-    /// Like [`create_cq_on`](Self::create_cq_on), with the events on `vector`, which
-    /// [`comp_vectors`](Self::comp_vectors) has; [`CompVector`] has an example. (The other two take
-    /// vector 0.)
-    ///
-    /// # Errors
-    /// As for [`create_cq_on`](Self::create_cq_on), also for a vector of another context.
-    pub fn create_cq_on_vector<E: Entry>(
-        &self,
-        cqe: u32,
-        channel: &CompletionChannel,
-        vector: &CompVector,
-    ) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, Some(channel), Some(vector), None)
-    }
-}
-
-impl Lane {
-    /// Creates a completion queue of this lane, with room for at least `cqe` completions
-    /// (`ibv_create_cq_ex` with `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::qp::InLane;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let lane = pd.alloc_lane()?;
-    /// let cq: CompletionQueue<Buf, InLane> = lane.create_cq(64)?;
-    /// assert!(cq.capacity() >= 64 && cq.is_single_threaded());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`Context::create_cq`]. A device that has no such queues is no error
-    /// ([R17.2](crate::guide::rules#r17-2)).
-    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::create(&self.context(), cqe, None, None, None)
-    }
-
-    /// Like [`create_cq`](Self::create_cq), with events delivered to `channel`
-    /// ([R13.7](crate::guide::rules#r13-7)).
-    ///
-    /// # Errors
-    /// As for [`Context::create_cq_on`].
-    pub fn create_cq_on<E: Entry>(
-        &self,
-        cqe: u32,
-        channel: &CompletionChannel,
-    ) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::create(&self.context(), cqe, Some(channel), None, None)
-    }
-
-    /// Like [`create_cq_on`](Self::create_cq_on), with the events on `vector`, as for
-    /// [`Context::create_cq_on_vector`].
-    ///
-    /// # Errors
-    /// As for [`Context::create_cq_on_vector`].
-    pub fn create_cq_on_vector<E: Entry>(
-        &self,
-        cqe: u32,
-        channel: &CompletionChannel,
-        vector: &CompVector,
-    ) -> Result<CompletionQueue<E, InLane>, Error> {
-        CompletionQueue::create(&self.context(), cqe, Some(channel), Some(vector), None)
-    }
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {

@@ -5,6 +5,7 @@ pub(crate) mod attached;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
 pub(crate) mod booking;
+pub(crate) mod builder;
 pub(crate) mod channel;
 mod create;
 pub(crate) mod datagram;
@@ -29,6 +30,11 @@ pub use crate::wait::Waker;
 pub use crate::work::wc_opcode::WcOpcode;
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncCompletionChannel;
+pub use builder::CqBuilder;
+#[doc(hidden)]
+pub use builder::{
+    Fields, NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector,
+};
 pub use channel::CompletionChannel;
 pub use datagram::{GRH_LEN, Grh, UdReceived};
 pub use extended::{

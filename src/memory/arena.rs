@@ -93,36 +93,79 @@ impl ProtectionDomain {
     /// ([R6.4](crate::guide::rules#r6-4)) or have no buffers, ENOMEM if memory does not suffice; or
     /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory).
     pub fn create_arena(&self, len: usize, buffers: usize) -> Result<Arena, Error> {
-        self.create_arena_with(len, buffers, |_| ())
+        self.arena(buffers).contexts(|_| ()).create(len)
     }
 
-    /// Like [`create_arena`](Self::create_arena), with a context of the user's in each header. A
-    /// buffer has the context that the last use of its header left there.
+    /// An arena of which at most `buffers` buffers are taken at once, to be created with the
+    /// options of [`ArenaBuilder`]: a context in each header, and memory of the program's own.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let arena = pd.create_arena_with(4096, 3, |_| None)?;
+    /// let arena = pd.arena(64).contexts(|index| index).create(1 << 20)?;
+    /// assert_eq!((arena.len(), arena.count()), (1 << 20, 64));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn arena(&self, buffers: usize) -> ArenaBuilder<'_> {
+        ArenaBuilder { pd: self, buffers, make: |_| () }
+    }
+}
+
+/// An [`Arena`] to be created ([`ProtectionDomain::arena`]).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::memory::MapOptions;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let plain = pd.create_arena(1 << 20, 64)?; // short for `arena(64).create(1 << 20)`
+/// let tagged = pd.arena(3).contexts(|_| None::<String>).create(4096)?;
+/// let mapped = pd.arena(64).create_in(MapOptions::new().anonymous(1 << 20)?)?;
+/// assert_eq!((plain.count(), tagged.count(), mapped.len()), (64, 3, 1 << 20));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "`create` or `create_in` creates the arena"]
+pub struct ArenaBuilder<'a, F = fn(usize)> {
+    pd: &'a ProtectionDomain,
+    buffers: usize,
+    /// Makes the contexts.
+    make: F,
+}
+
+impl<'a> ArenaBuilder<'a> {
+    /// Puts a context of the program's own in each header, which `contexts` makes of the header's
+    /// index. A buffer has the context that the last use of its header left there. It is chosen
+    /// once.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let arena = pd.arena(3).contexts(|_| None).create(4096)?;
     /// let mut buf: Buf<Option<String>> = arena.take(100).ok_or("no room")?;
     /// *buf.context_mut() = Some("the answer to 17".into()); // comes back with its completion
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    pub fn contexts<C: 'static, F: FnMut(usize) -> C>(self, contexts: F) -> ArenaBuilder<'a, F> {
+        ArenaBuilder { pd: self.pd, buffers: self.buffers, make: contexts }
+    }
+}
+
+impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
+    /// Creates the arena, in `len` bytes that it allocates and registers (`ibv_reg_mr` with
+    /// LOCAL_WRITE). The length is rounded up to a multiple of 64.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// As for [`create_arena`](Self::create_arena).
-    pub fn create_arena_with<C: 'static>(
-        &self,
-        len: usize,
-        buffers: usize,
-        context: impl FnMut(usize) -> C,
-    ) -> Result<Arena<C>, Error> {
+    /// As for [`create_arena`](ProtectionDomain::create_arena).
+    #[doc(alias = "ibv_reg_mr")]
+    pub fn create(self, len: usize) -> Result<Arena<C>, Error> {
         let whole = len.checked_next_multiple_of(ALIGN).unwrap_or(len);
-        Ok(self.create_arena_in_with(Pages::new(VERB, whole)?, buffers, context)?)
+        Ok(self.create_in(Pages::new(VERB, whole)?)?)
     }
 
-    /// Registers `memory`, of which at most `buffers` buffers are taken at once (`ibv_reg_mr` with
-    /// LOCAL_WRITE). Of its ends, what is not a whole multiple of 64 is left out.
-    /// [`Arena::destroy`] gives the memory back.
+    /// Creates the arena in `memory`, which is registered (`ibv_reg_mr` with LOCAL_WRITE). At its
+    /// ends, bytes that are not in a whole line of 64 are left out. [`Arena::destroy`] gives the
+    /// memory back.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -131,7 +174,7 @@ impl ProtectionDomain {
     /// use proverbs::memory::MapOptions;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let memory = MapOptions::new().anonymous(1 << 20)?; // or of huge pages, on a NUMA node
-    /// let arena = pd.create_arena_in(memory, 64)?;
+    /// let arena = pd.arena(64).create_in(memory)?;
     /// let buf = arena.take(100_000).ok_or("no room")?;
     /// drop(buf);
     /// let memory = arena.destroy()?;
@@ -140,44 +183,15 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// As for [`create_arena`](Self::create_arena), and EINVAL if the memory has no whole line of
-    /// 64 bytes. The memory comes back in the error.
-    pub fn create_arena_in<M: Memory>(
-        &self,
-        memory: M,
-        buffers: usize,
-    ) -> Result<Arena<(), M>, Refused<M>>
+    /// As for [`create_arena`](ProtectionDomain::create_arena), and EINVAL if the memory has no
+    /// whole line of 64 bytes. The memory comes back in the error.
+    #[doc(alias = "ibv_reg_mr")]
+    pub fn create_in<M: Memory>(self, memory: M) -> Result<Arena<C, M>, Refused<M>>
     where
         M::Sharing: CanBeSlices,
         M::Protection: CanBeWritten,
     {
-        self.create_arena_in_with(memory, buffers, |_| ())
-    }
-
-    /// Like [`create_arena_in`](Self::create_arena_in), with a context of the user's in each
-    /// header.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let arena = pd.create_arena_in_with(vec![0u64; 512], 8, |index| index)?;
-    /// let buf: Buf<usize> = arena.take(10).ok_or("no room")?;
-    /// assert!(*buf.context() < 8);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`create_arena_in`](Self::create_arena_in).
-    pub fn create_arena_in_with<M: Memory, C: 'static>(
-        &self,
-        memory: M,
-        buffers: usize,
-        context: impl FnMut(usize) -> C,
-    ) -> Result<Arena<C, M>, Refused<M>>
-    where
-        M::Sharing: CanBeSlices,
-        M::Protection: CanBeWritten,
-    {
+        let ArenaBuilder { pd, buffers, make } = self;
         let choose = |bytes: NonNull<[u8]>| {
             within("number of buffers", buffers)?;
             let lead = bytes.addr().get().wrapping_neg() % ALIGN;
@@ -190,10 +204,12 @@ impl ProtectionDomain {
             Ok((lead, len, headers))
         };
         let access = AccessFlags::LOCAL_WRITE;
-        let (region, headers) = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        Ok(Arena { shared: Slots::create(region, 0, headers, context), _memory: PhantomData })
+        let (region, headers) = Registered::new(pd, memory, access, Holds::Buffers, choose)?;
+        Ok(Arena { shared: Slots::create(region, 0, headers, make), _memory: PhantomData })
     }
 }
+
+impl_debug!([F] ArenaBuilder<'_, F>, |it| "ArenaBuilder({} buffers)", it.buffers);
 
 impl<C, M> Arena<C, M> {
     /// Takes a buffer of `len` bytes; `None` if no free block is long enough, if all headers are in

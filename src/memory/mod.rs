@@ -39,7 +39,7 @@ pub(crate) mod window;
 
 pub(crate) use crate::sys::mem::open;
 
-pub use arena::Arena;
+pub use arena::{Arena, ArenaBuilder};
 pub use buf::{Buf, TooLong};
 pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
@@ -47,7 +47,7 @@ pub use flush::{Flushable, GrantsFlush, GrantsPersistence, Persistent, RemoteFlu
 pub use implicit::{Implicit, ImplicitBuf, ImplicitRegion, PagedOps};
 pub use list::BufList;
 pub use null::Null;
-pub use on_demand::{Advice, OnDemand, OnDemandRegion};
+pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
 pub use open_buf::OpenBuf;
 pub use own::{
     Allows, CanBeSlices, CanBeWritten, Foreign, HasPieces, HugePage, MapOptions, Mapping, Memory,
@@ -55,9 +55,9 @@ pub use own::{
     Writable,
 };
 pub use parts::{JoinError, SplitError};
-pub use pool::Pool;
+pub use pool::{Pool, PoolBuilder};
 pub use read_only_buf::ReadOnlyBuf;
-pub use region::MemoryRegion;
+pub use region::{MemoryRegion, RegionBuilder};
 pub use relaxed::{Bulk, Ordered, Relaxed};
 pub use remote::{Extent, OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
 pub use rereg::{ReregError, UnusableRegion};

@@ -11,7 +11,7 @@ use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{Allows, CanBeWritten, Memory};
-use crate::memory::region::MemoryRegion;
+use crate::memory::region::{MemoryRegion, RegionBuilder};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
@@ -26,7 +26,7 @@ const ADVISE: &str = "ibv_advise_mr";
 
 /// Peers may use the rights `A` over the transport `T` in memory on demand: an
 /// [`Ability`](crate::device::Ability), which
-/// [`register_on_demand`](ProtectionDomain::register_on_demand) takes.
+/// [`on_demand`](RegionBuilder::on_demand) takes.
 ///
 /// It is there if `odp_caps` names RDMA WRITE, READ, atomics and FLUSH for the transport, as far as
 /// `A` grants them. UD carries none of these. ATOMIC_WRITE has no right of its own: whether it may
@@ -130,35 +130,62 @@ impl Advice {
     }
 }
 
-impl ProtectionDomain {
-    /// Registers all of `memory` on demand, with the rights `A` (`ibv_reg_mr` with
-    /// `IBV_ACCESS_ON_DEMAND`). [`OnDemandRegion`] has an example.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+impl<'a, A: Remote> RegionBuilder<'a, A> {
+    /// The region's pages are not pinned (`IBV_ACCESS_ON_DEMAND` of ibv_reg_mr(3)): it becomes an
+    /// [`OnDemandRegion`], which has an example.
     ///
     /// The proof is for peers that come over `T`. Over another transport their accesses may fail,
     /// as the device's `odp_caps` say ([R20.1](crate::guide::rules#r20-1)).
+    #[doc(alias = "IBV_ACCESS_ON_DEMAND")]
+    pub fn on_demand<T: Transport>(
+        self,
+        can: &'a Can<OnDemand<T, A>>,
+    ) -> OnDemandBuilder<'a, T, A> {
+        OnDemandBuilder { pd: self.pd, can }
+    }
+}
+
+/// An [`OnDemandRegion`] to be created ([`RegionBuilder::on_demand`]).
+#[must_use = "`create` or `create_in` registers the region"]
+pub struct OnDemandBuilder<'a, T: Transport, A: Remote> {
+    pd: &'a ProtectionDomain,
+    can: &'a Can<OnDemand<T, A>>,
+}
+
+impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
+    /// Registers `len` bytes, zeroed, that the region allocates (`ibv_reg_mr`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// As for [`create_in`](Self::create_in).
+    pub fn create(self, len: usize) -> Result<OnDemandRegion<A>, Error> {
+        Ok(self.create_in(Pages::new(REGISTER, len)?)?)
+    }
+
+    /// Registers all of `memory` (`ibv_reg_mr`). [`OnDemandRegion::destroy`] gives it back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if the proof is another
-    /// context's; otherwise as for [`register`](Self::register).
-    pub fn register_on_demand<T: Transport, A: Remote, M: Memory>(
-        &self,
-        can: &Can<OnDemand<T, A>>,
-        memory: M,
-    ) -> Result<OnDemandRegion<A, M>, Refused<M>>
+    /// context's; otherwise as for [`register`](ProtectionDomain::register).
+    pub fn create_in<M: Memory>(self, memory: M) -> Result<OnDemandRegion<A, M>, Refused<M>>
     where
         M::Protection: Allows<A>,
     {
         let what = "the proof of on-demand paging and the protection domain";
-        if let Err(error) = can.check_is_of(&self.context(), REGISTER, what) {
+        if let Err(error) = self.can.check_is_of(&self.pd.context(), REGISTER, what) {
             return Err(Refused::new(memory, error));
         }
         let access = AccessFlags::from_bits_retain(A::FLAGS) | AccessFlags::ON_DEMAND;
-        let region = MemoryRegion::of(Registered::all(self, memory, access)?);
+        let region = MemoryRegion::of(Registered::all(self.pd, memory, access)?);
         Ok(OnDemandRegion { region })
     }
 }
+
+impl_debug!([T: Transport, A: Remote] OnDemandBuilder<'_, T, A>, |_it|
+    "OnDemandBuilder({})", A::NAME);
 
 impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// The length in bytes.

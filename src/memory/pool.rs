@@ -67,111 +67,22 @@ impl ProtectionDomain {
     /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the region would be empty
     /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if memory or `ulimit -l` does not suffice.
     pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
-        self.create_pool_with(count, size, |_| ())
+        self.pool(size).contexts(|_| ()).create(count)
     }
 
-    /// Like [`create_pool`](Self::create_pool), with a context of the user's in each buffer: what C
-    /// keeps behind `wr_id`.
+    /// A pool of buffers of `size` bytes each, to be created with the options of [`PoolBuilder`]: a
+    /// context in each buffer, and memory of the program's own. A buffer has at least 8 bytes, and
+    /// a size is rounded up to a multiple of 8.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let pool = pd.create_pool_with(3, 64, |index| format!("buffer {index}"))?;
-    /// let buf = pool.take().ok_or("no buffer")?;
-    /// // Stays with it, through posts and completions.
-    /// assert!(buf.context().starts_with("buffer "));
+    /// let pool = pd.pool(4096).contexts(|index| index).create(64)?;
+    /// assert_eq!((pool.count(), pool.available()), (64, 64));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    /// As for [`create_pool`](Self::create_pool).
-    pub fn create_pool_with<C: 'static>(
-        &self,
-        count: usize,
-        size: usize,
-        context: impl FnMut(usize) -> C,
-    ) -> Result<Pool<C>, Error> {
-        let size = buffer_size(size)?;
-        within("number of buffers", count)?;
-        let len = size * count;
-        let memory = Pages::new(VERB, len)?;
-        Ok(self.pool_of(memory, size, |_| Ok((0, len)), context)?)
-    }
-
-    /// Cuts `memory` into buffers of `size` bytes and registers them, for sends and receives
-    /// (`ibv_reg_mr` with LOCAL_WRITE). There are as many as fit: a buffer's size is rounded up to
-    /// a multiple of 8 and the first one begins at a multiple of 8, so that each can hold the
-    /// result of an atomic ([R4.1](crate::guide::rules#r4-1)). [`Pool::destroy`] gives the memory
-    /// back.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let memory: Box<[u64]> = vec![7; 1000].into();
-    /// let pool = pd.create_pool_in(memory, 1024)?;
-    /// assert_eq!(pool.count(), 7);                // of 1024 bytes each
-    /// assert_eq!(pool.take().ok_or("no buffer")?[..8], 7u64.to_ne_bytes());
-    /// let memory: Box<[u64]> = pool.destroy()?;
-    /// # drop(memory);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`create_pool`](Self::create_pool), and EINVAL if not one buffer fits. The memory
-    /// comes back in the error.
-    #[doc(alias = "ibv_reg_mr")]
-    pub fn create_pool_in<M: Memory>(
-        &self,
-        memory: M,
-        size: usize,
-    ) -> Result<Pool<(), M>, Refused<M>>
-    where
-        M::Sharing: CanBeSlices,
-        M::Protection: CanBeWritten,
-    {
-        self.create_pool_in_with(memory, size, |_| ())
-    }
-
-    /// Like [`create_pool_in`](Self::create_pool_in), with a context of the user's in each buffer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let pool = pd.create_pool_in_with(vec![0u64; 512], 2048, |index| index)?;
-    /// let buf: Buf<usize> = pool.take().ok_or("no buffer")?;
-    /// assert!(*buf.context() < 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`create_pool_in`](Self::create_pool_in).
-    pub fn create_pool_in_with<M: Memory, C: 'static>(
-        &self,
-        memory: M,
-        size: usize,
-        context: impl FnMut(usize) -> C,
-    ) -> Result<Pool<C, M>, Refused<M>>
-    where
-        M::Sharing: CanBeSlices,
-        M::Protection: CanBeWritten,
-    {
-        let size = match buffer_size(size) {
-            Ok(size) => size,
-            Err(error) => return Err(Refused::new(memory, error)),
-        };
-        let choose = |bytes: NonNull<[u8]>| {
-            let lead = bytes.addr().get().wrapping_neg() % ALIGN;
-            let count = bytes.len().saturating_sub(lead) / size;
-            within("number of buffers", count)?;
-            if count == 0 {
-                let asked = format!("a buffer of {size} bytes in {} bytes", bytes.len());
-                return Err(Error::os(VERB, libc::EINVAL, asked));
-            }
-            Ok((lead, count * size))
-        };
-        self.pool_of(memory, size, choose, context)
+    pub fn pool(&self, size: usize) -> PoolBuilder<'_> {
+        PoolBuilder { pd: self, size, make: |_| () }
     }
 
     /// A pool in that part of `memory` which `choose` names: some buffers of `size` bytes.
@@ -194,6 +105,108 @@ impl ProtectionDomain {
         Ok(Pool { shared, _memory: PhantomData })
     }
 }
+
+/// A [`Pool`] to be created ([`ProtectionDomain::pool`]).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let plain = pd.create_pool(64, 4096)?; // short for `pool(4096).create(64)`
+/// let named = pd.pool(64).contexts(|index| format!("buffer {index}")).create(3)?;
+/// let own = pd.pool(1024).create_in(vec![0u64; 1000])?;
+/// assert_eq!((plain.count(), named.count(), own.count()), (64, 3, 7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "`create` or `create_in` creates the pool"]
+pub struct PoolBuilder<'a, F = fn(usize)> {
+    pd: &'a ProtectionDomain,
+    size: usize,
+    /// Makes the contexts.
+    make: F,
+}
+
+impl<'a> PoolBuilder<'a> {
+    /// Puts a context of the program's own in each buffer, which `contexts` makes of the buffer's
+    /// index: what C keeps behind `wr_id`. It is chosen once.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let pool = pd.pool(64).contexts(|index| format!("buffer {index}")).create(3)?;
+    /// let buf: Buf<String> = pool.take().ok_or("no buffer")?;
+    /// // Stays with it, through posts and completions.
+    /// assert!(buf.context().starts_with("buffer "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn contexts<C: 'static, F: FnMut(usize) -> C>(self, contexts: F) -> PoolBuilder<'a, F> {
+        PoolBuilder { pd: self.pd, size: self.size, make: contexts }
+    }
+}
+
+impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
+    /// Creates the pool, with `count` buffers in memory that it allocates and registers
+    /// (`ibv_reg_mr` with LOCAL_WRITE).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// As for [`create_pool`](ProtectionDomain::create_pool).
+    #[doc(alias = "ibv_reg_mr")]
+    pub fn create(self, count: usize) -> Result<Pool<C>, Error> {
+        let size = buffer_size(self.size)?;
+        within("number of buffers", count)?;
+        let len = size * count;
+        let memory = Pages::new(VERB, len)?;
+        Ok(self.pd.pool_of(memory, size, |_| Ok((0, len)), self.make)?)
+    }
+
+    /// Creates the pool in `memory`, which is registered (`ibv_reg_mr` with LOCAL_WRITE) and cut
+    /// into as many buffers as fit. The first one begins at a multiple of 8, so that each can hold
+    /// the result of an atomic ([R4.1](crate::guide::rules#r4-1)). [`Pool::destroy`] gives the
+    /// memory back.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let memory: Box<[u64]> = vec![7; 1000].into();
+    /// let pool = pd.pool(1024).create_in(memory)?;
+    /// assert_eq!(pool.count(), 7); // of 1024 bytes each
+    /// assert_eq!(pool.take().ok_or("no buffer")?[..8], 7u64.to_ne_bytes());
+    /// let memory: Box<[u64]> = pool.destroy()?;
+    /// # drop(memory);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`create_pool`](ProtectionDomain::create_pool), and EINVAL if not one buffer fits.
+    /// The memory comes back in the error.
+    #[doc(alias = "ibv_reg_mr")]
+    pub fn create_in<M: Memory>(self, memory: M) -> Result<Pool<C, M>, Refused<M>>
+    where
+        M::Sharing: CanBeSlices,
+        M::Protection: CanBeWritten,
+    {
+        let size = match buffer_size(self.size) {
+            Ok(size) => size,
+            Err(error) => return Err(Refused::new(memory, error)),
+        };
+        let choose = |bytes: NonNull<[u8]>| {
+            let lead = bytes.addr().get().wrapping_neg() % ALIGN;
+            let count = bytes.len().saturating_sub(lead) / size;
+            within("number of buffers", count)?;
+            if count == 0 {
+                let asked = format!("a buffer of {size} bytes in {} bytes", bytes.len());
+                return Err(Error::os(VERB, libc::EINVAL, asked));
+            }
+            Ok((lead, count * size))
+        };
+        self.pd.pool_of(memory, size, choose, self.make)
+    }
+}
+
+impl_debug!([F] PoolBuilder<'_, F>, |it| "PoolBuilder(buffers of {} bytes)", it.size);
 
 /// A multiple of 8, so that every buffer is aligned for an atomic's result.
 const ALIGN: usize = 8;
@@ -322,7 +335,7 @@ mod tests {
     fn a_buffer_that_met_another_thread_comes_home() {
         let crate::loopback::Pair { pool, pd, .. } = crate::loopback::pair().unwrap();
         let (context, free) = (std::rc::Rc::new(()), pool.available());
-        let own = pd.create_pool_with(3, 8, |_| context.clone()).unwrap();
+        let own = pd.pool(8).contexts(|_| context.clone()).create(3).unwrap();
         let slots = [(); 3].map(|()| NonNull::from(Slots::take(&own.shared).unwrap()));
         // SAFETY: a header is alive while its handle is. What it names as its home are the slots.
         let home = unsafe { slots[0].cast::<Header>().as_ref() }.home.cast_mut().cast();

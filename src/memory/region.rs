@@ -82,11 +82,56 @@ impl ProtectionDomain {
     /// much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the device's
     /// `max_mr_size`.
     pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
-        Ok(self.register_in(Pages::new("ibv_reg_mr", len)?)?)
+        self.region().create(len)
     }
 
-    /// Registers all of `memory` with the rights `A` (`ibv_reg_mr`). [`MemoryRegion::destroy`]
-    /// gives it back.
+    /// A region with the rights `A`, to be created with the options of [`RegionBuilder`]: memory of
+    /// the program's own, and pages on demand.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.region::<RemoteRead>().create_in(vec![7u8; 4096])?;
+    /// let memory: Vec<u8> = region.destroy()?;
+    /// # drop(memory);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn region<A: Access>(&self) -> RegionBuilder<'_, A> {
+        RegionBuilder { pd: self, _rights: PhantomData }
+    }
+}
+
+/// A [`MemoryRegion`] to be created ([`ProtectionDomain::region`]).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+/// let new = pd.register::<RemoteWrite>(4096)?; // short for `region().create(4096)`
+/// let own = pd.region::<RemoteWrite>().create_in(vec![0u8; 4096])?;
+/// assert_eq!(new.len(), own.len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// [`on_demand`](Self::on_demand) makes it a region whose pages are not pinned.
+#[must_use = "`create` or `create_in` registers the region"]
+pub struct RegionBuilder<'a, A: Access> {
+    pub(super) pd: &'a ProtectionDomain,
+    _rights: PhantomData<fn() -> A>,
+}
+
+impl<A: Access> RegionBuilder<'_, A> {
+    /// Registers `len` bytes, zeroed, that the region allocates (`ibv_reg_mr`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// As for [`register`](ProtectionDomain::register).
+    #[doc(alias = "ibv_reg_mr")]
+    pub fn create(self, len: usize) -> Result<MemoryRegion<A>, Error> {
+        Ok(self.create_in(Pages::new("ibv_reg_mr", len)?)?)
+    }
+
+    /// Registers all of `memory` (`ibv_reg_mr`). [`MemoryRegion::destroy`] gives it back.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -98,7 +143,7 @@ impl ProtectionDomain {
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
     /// #     proverbs::loopback::pair()?;
-    /// let region: MemoryRegion<RemoteWrite, _> = pd.register_in(vec![0u8; 256])?;
+    /// let region = pd.region::<RemoteWrite>().create_in(vec![0u8; 256])?;
     /// let mut buf = pool.take().ok_or("no buffer")?;
     /// buf.copy_from(b"from a peer")?;
     /// a.post_send(wr::RdmaWrite::new(buf, region.remote().write()))?;
@@ -109,19 +154,18 @@ impl ProtectionDomain {
     /// ```
     ///
     /// # Errors
-    /// As for [`register`](Self::register). The memory comes back in the error.
+    /// As for [`register`](ProtectionDomain::register). The memory comes back in the error.
     #[doc(alias = "ibv_reg_mr")]
-    pub fn register_in<A: Access, M: Memory>(
-        &self,
-        memory: M,
-    ) -> Result<MemoryRegion<A, M>, Refused<M>>
+    pub fn create_in<M: Memory>(self, memory: M) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
         M::Protection: Allows<A>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
-        Ok(MemoryRegion::of(Registered::all(self, memory, access)?))
+        Ok(MemoryRegion::of(Registered::all(self.pd, memory, access)?))
     }
 }
+
+impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME);
 
 impl<A: Access, M> MemoryRegion<A, M> {
     pub(crate) fn of(region: Registered) -> Self {

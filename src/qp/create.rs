@@ -260,6 +260,9 @@ pub(super) fn create<T: Transport, P: Profile>(
     };
     check_limits::<P>(verb, &context, Depth { send: sends, ..depth })?;
 
+    if let Some(srq) = srq.filter(|_| Arc::ptr_eq(ends[0], ends[1])) {
+        ends[0].check_room_for_both(VERB, sends, &srq.books, srq.buffers)?;
+    }
     let booking = Booking::new::<P>(pd, ends, [sends, receives])?;
     if let Some(srq) = srq {
         // The shared queue books its entries once. If this queue pair fails, they stay booked for

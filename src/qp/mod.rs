@@ -20,6 +20,7 @@ mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
 mod query;
+mod sizes;
 mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;

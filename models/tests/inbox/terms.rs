@@ -6,7 +6,7 @@ pub mod error {
     #[allow(dead_code)] // nobody reads what it says
     #[derive(Debug)]
     pub enum ErrorKind {
-        CqTooSmall { asked: u32, free: u32 },
+        CqTooSmall { asked: u32, free: u32, enough: u32 },
         Booked { asked: u32, booked: u32 },
     }
 

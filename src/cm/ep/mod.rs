@@ -110,7 +110,7 @@ impl<E: Entry> Side<E, AnyThread> {
         let context = pd.context();
         let channel = context.create_comp_channel()?;
         // Devices refuse a queue of no entries; in C it crashes librdmacm (R16.10).
-        let cq = context.create_cq_on(cqe.max(1), &channel)?;
+        let cq = context.cq(cqe.max(1)).channel(&channel).create()?;
         Ok(Side { cq, channel })
     }
 }

@@ -96,7 +96,7 @@ fn reg_msgs<C: Default + 'static>(
     count: usize,
     size: usize,
 ) -> Result<Pool<C>, Error> {
-    pd.create_pool_with(count, size, |_| C::default())
+    pd.pool(size).contexts(|_| C::default()).create(count)
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {

@@ -205,7 +205,7 @@ impl Protection for ReadOnly {
 #[diagnostic::on_unimplemented(
     message = "other processes can write this memory, so its buffers cannot be slices",
     label = "memory whose `Sharing` is `{Self}`",
-    note = "register it as a region, `pd.register_in::<RemoteRead, _>(memory)`, which has `read_at` and `write_at`; or make the pool in private memory (R18.2)"
+    note = "register it as a region, `pd.region::<RemoteRead>().create_in(memory)`, which has `read_at` and `write_at`; or make the pool in private memory (R18.2)"
 )]
 pub trait CanBeSlices: Sharing {}
 impl CanBeSlices for Private {}

@@ -72,16 +72,18 @@ pub enum ErrorKind {
         /// The two objects.
         what: &'static str,
     },
-    /// The completion queue has too few entries left for the queue that is to attach
-    /// ([R9.9]). Poll it: the entries of a destroyed queue pair come back
-    /// then, if it had work outstanding.
+    /// The completion queue has too few entries left for the queues that are to complete there
+    /// ([R9.9]). Create it with `enough` entries, or resize it. If a queue pair on it was destroyed
+    /// with work outstanding, poll it: the entries of that queue pair are free then.
     ///
     /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
     CqTooSmall {
-        /// Entries that the queue needs.
+        /// The entries that the queues need: sends and receives together, if both complete there.
         asked: u32,
-        /// Entries not yet booked.
+        /// The entries that no queue has booked.
         free: u32,
+        /// The least capacity with room for them besides what is booked.
+        enough: u32,
     },
     /// A completion queue cannot become smaller than what its queues have booked
     /// ([R9.9]).
@@ -255,10 +257,10 @@ impl fmt::Display for Error {
             ErrorKind::ContextMismatch { what } => {
                 write!(f, "{what} belong to different contexts")
             }
-            ErrorKind::CqTooSmall { asked, free } => write!(
+            ErrorKind::CqTooSmall { asked, free, enough } => write!(
                 f,
-                "completion queue too small: the queue needs {asked} entries, {free} are not booked (poll the \
-                 completion queue: the room of a queue pair that is gone comes back then)"
+                "the completion queue has room for {free} of the {asked} entries these queues need: \
+                 create it with at least {enough}"
             ),
             ErrorKind::Booked { asked, booked } => write!(
                 f,

@@ -1,0 +1,303 @@
+//! Builders of completion queues.
+
+use std::marker::PhantomData;
+
+use crate::completion::channel::CompletionChannel;
+use crate::completion::extended::{CompletionQueueEx, WcFields};
+use crate::completion::queue::CompletionQueue;
+use crate::device::comp_vector::CompVector;
+use crate::device::context::Context;
+use crate::device::lane::Lane;
+use crate::memory::entry::{Entry, Owned};
+use crate::terms::error::Error;
+use crate::terms::threads::{AnyThread, InLane, Threads};
+
+/// A completion queue to be created ([`Context::cq`], [`Lane::cq`]).
+///
+/// It has room for the entries that [`Context::cq`] names and for those of the queues that
+/// [`queue_pairs`](Self::queue_pairs) and [`receives`](Self::receives) add. Its other options are a
+/// [channel](Self::channel) for its events, a [vector](Self::vector) of that channel, and
+/// [fields](Self::fields) of its completions. Each of these three can be chosen once.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::completion::{CompletionQueueEx, CompletionTs};
+/// use proverbs::qp::InLane;
+/// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+/// let channel = context.create_comp_channel()?;
+/// let vectors = context.comp_vectors();
+///
+/// let plain: CompletionQueue = context.create_cq(64)?; // short for `cq(64).create()`
+/// let woken: CompletionQueue = context.cq(64).channel(&channel).create()?;
+/// let spread: CompletionQueue = context.cq(64).channel(&channel).vector(&vectors[0]).create()?;
+/// let timed: CompletionQueueEx<CompletionTs> = context.cq(64).fields().create()?;
+///
+/// // A lane has the same options.
+/// let lane = pd.alloc_lane()?;
+/// let own: CompletionQueueEx<CompletionTs, Buf, InLane> =
+///     lane.cq(64).fields().channel(&channel).create()?;
+/// # drop((plain, woken, spread, timed, own));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A vector says which interrupt wakes the channel. Without a channel nothing is woken:
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair().unwrap();
+/// let vectors = context.comp_vectors();
+/// let cq: CompletionQueue = context.cq(64).vector(&vectors[0]).create().unwrap();
+/// ```
+#[must_use = "`create` creates the completion queue"]
+#[doc(alias("ibv_cq_init_attr_ex", "ibv_cq_init_attr_mask", "IBV_CQ_INIT_ATTR_MASK_FLAGS"))]
+#[doc(alias = "cq_context")]
+pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
+    context: Context,
+    cqe: u32,
+    events: Option<&'a CompletionChannel>,
+    on: Option<&'a CompVector>,
+    _chosen: PhantomData<(L, F, C)>,
+}
+
+/// Its completions have the fields of `ibv_wc`.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum NoFields {}
+
+/// Its completions have the fields `F` besides.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Fields<F>(PhantomData<F>);
+
+/// It has no events.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum NoChannel {}
+
+/// Its events go to a channel, on vector 0.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum WithChannel {}
+
+/// Its events go to the channel `C` on a vector that was chosen.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct WithVector<C>(PhantomData<C>);
+
+/// The state of a builder without a channel ([R13.7](crate::guide::rules#r13-7)).
+#[diagnostic::on_unimplemented(
+    message = "this completion queue has a channel already",
+    label = "a second channel",
+    note = "a completion queue has one channel; a channel may have many completion queues (R13.7)"
+)]
+#[doc(hidden)]
+pub trait TakesChannel {}
+impl TakesChannel for NoChannel {}
+// Of a vector without a channel `vector` tells. This would be a second error.
+impl TakesChannel for WithVector<NoChannel> {}
+
+/// The state of a builder with a channel and without a vector
+/// ([R13.7](crate::guide::rules#r13-7)).
+#[diagnostic::on_unimplemented(
+    message = "a completion vector needs a completion channel, and is chosen once",
+    label = "there is no channel yet, or a vector already",
+    note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)` (R13.7)"
+)]
+#[doc(hidden)]
+pub trait TakesVector {}
+impl TakesVector for WithChannel {}
+
+impl Context {
+    /// A completion queue with room for at least `cqe` completions, to be created with the options
+    /// of [`CqBuilder`]. `cqe` may be 0 if queues are added.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let channel = context.create_comp_channel()?;
+    /// let cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
+    /// assert!(cq.capacity() >= 64);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cq(&self, cqe: u32) -> CqBuilder<'static> {
+        CqBuilder::new(self.clone(), cqe)
+    }
+
+    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
+    /// type is `E` (`ibv_create_cq`). [`cq`](Self::cq) has options, and computes `cqe` from the
+    /// depths of queue pairs.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
+    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
+    /// assert!(cq.capacity() >= 34);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`CqBuilder::create`].
+    #[doc(alias = "ibv_create_cq")]
+    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
+        CompletionQueue::create(self, cqe, None, None, None)
+    }
+}
+
+impl Lane {
+    /// A completion queue of this lane (`ibv_create_cq_ex` with
+    /// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`), as for [`Context::cq`]. A device without such queues
+    /// creates one with locks ([R17.2](crate::guide::rules#r17-2)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::{CompletionQueueEx, CompletionTs};
+    /// use proverbs::qp::InLane;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let lane = pd.alloc_lane()?;
+    /// let cq: CompletionQueueEx<CompletionTs, Buf, InLane> = lane.cq(64).fields().create()?;
+    /// assert!(cq.is_single_threaded());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("IBV_CREATE_CQ_ATTR_SINGLE_THREADED", "ibv_create_cq_attr_flags"))]
+    pub fn cq(&self, cqe: u32) -> CqBuilder<'static, InLane> {
+        CqBuilder::new(self.context(), cqe)
+    }
+
+    /// Creates a completion queue of this lane, with room for at least `cqe` completions
+    /// (`ibv_create_cq_ex` with `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`). [`cq`](Self::cq) has
+    /// options.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::InLane;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let lane = pd.alloc_lane()?;
+    /// let cq: CompletionQueue<Buf, InLane> = lane.create_cq(64)?;
+    /// assert!(cq.capacity() >= 64 && cq.is_single_threaded());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`CqBuilder::create`]. A device without single-threaded queues creates one with locks
+    /// ([R17.2](crate::guide::rules#r17-2)).
+    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E, InLane>, Error> {
+        CompletionQueue::create(&self.context(), cqe, None, None, None)
+    }
+}
+
+impl<L: Threads> CqBuilder<'static, L> {
+    fn new(context: Context, cqe: u32) -> Self {
+        CqBuilder { context, cqe, events: None, on: None, _chosen: PhantomData }
+    }
+}
+
+impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
+    /// Adds room for `count` receives that complete here: those of a shared receive queue, as many
+    /// as its pool has buffers, or those of queue pairs whose sends complete elsewhere.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Served { receive: SharedRq } }
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+    /// let pool = pd.create_pool(32, 4096)?;
+    /// let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+    /// // 100 queue pairs that share the receives.
+    /// let sends = Depth { send: 16, recv: 0 };
+    /// let cq: CompletionQueue = context.cq(0).queue_pairs(100, sends).receives(32).create()?;
+    /// assert!(cq.capacity() >= 100 * 17 + 32);
+    /// # drop((srq, cq));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn receives(self, count: u32) -> Self {
+        self.with_entries(count)
+    }
+
+    /// Adds entries. A sum that has no `u32` exceeds every device's `max_cqe` as `u32::MAX` does.
+    pub(crate) fn with_entries(self, more: u32) -> Self {
+        CqBuilder { cqe: self.cqe.saturating_add(more), ..self }
+    }
+
+    /// Its events are delivered to `channel` ([R13.7](crate::guide::rules#r13-7)).
+    pub fn channel<'b>(self, channel: &'b CompletionChannel) -> CqBuilder<'b, L, F, WithChannel>
+    where
+        C: TakesChannel,
+    {
+        let CqBuilder { context, cqe, .. } = self;
+        CqBuilder { context, cqe, events: Some(channel), on: None, _chosen: PhantomData }
+    }
+
+    /// Its events are delivered on `vector`, one of [`Context::comp_vectors`]; [`CompVector`] has
+    /// an example. Without this call it is vector 0.
+    #[doc(alias = "comp_vector")]
+    pub fn vector<'b>(self, vector: &'b CompVector) -> CqBuilder<'b, L, F, WithVector<C>>
+    where
+        'a: 'b,
+        C: TakesVector,
+    {
+        let CqBuilder { context, cqe, events, .. } = self;
+        CqBuilder { context, cqe, events, on: Some(vector), _chosen: PhantomData }
+    }
+}
+
+impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
+    /// Its completions have the fields `G` besides their own (`wc_flags` of ibv_create_cq_ex(3)):
+    /// `create` creates a [`CompletionQueueEx`].
+    ///
+    /// A wait of its channel returns the completions alone; drop what it returns, and the next poll
+    /// has them with their fields.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::completion::CompletionWallclock;
+    /// use std::time::Duration;
+    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+    /// let mut channel = context.create_comp_channel()?;
+    /// let timed = context.cq(64).fields::<CompletionWallclock>().channel(&channel);
+    /// let mut cq = timed.create::<Buf>()?;
+    /// channel.wait_timeout(&mut cq, Duration::from_millis(1))?;
+    /// for (completion, fields) in cq.poll()? {
+    ///     println!("{completion:?} at {:?}", fields.completion_wallclock_ns());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "wc_flags")]
+    pub fn fields<G: WcFields>(self) -> CqBuilder<'a, L, Fields<G>, C> {
+        let CqBuilder { context, cqe, events, on, .. } = self;
+        CqBuilder { context, cqe, events, on, _chosen: PhantomData }
+    }
+
+    /// Creates the completion queue, for queues whose entry type is `E` (`ibv_create_cq`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it would have more entries than the
+    /// device's `max_cqe`, [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if its
+    /// channel or vector is of another context ([R12.1](crate::guide::rules#r12-1)),
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno otherwise.
+    #[doc(alias("ibv_create_cq", "cqe"))]
+    pub fn create<E: Entry>(self) -> Result<CompletionQueue<E, L>, Error> {
+        CompletionQueue::create(&self.context, self.cqe, self.events, self.on, None)
+    }
+}
+
+impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
+    /// Creates the completion queue, for queues whose entry type is `E` (`ibv_create_cq_ex`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// # Errors
+    /// As without fields. [`ErrorKind::Os`](crate::ErrorKind::Os) with EOPNOTSUPP if device or
+    /// library lack one of the fields, or extended polling ([R14.6](crate::guide::rules#r14-6)).
+    #[doc(alias("ibv_create_cq_ex", "cqe"))]
+    pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
+        CompletionQueueEx::create(&self.context, self.cqe, self.events, self.on)
+    }
+}
+
+impl_debug!([L: Threads, F, C] CqBuilder<'_, L, F, C>, |it| "CqBuilder({} entries)", it.cqe);
