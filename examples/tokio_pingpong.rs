@@ -49,7 +49,8 @@ async fn end(station: &mut Station, mtu: Mtu) -> Result<()> {
     let pd = station.context.alloc_pd()?;
     let mut events = station.context.events()?.into_async()?;
     let mut channel = station.context.create_comp_channel()?.into_async()?;
-    let mut cq = station.context.create_cq_on(rc::completions(station), channel.get_ref())?;
+    let mut cq =
+        station.context.cq(rc::completions(station)).channel(channel.get_ref()).create()?;
     let (mut connection, spare) = rc::establish(station, &pd, &cq, mtu)?;
 
     let mut game = Game::begin(station, &mut connection, spare, rc::size(station), rc::FIRST)?;

@@ -31,7 +31,7 @@ use crate::terms::error::Error;
 /// use std::{sync::mpsc, thread};
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let mut channel = context.create_comp_channel()?;
-/// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+/// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
 /// let (waker, (orders, inbox)) = (Waker::new()?, mpsc::channel());
 /// let sleeper = thread::spawn({
 ///     let waker = waker.clone();

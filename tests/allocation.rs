@@ -463,7 +463,7 @@ fn one_life(dev: &Device) {
     let region = pd.register::<RemoteAll>(8192).unwrap();
     drop(wr::Send::inline(&[0; 1024]).prepare());
     let (cq, other) = (dev.ctx.create_cq(64).unwrap(), dev.ctx.create_cq(64).unwrap());
-    let _fields: CompletionQueueEx<()> = dev.ctx.create_cq_ex(8).unwrap();
+    let _fields: CompletionQueueEx<()> = dev.ctx.cq(8).fields().create().unwrap();
     let depth = Depth { send: 8, recv: 8 };
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &other, depth).unwrap();

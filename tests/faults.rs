@@ -295,7 +295,7 @@ fn a_spurious_event_ends_no_wait() {
     fabric.inject(Script::seeded(0).with(Fault::SpuriousEvent.one_in(2)));
     let dev = Device::loopback(&fabric);
     let mut channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq = dev.ctx.create_cq_on::<Buf>(8, &channel).unwrap();
+    let mut cq = dev.ctx.cq(8).channel(&channel).create::<Buf>().unwrap();
     for _ in 0..20 {
         let got = channel.wait_timeout(&mut cq, Duration::from_millis(1)).unwrap();
         assert!(got.is_empty(), "there is no completion to wait for");

@@ -68,7 +68,7 @@ impl Parts {
         let channel = context.create_comp_channel()?;
         let depth = buffers.depth();
         // And one for the drain at the end.
-        let cq = context.create_cq_on(depth.send + depth.recv + 1, &channel)?;
+        let cq = context.cq(depth.send + depth.recv + 1).channel(&channel).create()?;
         let receives = pd.create_pool(buffers.receives as usize, buffers.message)?;
         let pool = pd.create_pool(buffers.sends as usize, buffers.size)?;
         let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;

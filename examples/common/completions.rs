@@ -18,7 +18,7 @@ impl Polling {
             return Ok(Polling { cq: context.create_cq(cqe)?, channel: None });
         }
         let channel = context.create_comp_channel()?;
-        Ok(Polling { cq: context.create_cq_on(cqe, &channel)?, channel: Some(channel) })
+        Ok(Polling { cq: context.cq(cqe).channel(&channel).create()?, channel: Some(channel) })
     }
 
     /// The completions that are there; with a channel, sleeps until there is one.

@@ -34,7 +34,7 @@ where
     let server = connect(context, server, client_num)?;
     let client = connect(context, client, server_num)?;
 
-    let table: MemoryRegion<RemoteRead, M> = pd.register_in(memory)?;
+    let table: MemoryRegion<RemoteRead, M> = pd.region().create_in(memory)?;
     let buckets = table.len() / BUCKET;
     // Over a network, the server would send these 24 bytes: `to_bytes`.
     let remote = table.remote();

@@ -47,7 +47,7 @@ impl Starting {
         let qp = pd.create_qp::<Rc, CatchUp>(&cq, &cq, depth)?;
         let access = QpAccess::REMOTE_WRITE;
         let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
-        let log = pd.register_in::<RemoteWrite, _>(memory)?;
+        let log = pd.region::<RemoteWrite>().create_in(memory)?;
         let mut connector = RcConnector::new(qp, Some(gid_index))?;
         connector.set_initiator_depth(ReadDepth::new(READS).ok_or("at most 128")?);
         connector.export(log.remote())?;

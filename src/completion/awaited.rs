@@ -36,7 +36,7 @@ use crate::wait::{Turns, registration, step_aside};
 /// # let context = Fabric::new().open_device();
 /// # let pd = context.alloc_pd()?;
 /// let mut channel = context.create_comp_channel()?.into_async()?;
-/// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+/// let mut cq: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
 /// // ... a queue pair on `cq`, connected ...
 /// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
 /// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
@@ -131,7 +131,7 @@ impl AsyncCompletionChannel {
     /// # runtime.block_on(async {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?.into_async()?;
-    /// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// let mut cq: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
     /// tokio::select! {
     ///     completions = channel.wait_solicited(&mut cq) => completions?.for_each(drop),
     ///     _ = tokio::time::sleep(std::time::Duration::from_millis(1)) => println!("nobody sends"),
@@ -163,8 +163,8 @@ impl AsyncCompletionChannel {
     /// # runtime.block_on(async {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?.into_async()?;
-    /// let mut few: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
-    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, channel.get_ref())?;
+    /// let mut few: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
+    /// let mut lists: CompletionQueue<BufList> = context.cq(16).channel(channel.get_ref()).create()?;
     /// let time = std::time::Duration::from_millis(1);
     /// match tokio::time::timeout(time, channel.wait_any(&mut [&mut few, &mut lists])).await {
     ///     Ok(index) => match index? {

@@ -34,7 +34,7 @@ use crate::wait::readiness_of;
 /// # let context = Fabric::new().open_device();
 /// # let pd = context.alloc_pd()?;
 /// let mut channel = context.create_comp_channel()?;
-/// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+/// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
 /// // ... a queue pair on `cq`, with a receive posted ...
 /// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
 /// # let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
@@ -108,7 +108,7 @@ impl CompletionChannel {
     /// # fn main() -> Result<(), proverbs::Error> {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?;
-    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
     /// for _ in 0..3 { // an event loop
     ///     for completion in cq.poll_or_arm(Notify::Any)? {
     ///         println!("{completion:?}");

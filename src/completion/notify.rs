@@ -33,7 +33,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// After an empty result it is safe to sleep on the channel's descriptor: every later
     /// completion raises an event ([R13.3](crate::guide::rules#r13-3)). The queue must have been
-    /// created [on a channel](crate::Context::create_cq_on) ([R13.7](crate::guide::rules#r13-7)).
+    /// created [on a channel](crate::completion::CqBuilder::channel) ([R13.7](crate::guide::rules#r13-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -41,11 +41,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// use proverbs::device::CqId;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
     /// let channel = context.create_comp_channel()?;
-    /// let mut cq: CompletionQueue = context.create_cq_on(64, &channel)?;
+    /// let mut cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
     /// let first: CqId = cq.id();
     /// if cq.poll_or_arm(Notify::Any)?.is_empty() {
     ///     // Now it is safe to sleep on the channel's descriptor, in poll(2) or an event loop; events name the queue.
-    ///     assert_ne!(first, context.create_cq_on::<Buf>(64, &channel)?.id());
+    ///     assert_ne!(first, context.cq(64).channel(&channel).create::<Buf>()?.id());
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

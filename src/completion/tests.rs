@@ -225,7 +225,7 @@ fn a_wait_for_events_that_cannot_be_read() {
     let gone = Control { get_cq_event: gone, ..LOOPBACK };
     let context = device_with(Fabric::new(), gone);
     let mut channel = context.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
     let short = Duration::from_millis(1);
     let refused = [
         channel.try_event().err(),
@@ -250,7 +250,7 @@ fn waits_without_descriptors() {
     }
     let context = Fabric::new().open_device();
     let mut channel = context.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
     let mut events = context.events().unwrap();
     let short = Duration::from_millis(1);
     assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty());
@@ -297,7 +297,7 @@ fn a_wait_on_a_queue_that_is_not_armed_says_so() {
     }
     let context = Fabric::new().open_device();
     let mut channel = context.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
     // SAFETY: the context is live. It is a pointer, since others may read beside it meanwhile.
     let notify = unsafe { &raw mut (*context.handle.as_ptr()).ops.req_notify_cq };
     // SAFETY: the context is live, and nobody reads or writes it at this moment.
@@ -335,7 +335,7 @@ fn a_queue_is_polled_again_after_it_is_armed() {
     }
     let context = Fabric::new().open_device();
     let channel = context.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = context.create_cq_on(4, &channel).unwrap();
+    let mut cq: CompletionQueue = context.cq(4).channel(&channel).create().unwrap();
     // SAFETY: the context is live. It is a pointer, since others may read beside it.
     let ops = unsafe { &raw mut (*context.handle.as_ptr()).ops };
     // SAFETY: the context is live, and nothing else reads or writes these fields here.

@@ -120,7 +120,7 @@ impl CompletionChannel {
     /// # fn main() -> Result<(), proverbs::Error> {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?;
-    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
     /// // The peer's `wr::Send::new(buf).solicited()` ends this sleep, its other messages do not.
     /// let completions = channel.wait_solicited(&mut cq, Some(Duration::from_millis(1)))?;
     /// assert_eq!(completions.count(), 0, "nobody sends");
@@ -149,8 +149,8 @@ impl CompletionChannel {
     /// # fn main() -> Result<(), proverbs::Error> {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?;
-    /// let mut few: CompletionQueue = context.create_cq_on(16, &channel)?;
-    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, &channel)?;
+    /// let mut few: CompletionQueue = context.cq(16).channel(&channel).create()?;
+    /// let mut lists: CompletionQueue<BufList> = context.cq(16).channel(&channel).create()?;
     /// let timeout = Some(Duration::from_millis(1));
     /// match channel.wait_any(&mut [&mut few, &mut lists], timeout)? {
     ///     Some(0) => few.poll()?.for_each(drop),
@@ -182,7 +182,7 @@ impl CompletionChannel {
     /// use proverbs::completion::Waker;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
     /// let mut channel = context.create_comp_channel()?;
-    /// let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    /// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
     /// let waker = Waker::new()?;
     /// waker.wake(); // before the sleep, or from another thread during it
     /// assert!(channel.wait_or_woken(&mut cq, &waker, None)?.is_empty());
@@ -208,8 +208,8 @@ impl CompletionChannel {
     /// use proverbs::completion::Waker;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
     /// let mut channel = context.create_comp_channel()?;
-    /// let mut few: CompletionQueue = context.create_cq_on(16, &channel)?;
-    /// let mut lists: CompletionQueue<BufList> = context.create_cq_on(16, &channel)?;
+    /// let mut few: CompletionQueue = context.cq(16).channel(&channel).create()?;
+    /// let mut lists: CompletionQueue<BufList> = context.cq(16).channel(&channel).create()?;
     /// let waker = Waker::new()?;
     /// waker.wake();
     /// assert_eq!(channel.wait_any_or_woken(&mut [&mut few, &mut lists], &waker, None)?, None);

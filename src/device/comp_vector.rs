@@ -20,7 +20,7 @@ use crate::terms::error::{Error, ErrorKind};
 /// // A queue for each thread, their events spread over the vectors.
 /// let vectors = context.comp_vectors();
 /// for (_thread, vector) in (0..4).zip(vectors.iter().cycle()) {
-///     let cq: CompletionQueue = context.create_cq_on_vector(64, &channel, vector)?;
+///     let cq: CompletionQueue = context.cq(64).channel(&channel).vector(vector).create()?;
 ///     # drop(cq);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -63,7 +63,7 @@ pub fn devices() -> Result<Vec<String>, Error> {
 /// assert_eq!(context.query_pkey(1, 0)?, 0xffff); // the default partition
 /// let channel = context.create_comp_channel()?;
 /// // Events of `cq` come by `channel`.
-/// let cq: CompletionQueue = context.create_cq_on(64, &channel)?;
+/// let cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
 ///
 /// // Objects of it exist: refused, and back.
 /// let context = context.destroy().unwrap_err().into_object();

@@ -27,7 +27,7 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-/// let pool = pd.create_pool_with(1, 256, |index| index)?; // each buffer knows its index
+/// let pool = pd.pool(256).contexts(|index| index).create(1)?; // each buffer knows its index
 /// let mut buf: Buf<usize> = pool.take().ok_or("no buffer")?;
 /// assert_eq!((buf.capacity(), buf.len()), (256, 256));
 /// buf.copy_from(b"hello")?;              // copies, and sets the length

@@ -19,7 +19,7 @@ use crate::memory::lent::Lent;
 /// #     proverbs::loopback::pair_of::<FromFile>()?;
 /// # let theirs = pd.register::<RemoteWrite>(64)?;
 /// static TABLE: [u64; 8] = [7; 8]; // or a `SharedMapping<ReadOnly>` of a file
-/// let region = pd.register_in::<LocalRead, _>(&TABLE[..])?;
+/// let region = pd.region::<LocalRead>().create_in(&TABLE[..])?;
 /// let piece: ReadOnlyBuf = region.source(8, 16)?;
 /// assert_eq!((piece.len(), piece.is_empty()), (16, false));
 /// a.post_send(wr::RdmaWrite::new(piece, theirs.remote().write()))?;

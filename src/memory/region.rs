@@ -246,7 +246,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// #     proverbs::loopback::pair_of::<Fanout>()?;
     /// # let theirs = pd.register::<RemoteWrite>(64)?;
     /// let table: Arc<[u8]> = Arc::from(*b"what never changes");
-    /// let region = pd.register_in::<RemoteRead, _>(table)?;
+    /// let region = pd.region::<RemoteRead>().create_in(table)?;
     /// let part: SharedBuf = region.share(5, 5)?;
     /// assert_eq!(&part[..], b"never");
     /// a.post_send(wr::RdmaWrite::new(part, theirs.remote().write()))?;

@@ -34,7 +34,7 @@ const VERB: &str = "ibv_rereg_mr";
 ///         refused.into_object().destroy()?.0 // all that can be done with it (R6.15)
 ///     }
 /// };
-/// let region = pd.register_in::<RemoteRead, _>(memory)?; // anew
+/// let region = pd.region::<RemoteRead>().create_in(memory)?; // anew
 /// # drop(region);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -255,7 +255,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let region = pd.register_in::<RemoteRead, _>(vec![1u8; 64])?;
+    /// let region = pd.region::<RemoteRead>().create_in(vec![1u8; 64])?;
     /// let larger: Box<[u64]> = vec![2; 64].into();
     /// let (region, old): (MemoryRegion<RemoteRead, Box<[u64]>>, Vec<u8>) =
     ///     region.rereg_memory(larger)?;

@@ -146,7 +146,7 @@ pub enum LocalWrite {}
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
 /// #     proverbs::loopback::pair_of::<Sender>()?;
 /// # b.post_recv(wr::Recv::empty())?;
-/// let region = pd.register_in::<LocalRead, _>(&GREETING[..])?; // no peer reaches it
+/// let region = pd.region::<LocalRead>().create_in(&GREETING[..])?; // no peer reaches it
 /// a.post_send(wr::SendWithImm::new(region.share(0, 0)?, 5))?;
 /// # proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -280,7 +280,7 @@ mod tests {
         let pd = context.alloc_pd().unwrap();
         for (has_list, is_gone) in [(false, false), (false, true), (true, false), (true, true)] {
             let counted = std::sync::Arc::new(());
-            let pool = pd.create_pool_with(5, 8, |_| counted.clone()).unwrap();
+            let pool = pd.pool(8).contexts(|_| counted.clone()).create(5).unwrap();
             let books = Books::new(pd.id()).unwrap();
             // SAFETY: the books are there.
             let counter = unsafe { Books::counter(std::sync::Arc::as_ptr(&books), SEND) };

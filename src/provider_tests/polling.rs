@@ -179,7 +179,7 @@ const ALL: usize = BARE + CREATE_CQ_EX;
 
 fn queue<F: WcFields>() -> CompletionQueueEx<F> {
     REFUSED.set((0, 0));
-    context(ALL).create_cq_ex(40).unwrap()
+    context(ALL).cq(40).fields().create().unwrap()
 }
 
 /// Polls once; returns how many came, or the errno, and the calls of it.
@@ -212,11 +212,11 @@ fn each_set_of_fields_is_asked_for() {
     let pd = context(ALL).alloc_pd().unwrap();
     let lane = pd.alloc_lane().unwrap();
     seen();
-    let cq: CompletionQueueEx<CompletionTs, Buf, InLane> = lane.create_cq_ex(40).unwrap();
+    let cq: CompletionQueueEx<CompletionTs, Buf, InLane> = lane.cq(40).fields().create().unwrap();
     assert!(cq.is_single_threaded());
     assert_eq!(seen(), "cq_ex 40, 0, 0xbf, 1, 1, true");
     REFUSED.set((libc::EOPNOTSUPP, 0));
-    let cq: CompletionQueueEx<CompletionTs, Buf, InLane> = lane.create_cq_ex(40).unwrap();
+    let cq: CompletionQueueEx<CompletionTs, Buf, InLane> = lane.cq(40).fields().create().unwrap();
     assert!(!cq.is_single_threaded());
     assert_eq!(seen(), "cq_ex 40, 0, 0xbf, 1, 1, true cq_ex 40, 0, 0xbf, 0, 0, true");
 }
@@ -225,7 +225,7 @@ fn each_set_of_fields_is_asked_for() {
 #[test]
 fn what_a_device_or_a_library_lacks_is_refused() {
     let refused = |size| {
-        let error = context(size).create_cq_ex::<CompletionTs, Buf>(40).unwrap_err();
+        let error = context(size).cq(40).fields::<CompletionTs>().create::<Buf>().unwrap_err();
         (error.verb(), error.errno())
     };
     REFUSED.set((0, libc::EOPNOTSUPP));

@@ -167,7 +167,7 @@ fn program(context: &Context) -> Result<(), Error> {
     let abilities = context.abilities()?;
     let pd = context.alloc_pd()?;
     let channel = context.create_comp_channel()?;
-    let mut cq: CompletionQueue = context.create_cq_on(16, &channel)?;
+    let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
     cq.resize(32)?;
     let can: Option<Can<CqModeration>> = abilities.can();
     cq.moderate(&can.expect("it can"), Moderation::new(2, 2))?;
@@ -176,7 +176,7 @@ fn program(context: &Context) -> Result<(), Error> {
     let region = pd.register::<RemoteRead>(64)?;
     region.rereg_access::<RemoteWrite>()?.destroy()?;
     let can = abilities.can::<OnDemand<Rc, RemoteRead>>().expect("it can");
-    let region = pd.register_on_demand(&can, vec![7u8; 64])?;
+    let region = pd.region().on_demand(&can).create_in(vec![7u8; 64])?;
     region.prefetch(Advice::Prefetch, 0, 8)?;
     region.destroy()?;
     pd.alloc_null_mr()?.destroy()?;

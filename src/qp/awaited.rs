@@ -30,7 +30,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// # let pd = context.alloc_pd()?;
     /// # let pool = pd.create_pool(1, 64)?;
     /// let mut channel = context.create_comp_channel()?.into_async()?;
-    /// let mut cq: CompletionQueue = context.create_cq_on(16, channel.get_ref())?;
+    /// let mut cq: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
     /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     /// let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() })?;
     /// qp.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;

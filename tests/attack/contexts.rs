@@ -32,12 +32,14 @@ fn a_context_that_panics_while_it_is_made() {
     let pd = dev.ctx.alloc_pd().unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
     let made = catch_unwind(AssertUnwindSafe(|| {
-        pd.create_pool_with(8, 64, |i| {
-            if i == 5 {
-                resume_unwind(Box::new("on purpose"));
-            }
-            Loud(dropped.clone())
-        })
+        pd.pool(64)
+            .contexts(|i| {
+                if i == 5 {
+                    resume_unwind(Box::new("on purpose"));
+                }
+                Loud(dropped.clone())
+            })
+            .create(8)
     }));
     assert!(made.is_err());
     assert_eq!(dropped.load(SeqCst), 5);
@@ -58,7 +60,7 @@ fn a_context_that_panics_amid_others() {
         let region = p.pd.register::<RemoteWrite>(64).unwrap();
         let there = region.remote();
         let pool = |pd: &ProtectionDomain, count| {
-            pd.create_pool_with(count, 64, |_| Loud(dropped.clone())).unwrap()
+            pd.pool(64).contexts(|_| Loud(dropped.clone())).create(count).unwrap()
         };
         let pd = ring.as_ref().map_or(&p.pd, |ring| &ring.pd).clone();
         let home = pool(&pd, 2);
@@ -117,7 +119,7 @@ fn contexts_that_panic_when_their_pool_goes() {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let dropped = Arc::new(AtomicUsize::new(0));
-        let pool = pd.create_pool_with(2, 64, |_| Loud(dropped.clone())).unwrap();
+        let pool = pd.pool(64).contexts(|_| Loud(dropped.clone())).create(2).unwrap();
         let buf = pool.take().unwrap();
         drop(pool);
         let wish = Wish::new();
@@ -175,7 +177,7 @@ fn a_context_that_panics_while_its_queue_pair_is_reset() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
-    let pool = pd.create_pool_with(2, 64, |_| Loud(dropped.clone())).unwrap();
+    let pool = pd.pool(64).contexts(|_| Loud(dropped.clone())).create(2).unwrap();
     let buf = pool.take().unwrap();
     drop(pool);
     let wish = Wish::new();
@@ -213,7 +215,7 @@ fn a_payload_that_panics_amid_a_post() {
     let mut p = Pair::<Rc, WithLouderRing>::new();
     let dropped = Arc::new(AtomicUsize::new(0));
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
-    let pool = p.pd.create_pool_with(1, 64, |_| Louder(dropped.clone())).unwrap();
+    let pool = p.pd.pool(64).contexts(|_| Louder(dropped.clone())).create(1).unwrap();
     let buf = pool.take().unwrap();
     drop(pool);
     let room = p.a.send_room();
@@ -249,7 +251,7 @@ fn a_context_that_posts_and_polls_when_it_is_dropped() {
         let p = pair.lock().unwrap();
         (p.dev.clone(), p.pd.clone())
     };
-    let pool = pd.create_pool_with(3, 64, |_| Busy(pair.clone())).unwrap();
+    let pool = pd.pool(64).contexts(|_| Busy(pair.clone())).create(3).unwrap();
     let cq = dev.ctx.create_cq::<Buf<Busy>>(30).unwrap();
     let qp = pd.create_qp::<Rc, WithBusy>(&cq, &cq, Wish::new().depth).unwrap();
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
@@ -270,8 +272,8 @@ fn contexts_that_hold_buffers() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let (outer, inner) = (
-        pd.create_pool_with(2, 64, |_| Nest(None)).unwrap(),
-        pd.create_pool_with(2, 64, |_| Nest(None)).unwrap(),
+        pd.pool(64).contexts(|_| Nest(None)).create(2).unwrap(),
+        pd.pool(64).contexts(|_| Nest(None)).create(2).unwrap(),
     );
     let mut a = outer.take().unwrap();
     a.context_mut().0 = inner.take();

@@ -18,7 +18,7 @@ use crate::support::*;
 fn who_opens_a_descriptor_by_its_name() {
     let dev = Device::open();
     let mut channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
     let mut events = dev.ctx.events().unwrap();
     for number in [channel.as_raw_fd(), events.as_raw_fd()] {
         let name = format!("/proc/self/fd/{number}");

@@ -164,7 +164,7 @@ fn a_key_to_memory_that_was_given_back() {
     for personality in able {
         let dev = Device::loopback(&Fabric::with(personality));
         let mut p = Pair::<Rc, Any>::on(dev, &Wish::new());
-        let region = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 64]).unwrap();
+        let region = p.pd.region::<RemoteWrite>().create_in(vec![7u8; 64]).unwrap();
         let told = region.remote();
         let Ok((region, old)) = region.rereg_memory::<Vec<u8>>(vec![8; 32]) else {
             panic!("{personality} changes regions")
@@ -186,7 +186,7 @@ fn what_is_left_of_a_region() {
         let mut left = Vec::new();
         for _ in 0..3 {
             fabric.inject(Script::default().with(Fault::Rereg { code }.nth(0)));
-            let region = pd.register_in::<RemoteAll, _>(vec![0u8; 64]).unwrap();
+            let region = pd.region::<RemoteAll>().create_in(vec![0u8; 64]).unwrap();
             match region.rereg_memory(vec![1u8; 64].into_boxed_slice()) {
                 Err(ReregError::Unusable(refused)) => left.push(refused.into_object()),
                 other => panic!("{other:?}"),

@@ -27,7 +27,7 @@ fn busy() -> (Pool, Box<dyn Any + std::marker::Send>) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(20, 64).unwrap();
     let channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq = dev.ctx.create_cq_on::<Buf>(60, &channel).unwrap();
+    let mut cq = dev.ctx.cq(60).channel(&channel).create::<Buf>().unwrap();
     let region = pd.register::<RemoteAll>(64).unwrap();
     let nobody = 0xfffff0;
 
@@ -90,7 +90,7 @@ fn reader_of_a_file() {
     let memory = MapOptions::new().file(&file, 0..8192).unwrap();
     assert!(!memory.is_sealed());
     let pd = Device::open().ctx.alloc_pd().unwrap();
-    let region = pd.register_in::<RemoteWrite, _>(memory).unwrap();
+    let region = pd.region::<RemoteWrite>().create_in(memory).unwrap();
     file.set_len(4096).unwrap();
     let mut byte = [0];
     region.read_at(4095, &mut byte).unwrap();
@@ -134,7 +134,7 @@ fn under_a_limit() {
     // The loopback device pins nothing.
     if env::var("PROVERBS_DEVICE").is_ok() {
         let pd = Device::open().ctx.alloc_pd().unwrap();
-        let refused = pd.register_in::<RemoteRead, _>(vec![0u8; 1 << 20]).unwrap_err();
+        let refused = pd.region::<RemoteRead>().create_in(vec![0u8; 1 << 20]).unwrap_err();
         let (memory, error) = refused.into_parts();
         assert_eq!(memory.len(), 1 << 20);
         says(error, "ibv_reg_mr");

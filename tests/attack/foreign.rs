@@ -38,10 +38,10 @@ fn a_completion_channel_of_another_context() {
     let dev = Device::open();
     let other = other_context(&dev);
     let channel = other.create_comp_channel().unwrap();
-    let error = dev.ctx.create_cq_on::<Buf>(20, &channel).unwrap_err();
+    let error = dev.ctx.cq(20).channel(&channel).create::<Buf>().unwrap_err();
     let text = "ibv_create_cq: the completion channel and the completion queue belong to different contexts";
     assert_eq!(error.to_string(), text);
-    other.create_cq_on::<Buf>(20, &channel).unwrap();
+    other.cq(20).channel(&channel).create::<Buf>().unwrap();
 }
 
 /// A limit whose 32-bit form is 0 would be granted by every device, and hold for nothing.

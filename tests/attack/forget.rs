@@ -64,7 +64,7 @@ fn memory() {
 fn queues_and_channels() {
     let mut p = Pair::<Rc>::new();
     let channel = p.dev.ctx.create_comp_channel().unwrap();
-    let on = p.dev.ctx.create_cq_on::<Buf>(20, &channel).unwrap();
+    let on = p.dev.ctx.cq(20).channel(&channel).create::<Buf>().unwrap();
     forget(on);
     let channel = channel.destroy().unwrap_err().into_object();
     forget(channel);

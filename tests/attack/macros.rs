@@ -102,9 +102,9 @@ fn a_list_that_is_left_early_with_buffers_whose_pool_is_gone() {
     for is_send in [true, false] {
         let mut p = Pair::<Rc, Counted>::new();
         let (held, other) = (Arc::new(()), Arc::new(()));
-        let pool = p.pd.create_pool_with(4, 64, |_| held.clone()).unwrap();
-        let arena = p.pd.create_arena_with(256, 4, |_| held.clone()).unwrap();
-        let others = p.pd.create_pool_with(4, 64, |_| other.clone()).unwrap();
+        let pool = p.pd.pool(64).contexts(|_| held.clone()).create(4).unwrap();
+        let arena = p.pd.arena(4).contexts(|_| held.clone()).create(256).unwrap();
+        let others = p.pd.pool(64).contexts(|_| other.clone()).create(4).unwrap();
         let rest = (pool.take().unwrap(), arena.take(8).unwrap());
         let bufs = [pool.take().unwrap(), arena.take(8).unwrap()];
         drop((pool, arena));

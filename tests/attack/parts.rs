@@ -31,7 +31,7 @@ fn are_strangers(one: &mut Buf, two: Buf) -> Buf {
 fn parts_that_outlive_their_arena_are_counted_when_they_join() {
     let p = Pair::<Rc>::new();
     let context = std::rc::Rc::new(());
-    let arena = p.pd.create_arena_with(1024, 4, |_| context.clone()).unwrap();
+    let arena = p.pd.arena(4).contexts(|_| context.clone()).create(1024).unwrap();
     let mut one = arena.take(128).unwrap();
     let two = one.split_off(64).unwrap();
     drop(arena);
@@ -50,7 +50,7 @@ fn what_is_no_neighbour_is_not_joined() {
     let mut memory = vec![0u64; 64];
     memory[0] = 1;
     let [arena, other] = [(); 2].map(|()| p.pd.create_arena(1024, 8).unwrap());
-    let in_vector = p.pd.create_arena_in(memory, 8).unwrap();
+    let in_vector = p.pd.arena(8).create_in(memory).unwrap();
     let mut one = arena.take(192).unwrap();
     let mut two = one.split_off(64).unwrap();
     let three = two.split_off(64).unwrap();
@@ -115,7 +115,7 @@ fn narrowed_parts_overlap_nothing() {
 #[test]
 fn parts_outlive_their_arena() {
     let Pair { dev, pd, .. } = Pair::<Rc>::new();
-    let arena = pd.create_arena_with(1024, 4, |index| vec![index]).unwrap();
+    let arena = pd.arena(4).contexts(|index| vec![index]).create(1024).unwrap();
     let mut one = arena.take(256).unwrap();
     drop((arena, pd, dev));
     let mut two = one.split_off(100).unwrap();
@@ -349,7 +349,7 @@ fn a_gibibyte_among_queue_pairs_and_threads() {
     let (threads, pairs, parts) = if cfg!(miri) { (2, 2, 32) } else { (8, 8, 4096) };
     let memory = proverbs::memory::MapOptions::new().anonymous(size).unwrap();
     let pd = dev.ctx.alloc_pd().unwrap();
-    let arena = pd.create_arena_in(memory, parts).unwrap();
+    let arena = pd.arena(parts).create_in(memory).unwrap();
     assert_eq!((arena.len(), arena.longest()), (size, size));
     let (give, get): (Vec<_>, VecDeque<_>) = (0..threads).map(|_| channel::<Stamped>()).unzip();
     thread::scope(|scope| {

@@ -41,7 +41,7 @@ fn contexts_of_every_alignment_and_size() {
     struct Aligned(u8);
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
-    let aligned = pd.create_pool_with(3, 8, |i| Aligned(i as u8)).unwrap();
+    let aligned = pd.pool(8).contexts(|i| Aligned(i as u8)).create(3).unwrap();
     let mut all: Vec<_> = std::iter::from_fn(|| aligned.take()).collect();
     for buf in &mut all {
         assert_eq!(&raw const *buf.context() as usize % 4096, 0);
@@ -50,7 +50,7 @@ fn contexts_of_every_alignment_and_size() {
     let sum: u8 = all.iter().map(|buf| buf.context().0).sum();
     assert_eq!((all.len(), sum), (3, 6));
     drop(all);
-    let large = pd.create_pool_with(2, 8, |_| [1u8; 1000]).unwrap();
+    let large = pd.pool(8).contexts(|_| [1u8; 1000]).create(2).unwrap();
     assert_eq!(large.take().unwrap().context()[999], 1);
 }
 

@@ -18,7 +18,7 @@ fn a_key_to_memory_on_demand_ends_with_it() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let can = p.dev.ctx.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>();
     let Some(can) = can else { return };
-    let region = p.pd.register_on_demand(&can, vec![5u8; 64]).unwrap();
+    let region = p.pd.region().on_demand(&can).create_in(vec![5u8; 64]).unwrap();
     let from = region.remote().slice(0, 8).unwrap().read();
     let mut memory = region.destroy().unwrap();
     memory.fill(6);
@@ -35,7 +35,7 @@ fn a_proof_outlives_its_device() {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         for can in &proofs {
-            let refused = pd.register_on_demand(can, vec![1u8; 8]).unwrap_err();
+            let refused = pd.region().on_demand(can).create_in(vec![1u8; 8]).unwrap_err();
             assert!(matches!(refused.error.kind(), ErrorKind::ContextMismatch { .. }), "{refused}");
         }
         proofs.extend(dev.ctx.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>());
@@ -86,7 +86,7 @@ fn a_broken_device_tunes_nothing() {
     else {
         return;
     };
-    let region = pd.register_on_demand(&pages, vec![5u8; 64]).unwrap();
+    let region = pd.region().on_demand(&pages).create_in(vec![5u8; 64]).unwrap();
     assert!(fabric.break_device(&dev.ctx));
     let errors = [
         cq.moderate(&moderates, Moderation::new(1, 1)).unwrap_err(),

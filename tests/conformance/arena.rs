@@ -437,7 +437,7 @@ fn the_longest_buffer_of_all() {
         return; // it would need all of the memory
     }
     let memory = proverbs::memory::MapOptions::new().anonymous(1 << 31).unwrap();
-    let arena = p.pd.create_arena_in(memory, 4).unwrap();
+    let arena = p.pd.arena(4).create_in(memory).unwrap();
     let mut all = arena.take(1 << 30).unwrap();
     let (next, last) = (arena.take((1 << 30) - 64).unwrap(), arena.take(64).unwrap());
     all.join(next).unwrap();
@@ -457,7 +457,7 @@ fn arenas_in_memory_of_the_programs_own() {
     let p = Pair::<Rc>::new();
     let words = vec![7u64.to_le(); 1000];
     let at = words.as_ptr().addr();
-    let arena = p.pd.create_arena_in(words, 4).unwrap();
+    let arena = p.pd.arena(4).create_in(words).unwrap();
     let lead = at.wrapping_neg() % 64;
     assert_eq!(arena.len(), (8000 - lead) / 64 * 64);
     let mut buf = arena.take(arena.len()).unwrap();
@@ -470,7 +470,7 @@ fn arenas_in_memory_of_the_programs_own() {
     assert_eq!((words.as_ptr().addr(), words.len()), (at, 1000));
     assert_eq!(words[lead / 8].to_ne_bytes()[0], 9);
 
-    let refused = p.pd.create_arena_in(vec![0u8; 63], 4).unwrap_err();
+    let refused = p.pd.arena(4).create_in(vec![0u8; 63]).unwrap_err();
     assert_eq!(refused.error.errno(), Some(22));
     assert_eq!(refused.into_object().len(), 63);
     assert_eq!(p.pd.create_arena(0, 4).unwrap_err().errno(), Some(22));

@@ -31,7 +31,7 @@ fn ends() -> (End, End, Device) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let end = || {
         let channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-        let cq = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+        let cq = dev.ctx.cq(20).channel(channel.get_ref()).create().unwrap();
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
         (channel, cq, qp, pd.create_pool(8, 64).unwrap())
     };
@@ -256,7 +256,7 @@ fn retries_run_out_while_everybody_sleeps() {
             let dev = Device::open();
             let pd = dev.ctx.alloc_pd().unwrap();
             let channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-            let cq = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+            let cq = dev.ctx.cq(20).channel(channel.get_ref()).create().unwrap();
             let cb: CompletionQueue = dev.ctx.create_cq(20).unwrap();
             let a = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, wish.depth).unwrap();
             let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
@@ -277,8 +277,8 @@ fn many_queues_are_awaited_at_once() {
         let wish = Wish::new();
         let pd = dev.ctx.alloc_pd().unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-        let mut ca: CompletionQueue = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
-        let mut cb: CompletionQueue = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+        let mut ca: CompletionQueue = dev.ctx.cq(20).channel(channel.get_ref()).create().unwrap();
+        let mut cb: CompletionQueue = dev.ctx.cq(20).channel(channel.get_ref()).create().unwrap();
         let pool = pd.create_pool(8, 64).unwrap();
         let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<Rc, DefaultProfile>(&cb, &cb, wish.depth).unwrap();
@@ -425,8 +425,8 @@ fn a_task_that_finds_no_event_sleeps() {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
-        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
+        let mut cq: CompletionQueue = dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
         let depth = Depth { send: 1, recv: 1 };
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
         let mut qp = Rc::init(qp, &Wish::new());
@@ -453,11 +453,11 @@ fn events_of_others_do_not_keep_the_task() {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
         let depth = Depth { send: 1, recv: 1 };
         for way in 0..3 {
             let neighbours: [CompletionQueue; 5] = [(); 5].map(|()| {
-                let mut cq = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+                let mut cq = dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
                 let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
                 let mut qp = Rc::init(qp, &Wish::new());
                 assert!(cq.poll_or_arm(Notify::Any).unwrap().is_empty());
@@ -556,7 +556,7 @@ fn waits_end_with_their_runtime() {
         let events = dev.ctx.events().unwrap().into_async().unwrap();
         (dev, channel, events)
     });
-    let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
     drop(runtime);
     crate::waits::ends("a wait without a runtime", move || {
         let refused = [
@@ -590,10 +590,12 @@ fn an_awaited_wait_ends_with_its_time() {
             let pd = dev.ctx.alloc_pd().unwrap();
             let mut events = dev.ctx.events().unwrap().into_async().unwrap();
             let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-            let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+            let mut quiet: CompletionQueue =
+                dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
             let pool = pd.create_pool(1, 64).unwrap();
             for round in 0..21 {
-                let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, channel.get_ref()).unwrap();
+                let mut cq: CompletionQueue =
+                    dev.ctx.cq(4).channel(channel.get_ref()).create().unwrap();
                 let depth = Depth { send: 1, recv: 1 };
                 let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
                 let mut qp = Rc::init(qp, &Wish::new());
@@ -633,7 +635,7 @@ fn a_drain_beside_a_shared_receive_queue_ends() {
             let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
             srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
             let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
-            let mut cq = dev.ctx.create_cq_on(20, channel.get_ref()).unwrap();
+            let mut cq = dev.ctx.cq(20).channel(channel.get_ref()).create().unwrap();
             let qp = pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 2).unwrap();
             let mut qp = Rc::init(qp, &Wish::new()).to_error().unwrap();
             let found = |_: Drained<'_, Buf>| panic!("nothing was posted to this queue pair");

@@ -52,7 +52,7 @@ impl Busy {
         let depth = Depth { send: load as u32, recv: 0 };
         // Room for the neighbour, and for two that come and go.
         let room = depth.send + 1 + 2 * (DEPTH.send + 1 + DEPTH.recv);
-        let cq = dev.ctx.create_cq_on(room, &channel).unwrap();
+        let cq = dev.ctx.cq(room).channel(&channel).create().unwrap();
         let pool = pd.create_pool(4 * DEPTH.recv as usize, 64).unwrap();
         let region = pd.register::<RemoteWrite>(8).unwrap();
         let neighbour = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
@@ -621,8 +621,8 @@ fn a_panic_on_the_way_home_loses_nothing() {
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let mut qp = qp.modify(init).unwrap();
     let pools =
-        [(); 3].map(|()| pd.create_pool_with(1, 8, |_| Some(Loud(dropped.clone()))).unwrap());
-    let quiet = pd.create_pool_with(1, 8, |_| None).unwrap();
+        [(); 3].map(|()| pd.pool(8).contexts(|_| Some(Loud(dropped.clone()))).create(1).unwrap());
+    let quiet = pd.pool(8).contexts(|_| None).create(1).unwrap();
     for pool in pools {
         qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
@@ -1012,8 +1012,8 @@ fn a_panic_as_a_completion_queue_goes_loses_nothing() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let cq = dev.ctx.create_cq(20).unwrap();
-    let quiet = pd.create_pool_with(2, 8, |_| Loud(false)).unwrap();
-    let loud = pd.create_pool_with(1, 8, |_| Loud(true)).unwrap();
+    let quiet = pd.pool(8).contexts(|_| Loud(false)).create(2).unwrap();
+    let loud = pd.pool(8).contexts(|_| Loud(true)).create(1).unwrap();
     let depth = Depth { send: 2, recv: 3 };
     let init = || ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
     let make = || pd.create_qp::<Rc, WithLoud>(&cq, &cq, depth).unwrap().modify(init()).unwrap();

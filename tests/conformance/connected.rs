@@ -212,7 +212,7 @@ profile! { WithContext { entry: Buf<String> } }
 
 fn with_context<T: Bring<WithContext>>(wish: &Wish) -> (Pair<T, WithContext>, Pool<String>) {
     let pair = Pair::<T, WithContext>::with(wish);
-    let pool = pair.pd.create_pool_with(4, 64, |i| format!("buffer {i}")).unwrap();
+    let pool = pair.pd.pool(64).contexts(|i| format!("buffer {i}")).create(4).unwrap();
     (pair, pool)
 }
 

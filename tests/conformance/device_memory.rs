@@ -101,7 +101,7 @@ fn memory_behind_a_descriptor() {
 fn a_region_that_changes() {
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
-    let region = p.pd.register_in::<RemoteReadWrite, _>(vec![1u8; 64]).unwrap();
+    let region = p.pd.region::<RemoteReadWrite>().create_in(vec![1u8; 64]).unwrap();
     let told = region.remote();
     match region.rereg_access::<RemoteRead>() {
         Ok(region) => {

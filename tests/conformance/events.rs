@@ -20,7 +20,7 @@ struct Waiting {
 fn waiting() -> Waiting {
     let p = Pair::<Rc>::new();
     let channel = p.dev.ctx.create_comp_channel().unwrap();
-    let cq = p.dev.ctx.create_cq_on(20, &channel).unwrap();
+    let cq = p.dev.ctx.cq(20).channel(&channel).create().unwrap();
     let wish = Wish::new();
     let Pair { a, b, ca, cb, pool, pd, dev } = p;
     drop(a);
@@ -220,9 +220,9 @@ fn one_channel_serves_many_queues() {
     let Waiting { p, to, cq, mut channel } = waiting();
     let Pair { a, b, ca, cb, pool, pd, dev } = p;
     drop((to, cq, a, b, cb));
-    let mut first: CompletionQueue = dev.ctx.create_cq_on(20, &channel).unwrap();
-    let mut second: CompletionQueue<BufList> = dev.ctx.create_cq_on(20, &channel).unwrap();
-    let mut third: CompletionQueue = dev.ctx.create_cq_on(20, &channel).unwrap();
+    let mut first: CompletionQueue = dev.ctx.cq(20).channel(&channel).create().unwrap();
+    let mut second: CompletionQueue<BufList> = dev.ctx.cq(20).channel(&channel).create().unwrap();
+    let mut third: CompletionQueue = dev.ctx.cq(20).channel(&channel).create().unwrap();
     let wish = Wish::new();
     let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();
     // Sends complete into the first queue, receives into the third.

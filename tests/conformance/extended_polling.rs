@@ -49,8 +49,8 @@ where
         let wish = Wish::new();
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
-        let ca = dev.ctx.create_cq_ex(wish.cqe).unwrap();
-        let cb = dev.ctx.create_cq_ex(wish.cqe).unwrap();
+        let ca = dev.ctx.cq(wish.cqe).fields().create().unwrap();
+        let cb = dev.ctx.cq(wish.cqe).fields().create().unwrap();
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
         let (a, b) = T::connect((a, &pd), (b, &pd), &dev, &wish);
@@ -86,7 +86,7 @@ fn come<F: WcFields, E: Owned, R>(
 /// A device without clocks; it says so in both ways (R14.6).
 fn has_no_clock(dev: &Device) -> bool {
     let can: Option<Can<Timestamps>> = dev.ctx.abilities().unwrap().can();
-    let asked = dev.ctx.create_cq_ex::<CompletionTs, Buf>(8).map(drop);
+    let asked = dev.ctx.cq(8).fields::<CompletionTs>().create::<Buf>().map(drop);
     assert_eq!(
         asked.map_err(|error| error.errno()),
         can.as_ref().map(drop).ok_or(Some(EOPNOTSUPP))
@@ -103,7 +103,7 @@ fn a_device_without_a_clock_says_so() {
     let as_rxe = Device::personality() == Personality::Rxe;
     let lacks = by_rule!(dev, "R14.6", loopback: as_rxe, rxe: true);
     assert_eq!(has_no_clock(&dev), lacks);
-    let asked = dev.ctx.create_cq_ex::<CompletionWallclock, Buf>(8);
+    let asked = dev.ctx.cq(8).fields::<CompletionWallclock>().create::<Buf>();
     let refused = asked.map(drop).map_err(|error| (error.verb(), error.errno()));
     assert_eq!(refused.err(), lacks.then_some(("ibv_create_cq_ex", Some(EOPNOTSUPP))));
 }
@@ -417,12 +417,19 @@ fn a_channel_wakes_for_them() {
     let mut channel = dev.ctx.create_comp_channel().unwrap();
     let vector = dev.ctx.comp_vectors().pop().unwrap();
     let mut cq: CompletionQueueEx<()> =
-        dev.ctx.create_cq_ex_on_vector(wish.cqe, &channel, &vector).unwrap();
+        dev.ctx.cq(wish.cqe).fields().channel(&channel).vector(&vector).create().unwrap();
     let stranger = Device::open().ctx.comp_vectors().pop().unwrap();
-    let refused =
-        dev.ctx.create_cq_ex_on_vector::<(), Buf>(wish.cqe, &channel, &stranger).unwrap_err();
+    let refused = dev
+        .ctx
+        .cq(wish.cqe)
+        .fields::<()>()
+        .channel(&channel)
+        .vector(&stranger)
+        .create::<Buf>()
+        .unwrap_err();
     assert!(matches!(refused.kind(), ErrorKind::ContextMismatch { .. }), "{refused}");
-    let mut other: CompletionQueueEx<()> = dev.ctx.create_cq_ex_on(wish.cqe, &channel).unwrap();
+    let mut other: CompletionQueueEx<()> =
+        dev.ctx.cq(wish.cqe).fields().channel(&channel).create().unwrap();
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &other, wish.depth).unwrap();
     let itself = qp.qp_num();
     let mut qp = Rc::up(qp, &dev, itself, &wish);
@@ -446,8 +453,10 @@ fn a_lane_has_them() {
     let (pd, wish) = (dev.ctx.alloc_pd().unwrap(), Wish::new());
     let lane = pd.alloc_lane().unwrap();
     let channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq: CompletionQueueEx<DlidPathBits, Buf, InLane> = lane.create_cq_ex(60).unwrap();
-    let waits: CompletionQueueEx<(), Buf, InLane> = lane.create_cq_ex_on(60, &channel).unwrap();
+    let mut cq: CompletionQueueEx<DlidPathBits, Buf, InLane> =
+        lane.cq(60).fields().create().unwrap();
+    let waits: CompletionQueueEx<(), Buf, InLane> =
+        lane.cq(60).fields().channel(&channel).create().unwrap();
     let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, wish.depth).unwrap();
     let itself = qp.qp_num();
     let mut qp = Rc::up(qp, &dev, itself, &wish);

@@ -138,7 +138,7 @@ fn a_datagram_says_which_lids_it_came_from_and_to() {
     let most = (1 << dev.ctx.query_port(1).unwrap().lmc) - 1;
     let pd = dev.ctx.alloc_pd().unwrap();
     let mut sends: CompletionQueue = dev.ctx.create_cq(60).unwrap();
-    let mut receives: CompletionQueueEx<DlidPathBits> = dev.ctx.create_cq_ex(60).unwrap();
+    let mut receives: CompletionQueueEx<DlidPathBits> = dev.ctx.cq(60).fields().create().unwrap();
     let wish = Wish::new();
     let [mut a, mut b]: [QueuePair<Ud, Rts>; 2] = [0; 2]
         .map(|_| Ud::up(pd.create_qp(&sends, &receives, wish.depth).unwrap(), &dev, 0, &wish));

@@ -198,12 +198,13 @@ fn a_lane_sleeps_resets_and_resizes() {
     let ground = Ground::new();
     let mut channel = ground.dev.ctx.create_comp_channel().unwrap();
     let vector = ground.dev.ctx.comp_vectors().pop().unwrap();
-    let other: Cq = ground.lane.create_cq_on_vector(8, &channel, &vector).unwrap();
-    let mut cq: Cq = ground.lane.create_cq_on(8, &channel).unwrap();
+    let other: Cq = ground.lane.cq(8).channel(&channel).vector(&vector).create().unwrap();
+    let mut cq: Cq = ground.lane.cq(8).channel(&channel).create().unwrap();
     assert_ne!(other.id(), cq.id());
     let elsewhere = Device::open();
     let stranger = elsewhere.ctx.comp_vectors().pop().unwrap();
-    let refused = ground.lane.create_cq_on_vector::<Buf>(8, &channel, &stranger).unwrap_err();
+    let refused =
+        ground.lane.cq(8).channel(&channel).vector(&stranger).create::<Buf>().unwrap_err();
     assert!(matches!(refused.kind(), ErrorKind::ContextMismatch { .. }), "{refused}");
     let qp = ground.lane.create_qp::<Rc, Fast>(&cq, &cq, Depth { send: 1, recv: 1 }).unwrap();
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };

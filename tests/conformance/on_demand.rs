@@ -44,7 +44,7 @@ where
         return None;
     };
     assert_eq!(format!("{can:?}"), "Can(on-demand paging)");
-    Some(p.pd.register_on_demand(&can, vec![7u8; 8192]).unwrap())
+    Some(p.pd.region().on_demand(&can).create_in(vec![7u8; 8192]).unwrap())
 }
 
 /// Proves R20.1.
@@ -112,7 +112,7 @@ fn peers_add_in_memory_on_demand() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let Some(_) = region::<RemoteAtomic>(&p, OdpOps::ATOMIC) else { return };
     let can = can::<Rc, RemoteAtomic>(&p.dev).unwrap();
-    let region = p.pd.register_on_demand(&can, vec![0u64; 8]).unwrap();
+    let region = p.pd.region().on_demand(&can).create_in(vec![0u64; 8]).unwrap();
     let ticket = region.remote().atomic(8).unwrap();
     p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), ticket, 5)).unwrap();
     poll(&p.dev, &mut p.ca, 1);
@@ -133,7 +133,7 @@ fn peers_flush_memory_on_demand() {
         return println!("R20.1: no FLUSH of memory on demand on this device");
     };
     let mut p = Pair::<Rc, Persisting>::on(dev, &persistence::wish());
-    let region = p.pd.register_on_demand(&can, vec![7u8; 8192]).unwrap();
+    let region = p.pd.region().on_demand(&can).create_in(vec![7u8; 8192]).unwrap();
     let part = region.remote().slice(4096, 8).unwrap();
     let flush = part.flush_global().unwrap();
     let write = wr::RdmaWrite::inline(b"an entry", part.write());
@@ -156,7 +156,7 @@ fn peers_write_a_word_at_once_in_memory_on_demand() {
         return println!("R20.1: no ATOMIC_WRITE to memory on demand on this device");
     };
     let mut p = Pair::<Rc, Persisting>::on(dev, &persistence::wish());
-    let region = p.pd.register_on_demand(&can, vec![7u64; 8]).unwrap();
+    let region = p.pd.region().on_demand(&can).create_in(vec![7u64; 8]).unwrap();
     let word = region.remote().write_cell(8).unwrap();
     p.a.post_send(wr::AtomicWrite::new(word, *b"8 bytes!")).unwrap();
     let mut there = [0; 8];
@@ -189,12 +189,12 @@ fn what_cannot_be_fetched_is_refused() {
     let error = writable.start_prefetch(Advice::Prefetch, 2, usize::MAX).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { max: 8192, .. }), "{error}");
     let can = can::<Rc, RemoteRead>(&p.dev).unwrap();
-    let constant = p.pd.register_on_demand(&can, &[1u8; 64][..]).unwrap();
+    let constant = p.pd.region().on_demand(&can).create_in(&[1u8; 64][..]).unwrap();
     constant.prefetch(Advice::Prefetch, 0, 64).unwrap();
     let error = constant.prefetch(Advice::PrefetchWrite, 0, 64).unwrap_err();
     assert_eq!(error.errno(), Some(1), "{error}");
     assert!(error.to_string().ends_with("; the region is read-only)"), "{error}");
-    let refused = p.pd.register_on_demand(&can, Vec::<u8>::new()).unwrap_err();
+    let refused = p.pd.region().on_demand(&can).create_in(Vec::<u8>::new()).unwrap_err();
     assert_eq!(refused.error.errno(), Some(22));
     assert!(refused.into_object().is_empty());
 }
@@ -206,7 +206,7 @@ fn a_proof_of_another_device_is_refused() {
     let p = Pair::<Rc, DefaultProfile>::new();
     let other = Device::open();
     let Some(can) = can::<Rc, RemoteRead>(&other) else { return };
-    let refused = p.pd.register_on_demand(&can, vec![3u8; 64]).unwrap_err();
+    let refused = p.pd.region().on_demand(&can).create_in(vec![3u8; 64]).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::ContextMismatch { .. }), "{refused}");
     assert_eq!(refused.into_object(), [3; 64]);
 }
@@ -227,7 +227,7 @@ fn the_proof_is_for_one_transport() {
     if p.dev.kind != Kind::Loopback {
         return println!("R20.1: what a device does then is its own");
     }
-    let region = p.pd.register_on_demand(&can, vec![7u8; 64]).unwrap();
+    let region = p.pd.region().on_demand(&can).create_in(vec![7u8; 64]).unwrap();
     p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", region.remote().write())).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     let mut there = [0; 8];

@@ -19,7 +19,7 @@ fn as_pool<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M 
 /// The same with buffers of `size` bytes.
 fn as_pool_of<M: Memory<Sharing = Private, Protection = Writable>>(memory: M, size: usize) -> M {
     let mut p = Pair::<Rc>::new();
-    let pool = p.pd.create_pool_in_with(memory, size, |_| ()).unwrap();
+    let pool = p.pd.pool(size).contexts(|_| ()).create_in(memory).unwrap();
     p.b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     p.a.post_send(wr::Send::new(filled(&pool, b"in own memory"))).unwrap();
     let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
@@ -35,7 +35,7 @@ fn as_pool_of<M: Memory<Sharing = Private, Protection = Writable>>(memory: M, si
 fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     profile! { Any { entry: AnyBuf } }
     let mut p = Pair::<Rc, Any>::new();
-    let region = p.pd.register_in::<RemoteReadWrite, M>(memory).unwrap();
+    let region = p.pd.region::<RemoteReadWrite>().create_in::<M>(memory).unwrap();
     let at = region.remote();
     region.write_at(64, &[0; 32]).unwrap();
     p.a.post_send(wr::RdmaWrite::new(
@@ -64,7 +64,7 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     if !p.dev.ctx.protocol(1).unwrap().has_atomics() {
         return memory;
     }
-    let region = p.pd.register_in::<RemoteAll, M>(memory).unwrap();
+    let region = p.pd.region::<RemoteAll>().create_in::<M>(memory).unwrap();
     // Bytes of a vector may begin anywhere.
     let cell = (80..88).find_map(|offset| region.remote().atomic(offset).ok()).unwrap();
     p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), cell, 1)).unwrap();
@@ -112,7 +112,7 @@ fn a_mapping_of_no_bytes_or_of_too_many() {
 #[test]
 fn a_mapping_stays_while_the_device_has_a_buffer() {
     let Pair { a, mut b, ca, cb, pool: other, pd, dev } = Pair::<Rc>::new();
-    let pool = pd.create_pool_in(Mapping::new(4096).unwrap(), 64).unwrap();
+    let pool = pd.pool(64).create_in(Mapping::new(4096).unwrap()).unwrap();
     b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     drop((pool, pd));
     let mut a = a;
@@ -304,7 +304,7 @@ fn a_file_for_writing_and_for_reading() {
     }
 
     let mut p = Pair::<Rc>::new();
-    let region = p.pd.register_in::<RemoteRead, _>(view);
+    let region = p.pd.region::<RemoteRead>().create_in(view);
     // Linux 6.1 pins no read-only mapping of a file.
     let errno = by_rule!(p.dev, "R18.6", loopback: None, rxe before (6, 12): Some(14));
     let region = match region {
@@ -360,7 +360,7 @@ fn a_range_that_a_file_does_not_have() {
 fn a_read_only_region_ends_where_its_memory_does() {
     let p = Pair::<Rc>::new();
     let bytes: &'static [u8] = b"sixteen bytes...";
-    let region = p.pd.register_in::<RemoteRead, _>(bytes).unwrap();
+    let region = p.pd.region::<RemoteRead>().create_in(bytes).unwrap();
     let mut there = [0; 8];
     region.read_at(8, &mut there).unwrap();
     assert_eq!(&there, b"bytes...");

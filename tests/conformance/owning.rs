@@ -24,7 +24,7 @@ fn strands<O: Send + 'static>(
     qp: &mut QueuePair<Rc, Init, Plain>,
     owned: O,
 ) {
-    let pool = pd.create_pool_with(1, 64, |_| Owns(None)).unwrap();
+    let pool = pd.pool(64).contexts(|_| Owns(None)).create(1).unwrap();
     let mut buf = pool.take().unwrap();
     buf.context_mut().0 = Some(Box::new(owned));
     qp.post_recv(wr::Recv::new(buf)).unwrap();
@@ -44,7 +44,7 @@ fn a_queue_pair_that_goes_at_the_end_of_its_completion_queue() {
     let pd = dev.ctx.alloc_pd().unwrap();
     let (mut ends, mut stays): (Cq, Cq) =
         (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
-    let pool = pd.create_pool_with(2, 64, |_| Owns(None)).unwrap();
+    let pool = pd.pool(64).contexts(|_| Owns(None)).create(2).unwrap();
     // The last to go: one send of it is done, and two receives are flushed and not polled.
     let last = pd.create_qp::<Rc, Ring>(&ends, &stays, DEPTH).unwrap();
     let attr = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
@@ -95,7 +95,7 @@ fn a_message_that_comes_at_the_end_of_its_completion_queue() {
     fails_on!(Iwarp, "R24.5");
     let (dev, wish) = (Device::open(), Wish::new());
     let pd = dev.ctx.alloc_pd().unwrap();
-    let pool = pd.create_pool_with(2, 64, |_| Owns(None)).unwrap();
+    let pool = pd.pool(64).contexts(|_| Owns(None)).create(2).unwrap();
     let (ends, sends): (Cq, Cq) = (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
     let sent = dev.ctx.create_cq(30).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf<Owns>, Max<1>, Owns>(&pool).unwrap();

@@ -11,7 +11,7 @@ fn every_buffer_is_handed_out_once() {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     for count in [1, 2, 7] {
-        let pool = pd.create_pool_with(count, 64, |i| i).unwrap();
+        let pool = pd.pool(64).contexts(|i| i).create(count).unwrap();
         assert_eq!((pool.count(), pool.available()), (count, count));
         for round in 0..3 {
             let mut all: Vec<Buf<usize>> = std::iter::from_fn(|| pool.take()).collect();

@@ -67,7 +67,7 @@ fn a_region_that_peers_could_reach_keeps_its_memory() {
     let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
     let words =
         ["has an unknown provider", "64 bytes", "after its deregistration", "drop the region"];
-    let region = pd.register_in::<RemoteRead, _>(vec![7u8; 64]).unwrap();
+    let region = pd.region::<RemoteRead>().create_in(vec![7u8; 64]).unwrap();
     let (region, error) = region.destroy().unwrap_err().into_parts();
     is_refused(&error, &words);
     // It is as it was.
@@ -94,9 +94,9 @@ fn a_region_that_peers_could_reach_keeps_its_memory() {
 #[test]
 fn local_memory_comes_back_from_an_unknown_provider() {
     let pd = device(Provider::Unknown).ctx.alloc_pd().unwrap();
-    let local = pd.register_in::<LocalWrite, _>(vec![7u8; 64]).unwrap();
+    let local = pd.region::<LocalWrite>().create_in(vec![7u8; 64]).unwrap();
     assert_eq!(local.destroy().unwrap(), [7; 64]);
-    let pool = pd.create_pool_in(vec![7u8; 64], 8).unwrap();
+    let pool = pd.pool(8).create_in(vec![7u8; 64]).unwrap();
     assert_eq!(pool.destroy().unwrap().len(), 64);
 }
 
@@ -108,7 +108,7 @@ fn regions_are_dropped_while_peers_may_still_reach_them() {
     let mut p = Pair::<Rc>::on(dev, &Wish::new());
     for _ in 0..3 {
         let pages = p.pd.register::<RemoteWrite>(3 * 4096 + 8).unwrap();
-        let vector = p.pd.register_in::<RemoteWrite, _>(vec![0u8; 8]).unwrap();
+        let vector = p.pd.region::<RemoteWrite>().create_in(vec![0u8; 8]).unwrap();
         for to in [pages.remote().slice(3 * 4096, 8).unwrap(), vector.remote()] {
             p.a.post_send(wr::RdmaWrite::inline(b"8 bytes!", to.write())).unwrap();
             drop(poll(&p.dev, &mut p.ca, 1).remove(0).sent());
@@ -134,12 +134,12 @@ fn write(p: &mut Pair<Rc>, bytes: &[u8; 8], to: RemoteSlice<RemoteWrite>) {
 fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
     let fabric = Fabric::with(World::ipv4().provider(Provider::Rxe));
     let mut p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
-    let quick = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 8]).unwrap();
+    let quick = p.pd.region::<RemoteWrite>().create_in(vec![7u8; 8]).unwrap();
     write(&mut p, b"in time!", quick.remote());
     assert_eq!(quick.destroy().unwrap(), b"in time!");
 
     fabric.inject(Script::default().with(Fault::GivesUp.always()));
-    let region = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 8]).unwrap();
+    let region = p.pd.region::<RemoteWrite>().create_in(vec![7u8; 8]).unwrap();
     let key = region.remote();
     let (region, error) = match region.destroy() {
         Ok(bytes) => {
@@ -170,7 +170,7 @@ fn memory_does_not_come_back_from_a_deregistration_that_gave_up() {
     assert_eq!(fabric.injected().gives_up, 2);
     write(&mut p, b"later on", key);
     // Local work is not waited for: the crate keeps regions while work requests name them.
-    let local = p.pd.register_in::<LocalWrite, _>(vec![7u8; 8]).unwrap();
+    let local = p.pd.region::<LocalWrite>().create_in(vec![7u8; 8]).unwrap();
     assert_eq!(local.destroy().unwrap(), [7; 8]);
 }
 
@@ -182,7 +182,7 @@ fn rights_that_were_taken_back_count_for_a_deregistration_that_gave_up() {
     let fabric = Fabric::with(World::ipv4().provider(Provider::Rxe));
     let p = Pair::<Rc>::on(Device::loopback(&fabric), &Wish::new());
     fabric.inject(Script::default().with(Fault::GivesUp.always()));
-    let region = p.pd.register_in::<RemoteWrite, _>(vec![7u8; 8]).unwrap();
+    let region = p.pd.region::<RemoteWrite>().create_in(vec![7u8; 8]).unwrap();
     let region = region.rereg_access::<LocalWrite>().unwrap();
     let (region, error) = region.destroy().unwrap_err().into_parts();
     assert_eq!((error.errno(), fabric.injected().gives_up), (Some(libc::ETIMEDOUT), 1), "{error}");

@@ -148,15 +148,15 @@ fn queues_are_spread_over_the_vectors_of_their_context() {
     assert!(!vectors.is_empty());
     for (n, vector) in vectors.iter().enumerate() {
         assert_eq!(vector.index() as usize, n);
-        let cq: CompletionQueue = dev.ctx.create_cq_on_vector(4, &channel, vector).unwrap();
+        let cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).vector(vector).create().unwrap();
         cq.destroy().unwrap();
     }
     let foreign: &CompVector = &other.ctx.comp_vectors()[0];
-    let error = dev.ctx.create_cq_on_vector::<Buf>(4, &channel, foreign).unwrap_err();
+    let error = dev.ctx.cq(4).channel(&channel).vector(foreign).create::<Buf>().unwrap_err();
     let text = "ibv_create_cq: the completion vector and the completion queue belong to different contexts";
     assert_eq!(error.to_string(), text);
     let lane = dev.ctx.alloc_pd().unwrap().alloc_lane().unwrap();
-    let error = lane.create_cq_on_vector::<Buf>(4, &channel, foreign).unwrap_err();
+    let error = lane.cq(4).channel(&channel).vector(foreign).create::<Buf>().unwrap_err();
     assert_eq!(error.to_string(), text);
     // They keep nothing open.
     other.ctx.destroy().unwrap();

@@ -65,7 +65,7 @@ where
     let refuses = expected == PinnedToWrite
         && by_rule!(p.dev, "R18.6",
         loopback: false, rxe before (6, 2): true);
-    match p.pd.register_in::<A, M>(memory) {
+    match p.pd.region::<A>().create_in::<M>(memory) {
         Ok(region) => {
             assert!(!refuses, "{cell}: it is registered");
             Some(region)
@@ -308,7 +308,7 @@ fn a_read_only_file_is_a_source() {
 #[test]
 fn rights_on_read_only_memory_are_taken_back() {
     let mut p = Pair::<Rc, Any>::new();
-    let region = p.pd.register_in::<RemoteRead, _>(&TABLE[..]).unwrap();
+    let region = p.pd.region::<RemoteRead>().create_in(&TABLE[..]).unwrap();
     let told = region.remote();
     let region = match region.rereg_access::<LocalRead>() {
         Ok(region) => region,

@@ -527,7 +527,8 @@ fn a_buffer_is_shared_and_thawed_by_the_last() {
     poll(&p.dev, &mut p.ca, 2);
     assert_eq!(p.pool.available(), 40);
     // A part of a region is no buffer.
-    let table = p.pd.register_in::<RemoteRead, _>(std::sync::Arc::<[u8]>::from(*b"table")).unwrap();
+    let table =
+        p.pd.region::<RemoteRead>().create_in(std::sync::Arc::<[u8]>::from(*b"table")).unwrap();
     let part = table.share(0, 5).unwrap();
     assert_eq!(part.handles(), 2);
     assert!(part.thaw_if_last::<()>().is_none());

@@ -86,7 +86,7 @@ fn destroy_refuses_what_others_need_and_gives_it_back() {
     drop(dev);
     let ctx = busy(ctx.destroy(), "ibv_close_device", "objects of it exist: drop them first");
     let channel = ctx.create_comp_channel().unwrap();
-    let on = ctx.create_cq_on::<Buf>(1, &channel).unwrap();
+    let on = ctx.cq(1).channel(&channel).create::<Buf>().unwrap();
     let what = "completion queues on it exist: drop them first";
     let channel = busy(channel.destroy(), "ibv_destroy_comp_channel", what);
     on.destroy().unwrap();
@@ -127,7 +127,7 @@ fn a_context_that_posts_or_panics_in_drop_harms_nothing() {
     }
     profile! { WithLoud { signaling: Selective, initiator: NoReads, entry: Buf<Option<Box<Loud>>> } }
     let Pair { mut a, ca, pd, .. } = Pair::<Rc, WithLoud>::new();
-    let pool = pd.create_pool_with(2, 8, |_| None::<Box<Loud>>).unwrap();
+    let pool = pd.pool(8).contexts(|_| None::<Box<Loud>>).create(2).unwrap();
     a.post_send(wr::Send::new(pool.take().unwrap())).unwrap();
     let entries = a.destroy().unwrap();
     assert_eq!((entries.len(), pool.available()), (1, 1));

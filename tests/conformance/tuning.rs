@@ -22,7 +22,7 @@ fn is_able(dev: &Device) -> bool {
 fn events_are_moderated() {
     let dev = Device::open();
     let channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = dev.ctx.create_cq_on(16, &channel).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(16).channel(&channel).create().unwrap();
     let can = dev.ctx.abilities().unwrap().can::<CqModeration>();
     let most = dev.ctx.query_device_ex().unwrap();
     assert_eq!(can.is_some(), most.max_cq_count != 0 && most.max_cq_period != 0);

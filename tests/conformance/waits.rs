@@ -72,7 +72,7 @@ fn every_wait_ends_beside_busy_neighbours() {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap();
-        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
         let depth = Depth { send: 1, recv: 1 };
         let make = |cq: &CompletionQueue| {
             let qp = pd.create_qp::<Rc, DefaultProfile>(cq, cq, depth).unwrap();
@@ -80,7 +80,7 @@ fn every_wait_ends_beside_busy_neighbours() {
         };
         let (done, talked) = (AtomicBool::new(false), AtomicU64::new(0));
         let neighbours = [(); 2].map(|()| {
-            let cq = dev.ctx.create_cq_on(4, &channel).unwrap();
+            let cq = dev.ctx.cq(4).channel(&channel).create().unwrap();
             (make(&cq).to_error().unwrap(), cq)
         });
         let mut own = make(&quiet);
@@ -135,9 +135,9 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(1, 64).unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap();
-        let mut quiet: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut quiet: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
         for round in 0..ROUNDS {
-            let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+            let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
             let depth = Depth { send: 1, recv: 1 };
             let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
             let mut qp = Rc::init(qp, &Wish::new());
@@ -259,7 +259,7 @@ fn a_wait_waits_and_does_not_spin() {
     let dev = Device::open();
     let mut events = dev.ctx.events().unwrap();
     let mut channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
     let time = Duration::from_millis(150);
     let takes_its_time = |what: &str, wait: &mut dyn FnMut()| {
         // An emulated machine that was stopped for a while gives its ticks to whoever runs then:
@@ -290,7 +290,7 @@ fn a_wait_waits_and_does_not_spin() {
         }
     });
     // An event of another queue is no reason to stay awake.
-    let mut other = dev.ctx.create_cq_on::<Buf>(4, &channel).unwrap();
+    let mut other = dev.ctx.cq(4).channel(&channel).create::<Buf>().unwrap();
     let pd = dev.ctx.alloc_pd().unwrap();
     let depth = Depth { send: 1, recv: 1 };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&other, &other, depth).unwrap();
@@ -421,12 +421,12 @@ fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
         let dev = Device::open();
         let pd = dev.ctx.alloc_pd().unwrap();
         let mut cq = dev.ctx.create_cq::<Buf<Holds>>(40).unwrap();
-        let feed = pd.create_pool_with(2, 64, |_| Holds(None)).unwrap();
+        let feed = pd.pool(64).contexts(|_| Holds(None)).create(2).unwrap();
         let mut srq: SharedReceiveQueue<Rc, Buf<Holds>> = pd.create_srq(&feed).unwrap();
         srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
         let qp = pd.create_qp_on_srq::<Rc, Owner, _>(&cq, &cq, &srq, 4).unwrap();
         let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
-        let mut buf = pd.create_pool_with(1, 64, |_| Holds(None)).unwrap().take().unwrap();
+        let mut buf = pd.pool(64).contexts(|_| Holds(None)).create(1).unwrap().take().unwrap();
         buf.context_mut().0 = Some(srq);
         let _ = qp.post_send_unsignaled(wr::Send::new(buf)).unwrap();
         drop(qp);
@@ -447,8 +447,8 @@ fn a_sleep_is_ended_by_the_program() {
     ends("a sleep that is told to end", || {
         let dev = Device::open();
         let mut channel = dev.ctx.create_comp_channel().unwrap();
-        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
-        let mut other: CompletionQueue<BufList> = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
+        let mut other: CompletionQueue<BufList> = dev.ctx.cq(4).channel(&channel).create().unwrap();
         let waker = Waker::new().unwrap();
         let ours = waker.clone();
         waker.wake();
@@ -493,7 +493,7 @@ fn completions_come_before_a_wake() {
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(1, 64).unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap();
-        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
         let depth = Depth { send: 1, recv: 1 };
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
         let mut qp = Rc::init(qp, &Wish::new());
@@ -508,7 +508,7 @@ fn completions_come_before_a_wake() {
             assert_eq!(found, 1);
             flushes.join().unwrap()
         });
-        let mut other: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut other: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
         let more = pd.create_qp::<Rc, DefaultProfile>(&other, &other, depth).unwrap();
         let mut more = Rc::init(more, &Wish::new());
         more.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
@@ -535,7 +535,7 @@ fn a_completion_comes_before_the_wake_that_follows_it() {
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(1, 64).unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap();
-        let mut cq: CompletionQueue = dev.ctx.create_cq_on(4, &channel).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.cq(4).channel(&channel).create().unwrap();
         let mut theirs: CompletionQueue = dev.ctx.create_cq(4).unwrap();
         let depth = Depth { send: 1, recv: 1 };
         let sender = pd.create_qp::<Rc, DefaultProfile>(&theirs, &theirs, depth).unwrap();

@@ -113,7 +113,7 @@ fn a_region_gives_no_memory_back_that_is_still_read() {
     at_each_moment(|delay| {
         let late = read_of_a_region_that_ends(
             delay,
-            |pd, len| pd.register_in::<RemoteRead, _>(vec![BEFORE; len]).unwrap(),
+            |pd, len| pd.region::<RemoteRead>().create_in(vec![BEFORE; len]).unwrap(),
             |region| match region.destroy() {
                 Ok(mut bytes) => {
                     bytes.fill(AFTER);
@@ -146,7 +146,7 @@ fn dropped_memory_is_not_used_again_while_it_is_still_read() {
         let late = read_of_a_region_that_ends(delay, pages, fresh);
         assert_eq!(late, 0, "pages that were sent after ibv_dereg_mr, {delay:?}");
         let vector = |pd: &ProtectionDomain, len| {
-            pd.register_in::<RemoteRead, _>(vec![BEFORE; len]).unwrap()
+            pd.region::<RemoteRead>().create_in(vec![BEFORE; len]).unwrap()
         };
         let late = read_of_a_region_that_ends(delay, vector, fresh);
         assert_eq!(late, 0, "a vector that was sent after ibv_dereg_mr, {delay:?}");

@@ -202,7 +202,7 @@ fn timestamps_move_with_the_clock() {
     }
     let clock = dev.ctx.query_device_ex().unwrap().clock().unwrap();
     let pd = dev.ctx.alloc_pd().unwrap();
-    let mut ca: CompletionQueueEx<BothClocks> = dev.ctx.create_cq_ex(8).unwrap();
+    let mut ca: CompletionQueueEx<BothClocks> = dev.ctx.cq(8).fields().create().unwrap();
     let cb: CompletionQueue = dev.ctx.create_cq(8).unwrap();
     let wish = Wish { depth: Depth { send: 2, recv: 2 }, ..Wish::new() };
     let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, wish.depth).unwrap();

@@ -17,7 +17,7 @@ fn dead() -> (CompletionQueue, CompletionChannel, QueuePair<Rc, state::Err>) {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(1, 64).unwrap();
     let channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = dev.ctx.create_cq_on(8, &channel).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(8).channel(&channel).create().unwrap();
     let depth = Depth { send: 1, recv: 1 };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     let mut qp = Rc::init(qp, &Wish::new());
@@ -103,7 +103,7 @@ fn what_is_dead_stays_dead() {
         let dev = Device::loopback(&fabric);
         let pd = dev.ctx.alloc_pd().unwrap();
         let channel = dev.ctx.create_comp_channel().unwrap();
-        let mut cq: CompletionQueue = dev.ctx.create_cq_on(8, &channel).unwrap();
+        let mut cq: CompletionQueue = dev.ctx.cq(8).channel(&channel).create().unwrap();
         let pool = pd.create_pool(2, 64).unwrap();
         let depth = Depth { send: 1, recv: 2 };
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();

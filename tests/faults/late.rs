@@ -167,7 +167,7 @@ fn a_wait_for_what_is_flushed_late() {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(2, 64).unwrap();
     let mut channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq = dev.ctx.create_cq_on(30, &channel).unwrap();
+    let mut cq = dev.ctx.cq(30).channel(&channel).create().unwrap();
     let depth = Depth { send: 2, recv: 2 };
     let mut qp =
         Rc::init(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap(), &Wish::new());

@@ -38,7 +38,7 @@ fn ground() -> Ground {
     fabric.inject(Script::seeded(0).with(Fault::FlushLate { runs: u32::MAX }.always()));
     let pd = dev.ctx.alloc_pd().unwrap();
     let channel = dev.ctx.create_comp_channel().unwrap();
-    let mut cq: CompletionQueue = dev.ctx.create_cq_on(8, &channel).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(8).channel(&channel).create().unwrap();
     let depth = Depth { send: 1, recv: 1 };
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     let mut qp = Rc::init(qp, &Wish::new());

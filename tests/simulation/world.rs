@@ -92,7 +92,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let dev = Device::loopback(&fabric);
         let pd = dev.ctx.alloc_pd().expect("a domain");
         let count = config.buffers;
-        let pool = pd.create_pool_with(count, CAPACITY, |i| i as u32).expect("a pool");
+        let pool = pd.pool(CAPACITY).contexts(|i| i as u32).create(count).expect("a pool");
         // In every other world, as what is forgotten keeps its descriptor.
         let has_channel = config.script_seed % 4 < 2;
         let channel = has_channel.then(|| dev.ctx.create_comp_channel().expect("a channel"));
@@ -100,7 +100,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             let spare = config.spare.map(|spare| spare + Self::booked_at_first(config, at).max(1));
             let capacity = spare.unwrap_or(4000);
             let made = match &channel {
-                Some(channel) => dev.ctx.create_cq_on(capacity, channel),
+                Some(channel) => dev.ctx.cq(capacity).channel(channel).create(),
                 None => dev.ctx.create_cq(capacity),
             };
             made.expect("a queue")

@@ -4,7 +4,7 @@ use proverbs::completion::CompletionChannel;
 use proverbs::prelude::*;
 
 fn on_the_third(context: &Context, channel: &CompletionChannel) {
-    let _cq: CompletionQueue = context.create_cq_on_vector(64, channel, 3).unwrap();
+    let _cq: CompletionQueue = context.cq(64).channel(channel).vector(3).create().unwrap();
 }
 
 fn main() {}

@@ -14,8 +14,8 @@ fn slice(gpu: &MemoryRegion<RemoteAll, DmaBuf>) {
 }
 
 fn pools(pd: &ProtectionDomain, gpu: DmaBuf, own: Dm) {
-    let _ = pd.create_pool_in(gpu, 4096);
-    let _ = pd.create_pool_in(own, 4096);
+    let _ = pd.pool(4096).create_in(gpu);
+    let _ = pd.pool(4096).create_in(own);
 }
 
 fn main() {}

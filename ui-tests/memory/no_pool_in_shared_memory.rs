@@ -4,11 +4,11 @@ use proverbs::memory::SharedMapping;
 use proverbs::prelude::*;
 
 fn pool(pd: &ProtectionDomain, memory: SharedMapping) {
-    let _ = pd.create_pool_in(memory, 4096);
+    let _ = pd.pool(4096).create_in(memory);
 }
 
 fn pool_with(pd: &ProtectionDomain, memory: SharedMapping) {
-    let _ = pd.create_pool_in_with(memory, 4096, |index| index);
+    let _ = pd.pool(4096).contexts(|index| index).create_in(memory);
 }
 
 fn main() {}

@@ -6,11 +6,11 @@ use proverbs::prelude::*;
 
 fn writes(pd: &ProtectionDomain, reads: &Can<OnDemand<Rc, RemoteRead>>) {
     let _: Option<OnDemandRegion<RemoteWrite, Vec<u8>>> =
-        pd.register_on_demand(reads, vec![0u8; 64]).ok();
+        pd.region().on_demand(reads).create_in(vec![0u8; 64]).ok();
 }
 
 fn other(pd: &ProtectionDomain, memory: &Can<DeviceMemory>) {
-    let _ = pd.register_on_demand(memory, vec![0u8; 64]);
+    let _ = pd.region().on_demand(memory).create_in(vec![0u8; 64]);
 }
 
 fn main() {}

@@ -3,15 +3,15 @@
 use proverbs::prelude::*;
 
 fn flags(pd: &ProtectionDomain, flags: Vec<bool>) {
-    let _ = pd.register_in::<RemoteWrite, _>(flags);
+    let _ = pd.region::<RemoteWrite>().create_in(flags);
 }
 
 fn bytes(pd: &ProtectionDomain, bytes: [u8; 64]) {
-    let _ = pd.create_pool_in(bytes, 64);
+    let _ = pd.pool(64).create_in(bytes);
 }
 
 fn text(pd: &ProtectionDomain, text: String) {
-    let _ = pd.register_in::<RemoteWrite, _>(text);
+    let _ = pd.region::<RemoteWrite>().create_in(text);
 }
 
 fn main() {}

@@ -3,13 +3,13 @@
 use proverbs::prelude::*;
 
 fn vector(pd: &ProtectionDomain, mut table: Vec<u8>) {
-    let region = pd.register_in::<RemoteRead, _>(table);
+    let region = pd.region::<RemoteRead>().create_in(table);
     table.push(1);
     drop(region);
 }
 
 fn borrowed(pd: &ProtectionDomain, table: &mut [u8]) {
-    let region = pd.register_in::<RemoteRead, _>(table);
+    let region = pd.region::<RemoteRead>().create_in(table);
     drop(region);
 }
 

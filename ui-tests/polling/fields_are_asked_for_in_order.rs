@@ -5,7 +5,7 @@ use proverbs::prelude::*;
 use proverbs::completion::{CompletionTs, CompletionWallclock};
 
 fn create(context: &Context) {
-    let _ = context.create_cq_ex::<(CompletionWallclock, CompletionTs), Buf>(64);
+    let _ = context.cq(64).fields::<(CompletionWallclock, CompletionTs)>().create::<Buf>();
 }
 
 fn main() {}

@@ -67,7 +67,7 @@ impl Room {
         let ground = Ground::of_stub();
         let channel = ground.context.create_comp_channel().expect("a channel");
         let entries = 4 * number as u32 + 4096;
-        let cq = ground.context.create_cq_on(entries, &channel).expect("a completion queue");
+        let cq = ground.context.cq(entries).channel(&channel).create().expect("a completion queue");
         let depth = Depth { send: 1, recv: 1 };
         let taken = if others == Others::Taken { number } else { 1 };
         let pool = ground.pd.create_pool(taken + 64, 64).expect("a pool");

@@ -38,7 +38,7 @@ pub enum DlidPathBits {}
 /// use proverbs::completion::{CompletionQueueEx, CompletionTs, CompletionWallclock, WcFields};
 /// type BothClocks = (CompletionTs, CompletionWallclock);
 /// fn timed<F: WcFields>(context: &Context) -> Result<CompletionQueueEx<F>, proverbs::Error> {
-///     context.create_cq_ex(64)
+///     context.cq(64).fields().create()
 /// }
 /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
 /// let cq = timed::<BothClocks>(&context)?;

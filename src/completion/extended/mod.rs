@@ -42,7 +42,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// use proverbs::completion::{CompletionQueueEx, CompletionTs};
 /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
 /// let clock = context.query_device_ex()?.clock().ok_or("the device has no clock")?;
-/// let mut cq: CompletionQueueEx<CompletionTs> = context.create_cq_ex(64)?;
+/// let mut cq: CompletionQueueEx<CompletionTs> = context.cq(64).fields().create()?;
 /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
 /// # let address = AddressVector::roce(1, context.query_gid(1, 1)?, 1);
 /// # let (itself, psn) = (Qpn::try_from(qp.qp_num())?, Psn::try_from(0)?);
@@ -68,7 +68,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Not every device has every field: [`create_cq_ex`](crate::Context::create_cq_ex) fails with
+/// Not every device has every field: [`fields`](crate::completion::CqBuilder::fields) fails with
 /// EOPNOTSUPP on one that does not ([R14.6](crate::guide::rules#r14-6)). Soft-RoCE has no clocks.
 #[doc(alias = "ibv_cq_ex")]
 pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {

@@ -56,7 +56,7 @@ fn a_device_without_advice_or_null_regions() {
         let context = device_with(Fabric::new(), control);
         let pd = context.alloc_pd().unwrap();
         let can = context.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>().unwrap();
-        let region = pd.register_on_demand(&can, vec![7u8; 64]).unwrap();
+        let region = pd.region().on_demand(&can).create_in(vec![7u8; 64]).unwrap();
         let advised = [
             region.prefetch(Advice::Prefetch, 0, 8).unwrap_err(),
             region.start_prefetch(Advice::PrefetchWrite, 8, 56).unwrap_err(),
@@ -137,7 +137,7 @@ fn what_advice_waits() {
     handle.set_control(Box::leak(Box::new(Control { advise_mr, ..LOOPBACK })));
     let pd = context.alloc_pd().unwrap();
     let can = context.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>().unwrap();
-    let region = pd.register_on_demand(&can, vec![7u8; 64]).unwrap();
+    let region = pd.region().on_demand(&can).create_in(vec![7u8; 64]).unwrap();
     region.prefetch(Advice::Prefetch, 0, 64).unwrap();
     region.start_prefetch(Advice::PrefetchWrite, 0, 64).unwrap();
     assert_eq!(TOLD.take(), [(0, 1), (1, 0)]);

@@ -141,7 +141,7 @@ impl MapOptions {
 /// use proverbs::memory::{HugePage, MapOptions, Mapping};
 /// # fn example(pd: ProtectionDomain) -> Result<(), Box<dyn std::error::Error>> {
 /// let memory = MapOptions::new().huge(HugePage::GiB1).node(1).anonymous(4 << 30)?;
-/// let pool: Pool<(), Mapping> = pd.create_pool_in(memory, 1 << 20)?; // 4096 buffers of 1 MiB
+/// let pool: Pool<(), Mapping> = pd.pool(1 << 20).create_in(memory)?; // 4096 buffers of 1 MiB
 /// # drop(pool);
 /// # Ok(())
 /// # }
@@ -155,7 +155,7 @@ impl MapOptions {
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let mut table = Mapping::new(1 << 16)?;
 /// table[..5].copy_from_slice(b"hello");
-/// let region = pd.register_in::<RemoteRead, _>(table)?;
+/// let region = pd.region::<RemoteRead>().create_in(table)?;
 /// let table: Mapping = region.destroy()?;
 /// assert_eq!((&table[..5], table.len()), (&b"hello"[..], 1 << 16));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

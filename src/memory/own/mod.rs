@@ -35,8 +35,8 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 /// [`DmaBuf`](crate::memory::DmaBuf) and [`Dm`](crate::memory::Dm).
 ///
 /// What is private is cut into a pool
-/// ([`create_pool_in`](crate::ProtectionDomain::create_pool_in)), whose buffers are slices; or it
-/// is one region ([`register_in`](crate::ProtectionDomain::register_in)), which has copies and
+/// ([`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in)), whose buffers are slices; or it
+/// is one region ([`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in)), which has copies and
 /// cells. What other processes can write makes regions only, since a `&[u8]` promises that nobody
 /// writes. What is read-only makes regions that nobody writes: not this program, not the device, no
 /// peer ([R6.3](crate::guide::rules#r6-3)).
@@ -48,7 +48,7 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let table: Vec<u64> = (0..1024).collect();
-/// let region = pd.register_in::<RemoteRead, _>(table)?; // 8 KiB, for peers to read
+/// let region = pd.region::<RemoteRead>().create_in(table)?; // 8 KiB, for peers to read
 /// assert_eq!(region.len(), 8192);
 /// let table: Vec<u64> = region.destroy()?;              // and back
 /// assert_eq!(table[1023], 1023);
@@ -125,7 +125,7 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let arena = Arena::new();
 /// let chunk = arena.take().ok_or("all chunks are in use")?;
-/// let pool = pd.create_pool_in(chunk, 1024)?;
+/// let pool = pd.pool(1024).create_in(chunk)?;
 /// assert_eq!(pool.count(), 4);
 /// let chunk: Chunk = pool.destroy()?;
 /// drop(chunk);
@@ -283,7 +283,7 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// let base = NonNull::new(library.address()).ok_or("no memory")?;
 /// // SAFETY: 8192 initialised bytes, which the library owns and nobody else uses.
 /// let memory: Foreign<Library> = unsafe { Foreign::new(base, 8192, library) };
-/// let pool = pd.create_pool_in(memory, 1024)?;
+/// let pool = pd.pool(1024).create_in(memory)?;
 /// let library: Library = pool.destroy()?.into_keeper();
 /// # drop(library);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

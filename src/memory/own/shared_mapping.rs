@@ -37,7 +37,7 @@ const VERB: &str = "mmap";
 /// std::fs::write(&path, b"a table that is larger than memory")?;
 /// let file = std::fs::File::open(&path)?;
 /// let table: SharedMapping<ReadOnly> = MapOptions::new().file_read_only(&file, 0..34)?;
-/// let region = pd.register_in::<RemoteRead, _>(table)?; // peers read the file
+/// let region = pd.region::<RemoteRead>().create_in(table)?; // peers read the file
 /// let mut word = [0; 5];
 /// region.read_at(2, &mut word)?;
 /// assert_eq!(&word, b"table");
@@ -46,7 +46,7 @@ const VERB: &str = "mmap";
 /// let (memory, fd) = MapOptions::new().memfd("queue", 4096)?; // `fd` is for another process
 /// memory.write_at(0, b"hello")?;
 /// assert!(memory.is_sealed());
-/// let region: MemoryRegion<RemoteWrite, SharedMapping> = pd.register_in(memory)?;
+/// let region: MemoryRegion<RemoteWrite, SharedMapping> = pd.region().create_in(memory)?;
 /// # drop((fd, region));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

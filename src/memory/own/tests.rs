@@ -88,7 +88,7 @@ fn filled<M>(pair: &mut Pair, pool: &Pool<(), M>, bytes: &[u8]) -> Buf {
 /// The pool, a message from a peer into it, and back: the type, and the bytes.
 fn goes_and_comes_back<M: Memory<Sharing = Private, Protection = Writable>>(memory: M) -> M {
     let mut pair = loopback::pair().unwrap();
-    let pool = pair.pd.create_pool_in(memory, 16).unwrap();
+    let pool = pair.pd.pool(16).create_in(memory).unwrap();
     assert!(pool.count() >= 2);
     let (one, two) = (filled(&mut pair, &pool, b"one"), filled(&mut pair, &pool, b"the second"));
     assert_eq!((&one[..], &two[..]), (&b"one"[..], &b"the second"[..]));
@@ -98,7 +98,7 @@ fn goes_and_comes_back<M: Memory<Sharing = Private, Protection = Writable>>(memo
     drop((one, two));
     let memory = pool.destroy().unwrap();
 
-    let region = pair.pd.register_in::<RemoteAll, M>(memory).unwrap();
+    let region = pair.pd.region::<RemoteAll>().create_in::<M>(memory).unwrap();
     let mut message = pair.pool.take().unwrap();
     message.copy_from(b"by a peer").unwrap();
     let at = region.remote().slice(0, 9).unwrap();
@@ -142,7 +142,7 @@ fn a_vector_keeps_its_capacity_and_only_its_length_is_registered() {
     let vector = goes_and_comes_back(vector);
     assert_eq!((vector.len(), vector[2039]), (2040, 2));
     let pd = loopback::pair().unwrap().pd;
-    let region = pd.register_in::<RemoteRead, _>(vector).unwrap();
+    let region = pd.region::<RemoteRead>().create_in(vector).unwrap();
     assert_eq!(region.len(), 2040);
 }
 
@@ -165,7 +165,7 @@ fn a_cell_is_aligned_by_its_address() {
     let pd = loopback::pair().unwrap().pd;
     let (keeper, _fate) = Keeper::new(100);
     let region: MemoryRegion<RemoteAtomic, Foreign<_>> =
-        pd.register_in(keeper.memory::<Private, Writable>(3)).unwrap();
+        pd.region().create_in(keeper.memory::<Private, Writable>(3)).unwrap();
     assert!(region.cell(0).unwrap_err().misaligned);
     region.cell(5).unwrap().store(u64::from_ne_bytes(*b"eight by"), SeqCst);
     let mut read = [0; 10];
@@ -178,21 +178,21 @@ fn a_cell_is_aligned_by_its_address() {
 #[test]
 fn memory_of_no_bytes_comes_back() {
     let pd = loopback::pair().unwrap().pd;
-    let refused = pd.register_in::<RemoteRead, _>(Vec::<u8>::with_capacity(8)).unwrap_err();
+    let refused = pd.region::<RemoteRead>().create_in(Vec::<u8>::with_capacity(8)).unwrap_err();
     assert_eq!(refused.error.errno(), Some(22));
     assert_eq!(refused.into_object().capacity(), 8);
-    let refused = pd.create_pool_in(Box::<[u8]>::default(), 8).unwrap_err();
+    let refused = pd.pool(8).create_in(Box::<[u8]>::default()).unwrap_err();
     assert_eq!(refused.error.errno(), Some(22));
     assert!(refused.into_object().is_empty());
-    let refused = pd.create_pool_in(vec![1u8; 23], 24).unwrap_err();
+    let refused = pd.pool(24).create_in(vec![1u8; 23]).unwrap_err();
     let text = refused.to_string();
     assert!(text.ends_with("(a buffer of 24 bytes in 23 bytes)"), "{text}");
     assert_eq!(refused.into_object(), [1; 23]);
-    let refused = pd.create_pool_in(vec![1u8; 23], 1 << 31).unwrap_err();
+    let refused = pd.pool(1 << 31).create_in(vec![1u8; 23]).unwrap_err();
     assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }));
     // What comes back and is dropped is freed.
     let (keeper, fate) = Keeper::new(100);
-    drop(pd.create_pool_in(keeper.memory::<Private, Writable>(0), 101).unwrap_err());
+    drop(pd.pool(101).create_in(keeper.memory::<Private, Writable>(0)).unwrap_err());
     assert_eq!(fate.drops.load(SeqCst), 1);
 }
 
@@ -207,17 +207,17 @@ fn memory_of_more_than_a_buffer_can_be() {
         unsafe { Foreign::<(), Private, Writable>::new(NonNull::<u64>::dangling().cast(), len, ()) }
     };
     let limit = |error: &crate::Error| matches!(error.kind(), ErrorKind::Limit { .. });
-    let refused = pd.create_pool_in(of_len(1 << 40), 64).unwrap_err();
+    let refused = pd.pool(64).create_in(of_len(1 << 40)).unwrap_err();
     assert!(limit(&refused.error), "{}", refused.error);
-    let refused = pd.create_arena_in(of_len(1 << 40), 1 << 31).unwrap_err();
+    let refused = pd.arena(1 << 31).create_in(of_len(1 << 40)).unwrap_err();
     assert!(limit(&refused.error), "{}", refused.error);
-    let arena = pd.create_arena_in(of_len(1 << 33), 2).unwrap();
+    let arena = pd.arena(2).create_in(of_len(1 << 33)).unwrap();
     let longest = arena.longest();
     assert!(longest < 1 << 32 && arena.available() > longest);
     assert!(arena.take(longest + 1).is_none());
     let buf = arena.take(longest).unwrap();
     assert_eq!((buf.capacity(), buf.len()), (longest, longest));
-    let region = pd.register_in::<RemoteRead, _>(of_len(1 << 33)).unwrap();
+    let region = pd.region::<RemoteRead>().create_in(of_len(1 << 33)).unwrap();
     let error = wr::Piece::new(&region, 1..1 << 33).err().unwrap();
     assert_eq!((error.len, error.misaligned), ((1 << 33) - 1, false));
     assert!(wr::Piece::new(&region, 1..1 << 32).is_ok());
@@ -229,8 +229,8 @@ fn memory_of_more_than_a_region_can_be() {
     const MOST: usize = 1 << 12;
     let pd = Fabric::with(World::ipv4().regions(MOST as u64)).open_device().alloc_pd().unwrap();
     let limit = ErrorKind::Limit { what: "length", asked: MOST as u64 + 1, max: MOST as u64 };
-    let region = pd.register_in::<RemoteRead, _>(vec![1u8; MOST]).unwrap();
-    let refused = pd.register_in::<RemoteRead, _>(vec![1u8; MOST + 1]).unwrap_err();
+    let region = pd.region::<RemoteRead>().create_in(vec![1u8; MOST]).unwrap();
+    let refused = pd.region::<RemoteRead>().create_in(vec![1u8; MOST + 1]).unwrap_err();
     let (memory, error) = refused.into_parts();
     assert_eq!((error.kind(), memory.len()), (&limit, MOST + 1));
     assert_eq!(pd.create_pool(65, 64).unwrap_err().verb(), "ibv_reg_mr");
@@ -269,12 +269,12 @@ fn arenas_of_the_least() {
         let memory = vec![0u64; 16];
         let lead = memory.as_ptr().addr().wrapping_neg() % 64;
         let memory = memory.into_iter().take((lead + len) / 8).collect::<Vec<_>>();
-        let refused = pd.create_arena_in(memory, buffers).unwrap_err();
+        let refused = pd.arena(buffers).create_in(memory).unwrap_err();
         assert_eq!(refused.error.errno(), Some(22), "{len} {buffers}");
         let text = refused.error.to_string();
         assert!(text.contains(&format!("an arena of {buffers} buffers in ")), "{text}");
     }
-    let arena = pd.create_arena_in(vec![0u64; 16], 1).unwrap();
+    let arena = pd.arena(1).create_in(vec![0u64; 16]).unwrap();
     assert_eq!((arena.count(), arena.take(1).map(|buf| buf.len())), (1, Some(1)));
 }
 
@@ -293,7 +293,7 @@ fn memory_stays_while_the_device_has_a_buffer() {
         let mut qp =
             qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() }).unwrap();
         let (keeper, fate) = Keeper::new(256);
-        let pool = pd.create_pool_in(keeper.memory::<Private, Writable>(0), 64).unwrap();
+        let pool = pd.pool(64).create_in(keeper.memory::<Private, Writable>(0)).unwrap();
         qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
         drop((pool, pd, context));
         assert_eq!(fate.drops.load(SeqCst), 0, "{personality:?}");
@@ -313,7 +313,7 @@ fn memory_that_the_device_does_not_give_up_is_not_freed() {
     let pd = context.alloc_pd().unwrap();
     let (keeper, fate) = Keeper::new(64);
     let memory = keeper.memory::<Private, Writable>(0);
-    let region = pd.register_in::<RemoteRead, _>(memory).unwrap();
+    let region = pd.region::<RemoteRead>().create_in(memory).unwrap();
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     let region = region.destroy().unwrap_err().into_object(); // it says so, and the region is whole
     let mut seven = [0; 1];
@@ -330,7 +330,8 @@ fn memory_that_the_device_gives_up_when_it_is_asked_again_is_freed() {
     let fabric = Fabric::new();
     let pd = fabric.open_device().alloc_pd().unwrap();
     let (keeper, fate) = Keeper::new(64);
-    let region = pd.register_in::<RemoteRead, _>(keeper.memory::<Private, Writable>(0)).unwrap();
+    let region =
+        pd.region::<RemoteRead>().create_in(keeper.memory::<Private, Writable>(0)).unwrap();
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     drop(region);
     assert_eq!((fabric.injected().busy, fate.drops.load(SeqCst)), (1, 1));
@@ -358,13 +359,13 @@ fn a_keeper_may_panic_when_it_is_dropped() {
         (keeper.memory::<Private, Writable>(0), fate)
     };
     let (memory, fate) = panicking();
-    let pool = pair.pd.create_pool_in(memory, 64).unwrap();
+    let pool = pair.pd.pool(64).create_in(memory).unwrap();
     let buf = pool.take().unwrap();
     drop(pool);
     assert!(catch_unwind(AssertUnwindSafe(|| drop(buf))).is_err());
     assert_eq!(fate.drops.load(SeqCst), 1);
     let (memory, fate) = panicking();
-    let region = pair.pd.register_in::<RemoteRead, _>(memory).unwrap();
+    let region = pair.pd.region::<RemoteRead>().create_in(memory).unwrap();
     assert!(catch_unwind(AssertUnwindSafe(|| drop(region))).is_err());
     assert_eq!(fate.drops.load(SeqCst), 1);
     // Nothing of them is left with the device.
@@ -381,7 +382,7 @@ fn a_context_that_panics_leaves_nothing_registered() {
     let (keeper, fate) = Keeper::new(64);
     let memory = keeper.memory::<Private, Writable>(0);
     let made = catch_unwind(AssertUnwindSafe(|| {
-        pd.create_pool_in_with(memory, 16, |index| assert!(index < 2)).map(drop).map_err(drop)
+        pd.pool(16).contexts(|index| assert!(index < 2)).create_in(memory).map(drop).map_err(drop)
     }));
     assert!(made.is_err());
     assert_eq!(fate.drops.load(SeqCst), 1);
@@ -393,7 +394,7 @@ fn a_context_that_panics_leaves_nothing_registered() {
 fn the_last_buffer_may_go_on_another_thread() {
     let pair = loopback::pair().unwrap();
     let (keeper, fate) = Keeper::new(64);
-    let pool = pair.pd.create_pool_in(keeper.memory::<Private, Writable>(0), 64).unwrap();
+    let pool = pair.pd.pool(64).create_in(keeper.memory::<Private, Writable>(0)).unwrap();
     let buf = pool.take().unwrap();
     drop(pool);
     let there = thread::spawn(move || {
@@ -409,7 +410,7 @@ fn the_last_buffer_may_go_on_another_thread() {
 fn read_only_memory_is_read() {
     fn by_a_peer<M: Memory<Protection = ReadOnly>>(memory: M, expected: &[u8]) -> M {
         let Pair { pd, mut a, b: _b, mut cq, pool, .. } = loopback::pair().unwrap();
-        let region: MemoryRegion<RemoteRead, M> = pd.register_in(memory).unwrap();
+        let region: MemoryRegion<RemoteRead, M> = pd.region().create_in(memory).unwrap();
         a.post_send(wr::RdmaRead::new(pool.take().unwrap(), region.remote().read())).unwrap();
         let read = loopback::poll(&mut cq, 1).unwrap().remove(0).unwrap();
         assert_eq!(&read[..], expected);
@@ -441,7 +442,7 @@ fn a_part_of_read_only_memory_is_sent() {
     let there = pair.pd.register::<RemoteWrite>(64).unwrap();
     let at = there.remote().write();
     let table: Arc<[u8]> = (0..64).collect();
-    let region = pair.pd.register_in::<RemoteRead, _>(table.clone()).unwrap();
+    let region = pair.pd.region::<RemoteRead>().create_in(table.clone()).unwrap();
     assert!(region.share(60, 5).is_err() && region.share(0, 0).unwrap().is_empty());
     let mut part = region.share(3, 40).unwrap();
     part.set_id(1 << 40);
@@ -469,7 +470,8 @@ fn a_part_of_read_only_memory_is_sent() {
 #[test]
 fn read_only_memory_is_not_written_by_peers() {
     let Pair { pd, mut a, b: _b, mut cq, pool, .. } = loopback::pair().unwrap();
-    let region: MemoryRegion<RemoteRead, &'static [u64]> = pd.register_in(&[1u64, 2][..]).unwrap();
+    let region: MemoryRegion<RemoteRead, &'static [u64]> =
+        pd.region().create_in(&[1u64, 2][..]).unwrap();
     let key = region.remote();
     let forged = RemoteSlice::<RemoteWrite>::from_parts(key.addr, 16, key.rkey());
     a.post_send(wr::RdmaWrite::new(pool.take().unwrap(), forged.write())).unwrap_err();

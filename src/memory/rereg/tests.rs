@@ -20,7 +20,7 @@ fn fails(fabric: &Fabric, code: i32) {
 fn each_code_leaves_the_region_as_it_says() {
     for code in -5..0 {
         let Pair { pd, fabric, context, .. } = loopback::pair().unwrap();
-        let register = || pd.register_in::<RemoteReadWrite, _>(vec![1u8; 64]).unwrap();
+        let register = || pd.region::<RemoteReadWrite>().create_in(vec![1u8; 64]).unwrap();
         fails(&fabric, code);
         let changed = register().rereg_access::<RemoteRead>();
         match (code, changed) {
@@ -112,7 +112,7 @@ fn an_unusable_region_leaks_if_it_is_not_deregistered() {
     let told = || Told(kept.clone(), vec![0; 8].into());
     let unusable = || {
         fails(&fabric, -4);
-        match pd.register_in::<RemoteRead, _>(told()).unwrap().rereg_memory(told()) {
+        match pd.region::<RemoteRead>().create_in(told()).unwrap().rereg_memory(told()) {
             Err(ReregError::Unusable(refused)) => refused.into_object(),
             other => panic!("{other:?}"),
         }
@@ -166,7 +166,7 @@ fn a_region_moves_to_other_memory_and_back() {
     for personality in able() {
         let Pair { pd, mut a, b: _b, mut cq, .. } =
             loopback::pair_on::<DefaultProfile>(Fabric::with(personality)).unwrap();
-        let region = pd.register_in::<RemoteWrite, _>(vec![0u8; 16]).unwrap();
+        let region = pd.region::<RemoteWrite>().create_in(vec![0u8; 16]).unwrap();
         let (region, old) = region.rereg_memory::<Box<[u64]>>(vec![0; 4].into()).unwrap();
         assert_eq!((region.len(), &old), (32, &vec![0; 16]));
         let at = region.remote().slice(16, 8).unwrap();
@@ -195,7 +195,7 @@ fn a_region_moves_to_other_memory_and_back() {
 #[test]
 fn read_only_memory_takes_the_place_of_other() {
     let Pair { pd, .. } = loopback::pair().unwrap();
-    let region = pd.register_in::<RemoteRead, _>(vec![0u8; 16]).unwrap();
+    let region = pd.region::<RemoteRead>().create_in(vec![0u8; 16]).unwrap();
     let (region, _) = region.rereg_memory(&b"in the text"[..]).unwrap();
     let mut read = [0; 4];
     region.read_at(7, &mut read).unwrap();

@@ -47,7 +47,7 @@ fn pair_with_window() -> (Pair<Windows>, BoundWindow<RemoteWrite>, Arc<AtomicUsi
     let memory = unsafe {
         Foreign::<_, Private, Writable>::new(NonNull::new_unchecked(bytes.cast()), 64, keeper)
     };
-    let region = pair.pd.register_in::<Windowed<LocalWrite>, _>(memory).unwrap();
+    let region = pair.pd.region::<Windowed<LocalWrite>>().create_in(memory).unwrap();
     let window = pair.a.alloc_mw().unwrap();
     let bind = wr::BindMw::<RemoteWrite>::new(window, &region, 0..64).unwrap();
     pair.a.post_send(bind).unwrap();

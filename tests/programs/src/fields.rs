@@ -11,12 +11,12 @@ impl World {
     /// polls some of them, and drops what there is in one of the orders.
     pub fn polls_fields(&self, context: &Context, pd: &ProtectionDomain, order: u8) {
         let clock = context.query_device_ex().ok().and_then(|attr| attr.clock());
-        let timed = context.create_cq_ex::<CompletionTs, Buf>(64);
+        let timed = context.cq(64).fields::<CompletionTs>().create::<Buf>();
         if let (Ok(mut cq), Some(clock)) = (timed, clock) {
             let _ = cq.poll_one().map(|polled| polled.map(|(_, fields)| fields.completion_ts()));
             println!("a clock of {} kHz", clock.khz());
         }
-        let asked = context.create_cq_ex::<DlidPathBits, Buf>(64);
+        let asked = context.cq(64).fields::<DlidPathBits>().create::<Buf>();
         let Some(mut cq) = self.made(asked) else { return };
         let Some(pool) = self.made(pd.create_pool(4, 64)) else { return };
         let Some(qp) = self.made(pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH)) else {

@@ -222,7 +222,7 @@ impl World {
 
     /// Registers what only peers may read.
     pub fn table(&self, pd: &ProtectionDomain) -> Option<Table> {
-        pd.register_in(self.sevens.clone()).ok()
+        pd.region().create_in(self.sevens.clone()).ok()
     }
 
     /// Nobody wrote to it, and all others that had it are gone.

@@ -64,7 +64,7 @@ pub type LoudArena<M> = Arena<Loud, M>;
 impl World {
     /// A pool of contexts: its buffers are counted as those of other pools, or its contexts panic.
     pub fn loud(&self, pd: &ProtectionDomain, is_loud: bool) -> Option<LoudPool> {
-        let pool = pd.create_pool_with(3, 64, |_| Loud(is_loud)).ok()?;
+        let pool = pd.pool(64).contexts(|_| Loud(is_loud)).create(3).ok()?;
         if !is_loud {
             lock(&self.loud_pools).push(pool.clone());
         }
@@ -73,7 +73,7 @@ impl World {
 
     /// As `loud`, of buffers of any length.
     pub fn loud_arena(&self, pd: &ProtectionDomain, is_loud: bool) -> Option<LoudArena<Pages>> {
-        let arena = pd.create_arena_with(1024, 4, |_| Loud(is_loud)).ok()?;
+        let arena = pd.arena(4).contexts(|_| Loud(is_loud)).create(1024).ok()?;
         if !is_loud {
             lock(&self.loud_arenas).push(arena.clone());
         }
@@ -92,7 +92,7 @@ impl World {
         M::Sharing: CanBeSlices,
         M::Protection: CanBeWritten,
     {
-        match pd.create_arena_in_with(memory, buffers, |_| Loud(is_loud)) {
+        match pd.arena(buffers).contexts(|_| Loud(is_loud)).create_in(memory) {
             Ok(arena) => (Some(arena), None),
             Err(refused) => (None, Some(refused.into_object())),
         }

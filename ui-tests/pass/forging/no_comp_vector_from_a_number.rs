@@ -4,5 +4,5 @@ use proverbs::prelude::*;
 
 fn on_the_third(context: &Context, channel: &CompletionChannel) {
     let third = &context.comp_vectors()[3];
-    let _cq: CompletionQueue = context.create_cq_on_vector(64, channel, third).unwrap();
+    let _cq: CompletionQueue = context.cq(64).channel(channel).vector(third).create().unwrap();
 }

@@ -6,15 +6,15 @@ use proverbs::raw::ibv_mr;
 use std::ptr::NonNull;
 
 fn pool(pd: &ProtectionDomain, memory: Vec<u8>) {
-    let _ = pd.create_pool_in_with(memory, 64, |i| i);
+    let _ = pd.pool(64).contexts(|i| i).create_in(memory);
 }
 
 fn arena(pd: &ProtectionDomain, memory: Vec<u8>) {
-    let _ = pd.create_arena_in_with(memory, 8, |i| i);
+    let _ = pd.arena(8).contexts(|i| i).create_in(memory);
 }
 
 fn shared_arena(pd: &ProtectionDomain, memory: Vec<u8>) {
-    let _ = pd.create_arena_in_with(memory, 8, |i| i);
+    let _ = pd.arena(8).contexts(|i| i).create_in(memory);
 }
 
 fn moved(region: MemoryRegion<RemoteWrite>, memory: Vec<u8>) {
@@ -22,7 +22,7 @@ fn moved(region: MemoryRegion<RemoteWrite>, memory: Vec<u8>) {
 }
 
 fn on_demand(pd: &ProtectionDomain, can: &Can<OnDemand<Rc, RemoteWrite>>, memory: Vec<u8>) {
-    let _ = pd.register_on_demand(can, memory);
+    let _ = pd.region().on_demand(can).create_in(memory);
 }
 
 unsafe fn foreign(pd: &ProtectionDomain, mr: NonNull<ibv_mr>, memory: Vec<u8>) {

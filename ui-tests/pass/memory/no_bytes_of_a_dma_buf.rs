@@ -14,5 +14,5 @@ fn slice(gpu: &MemoryRegion<RemoteAll, DmaBuf>) {
 fn pools(pd: &ProtectionDomain, gpu: DmaBuf, own: Dm, memory: Mapping) {
     let _ = pd.register_dmabuf::<RemoteWrite>(gpu);
     let _ = pd.register_dm::<RemoteWrite>(own);
-    let _ = pd.create_pool_in(memory, 4096);
+    let _ = pd.pool(4096).create_in(memory);
 }

@@ -5,9 +5,9 @@ use proverbs::prelude::*;
 
 fn writes(pd: &ProtectionDomain, writes: &Can<OnDemand<Rc, RemoteWrite>>) {
     let _: Option<OnDemandRegion<RemoteWrite, Vec<u8>>> =
-        pd.register_on_demand(writes, vec![0u8; 64]).ok();
+        pd.region().on_demand(writes).create_in(vec![0u8; 64]).ok();
 }
 
 fn other(pd: &ProtectionDomain, reads: &Can<OnDemand<Rc, RemoteRead>>) {
-    let _ = pd.register_on_demand(reads, vec![0u8; 64]);
+    let _ = pd.region().on_demand(reads).create_in(vec![0u8; 64]);
 }

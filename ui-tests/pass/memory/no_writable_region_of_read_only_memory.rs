@@ -3,25 +3,25 @@ use proverbs::memory::{LocalRead, ReadOnly, SharedMapping, Windowed};
 use proverbs::prelude::*;
 
 fn for_readers(pd: &ProtectionDomain, file: SharedMapping<ReadOnly>) {
-    let _ = pd.register_in::<RemoteRead, _>(file);
+    let _ = pd.region::<RemoteRead>().create_in(file);
 }
 
 fn for_this_program(pd: &ProtectionDomain, text: &'static mut [u8]) {
-    let _ = pd.register_in::<LocalWrite, _>(text);
+    let _ = pd.region::<LocalWrite>().create_in(text);
 }
 
 fn for_atomics(pd: &ProtectionDomain, table: Vec<u64>) {
-    let _ = pd.register_in::<RemoteAtomic, _>(table);
+    let _ = pd.region::<RemoteAtomic>().create_in(table);
 }
 
 fn for_windows(pd: &ProtectionDomain, text: &'static mut [u8]) {
-    let _ = pd.register_in::<Windowed<RemoteRead>, _>(text);
+    let _ = pd.region::<Windowed<RemoteRead>>().create_in(text);
 }
 
 fn for_nobody_else(pd: &ProtectionDomain, text: &'static [u8]) {
-    let _ = pd.register_in::<LocalRead, _>(text);
+    let _ = pd.region::<LocalRead>().create_in(text);
 }
 
 fn pool(pd: &ProtectionDomain, text: &'static mut [u8]) {
-    let _ = pd.create_pool_in(text, 64);
+    let _ = pd.pool(64).create_in(text);
 }

@@ -2,14 +2,14 @@
 use proverbs::prelude::*;
 
 fn flags(pd: &ProtectionDomain, flags: Vec<u8>) {
-    let _ = pd.register_in::<RemoteWrite, _>(flags);
+    let _ = pd.region::<RemoteWrite>().create_in(flags);
 }
 
 fn bytes(pd: &ProtectionDomain, bytes: Box<[u8; 64]>) {
     let bytes: Box<[u8]> = bytes;
-    let _ = pd.create_pool_in(bytes, 64);
+    let _ = pd.pool(64).create_in(bytes);
 }
 
 fn text(pd: &ProtectionDomain, text: String) {
-    let _ = pd.register_in::<RemoteWrite, _>(text.into_bytes());
+    let _ = pd.region::<RemoteWrite>().create_in(text.into_bytes());
 }

@@ -2,13 +2,13 @@
 use proverbs::prelude::*;
 
 fn vector(pd: &ProtectionDomain, table: Vec<u8>) -> Result<Vec<u8>, proverbs::Error> {
-    let region = pd.register_in::<RemoteRead, _>(table)?;
+    let region = pd.region::<RemoteRead>().create_in(table)?;
     let mut table = region.destroy()?;
     table.push(1);
     Ok(table)
 }
 
 fn borrowed(pd: &ProtectionDomain, table: &'static mut [u8]) {
-    let region = pd.register_in::<RemoteRead, _>(table);
+    let region = pd.region::<RemoteRead>().create_in(table);
     drop(region);
 }

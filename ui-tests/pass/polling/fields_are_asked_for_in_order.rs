@@ -4,5 +4,5 @@ use proverbs::prelude::*;
 use proverbs::completion::{CompletionTs, CompletionWallclock};
 
 fn create(context: &Context) {
-    let _ = context.create_cq_ex::<(CompletionTs, CompletionWallclock), Buf>(64);
+    let _ = context.cq(64).fields::<(CompletionTs, CompletionWallclock)>().create::<Buf>();
 }

@@ -31,7 +31,7 @@ mod forms {
 pub(super) fn wakes(stub: &Stub) -> Family {
     let ground = Ground::of_stub();
     let channel = ground.context.create_comp_channel().expect("a channel");
-    let cq = ground.context.create_cq_on(4 * DEPTH, &channel).expect("a completion queue");
+    let cq = ground.context.cq(4 * DEPTH).channel(&channel).create().expect("a completion queue");
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let (world, twin) = ground.world(stub, qp, cq);
     let World { qp, cq, at, bufs, .. } = world;
@@ -51,7 +51,8 @@ pub(super) fn wakes(stub: &Stub) -> Family {
 
 pub(super) fn timed() -> Family {
     let ground = Ground::of_stub();
-    let cq = ground.context.create_cq_ex(4 * DEPTH).expect("a completion queue with a clock");
+    let cq =
+        ground.context.cq(4 * DEPTH).fields().create().expect("a completion queue with a clock");
     let qp = connected::<DefaultProfile>(&ground, &cq, 1024);
     let (twin, at, bufs) = one_element_each(ground);
     (twin.qp, twin.timed) = (qp.as_raw().cast(), cq.as_raw().cast());

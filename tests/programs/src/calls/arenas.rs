@@ -195,7 +195,7 @@ fn create_arena_in(
     memory: AnyPrivate,
 ) -> (Option<ArenaIn<AnyPrivate>>, Option<AnyPrivate>) {
     let count = w.pick(0, [1, 4, 8, 0]);
-    match pd.create_arena_in(memory, count) {
+    match pd.arena(count).create_in(memory) {
         Ok(arena) => (Some(arena), None),
         Err(refused) => (None, Some(refused.into_object())),
     }

@@ -46,7 +46,7 @@ fn create_comp_channel(w: &World, context: &Context) -> Option<Channel> {
 
 /// weight 6; kin context channel
 fn create_cq_on(w: &World, context: &Context, channel: &Channel) -> Option<Cq<AnyEntry>> {
-    w.made(context.create_cq_on::<AnyEntry>(64, channel))
+    w.made(context.cq(64).channel(channel).create::<AnyEntry>())
 }
 
 /// weight 1

@@ -4,7 +4,7 @@ use super::*;
 
 /// weight 2
 fn pool_of_nests(w: &World, pd: &Pd) -> Option<NestPool> {
-    pd.create_pool_with(2, 64, |_| Held::None).ok()
+    pd.pool(64).contexts(|_| Held::None).create(2).ok()
 }
 
 /// weight 12

@@ -15,7 +15,7 @@ fn create_pool_in(
     memory: AnyPrivate,
 ) -> (Option<PoolIn<AnyPrivate>>, Option<AnyPrivate>) {
     let size = w.pick(0, [64, 64, 48, 0, 4096, usize::MAX]);
-    match pd.create_pool_in(memory, size) {
+    match pd.pool(size).create_in(memory) {
         Ok(pool) => (Some(pool), None),
         Err(refused) => (None, Some(refused.into_parts().0)),
     }
@@ -96,7 +96,7 @@ fn register_in(
 ) -> (Option<Region<AnyOpen, AnyMemory>>, Option<AnyMemory>) {
     let mut memory = memory;
     memory.wipe();
-    match pd.register_in::<AnyOpen, _>(memory) {
+    match pd.region::<AnyOpen>().create_in(memory) {
         Ok(region) => (Some(region), None),
         Err(refused) => (None, Some(refused.into_object())),
     }
@@ -142,12 +142,14 @@ fn contexts_that_are_counted_and_a_panic_amid(w: &World, pd: &Pd) {
     let n = w.pick(0, [0, 1, 3, 9]);
     let mut most = n;
     let _ = pd
-        .create_pool_in_with(vec![0u8; 256], 64, |_| {
+        .pool(64)
+        .contexts(|_| {
             if most == 0 {
                 planned()
             }
             most -= 1;
             w.counted()
         })
+        .create_in(vec![0u8; 256])
         .map(|pool| drop((pool.take(), pool)));
 }

@@ -31,7 +31,7 @@ fn create_cq_on_vector(
     channel: &Channel,
     vector: &Vector,
 ) -> Option<Cq<AnyEntry>> {
-    w.made(context.create_cq_on_vector::<AnyEntry>(64, channel, vector))
+    w.made(context.cq(64).channel(channel).vector(vector).create::<AnyEntry>())
 }
 
 /// weight 3
