@@ -137,8 +137,8 @@ fn messages_say_what_to_do() {
     let refused = pd.create_qp::<Rc, DefaultProfile>(&small, &small, depth).unwrap_err();
     said(
         &refused,
-        "ibv_create_qp: completion queue too small: the queue needs 9 entries, 4 are not booked (poll the \
-         completion queue: the room of a queue pair that is gone comes back then)",
+        "ibv_create_qp: the completion queue has room for 4 of the 17 entries these queues need: create it \
+         with at least 17",
     );
     let full = loop {
         if let Err(refused) = a.post_send(wr::Send::new(pool.take().unwrap())) {

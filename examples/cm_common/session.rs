@@ -67,8 +67,7 @@ impl Parts {
         let (context, pd) = (id.context()?, id.pd()?);
         let channel = context.create_comp_channel()?;
         let depth = buffers.depth();
-        // And one for the drain at the end.
-        let cq = context.cq(depth.send + depth.recv + 1).channel(&channel).create()?;
+        let cq = context.cq(0).queue_pairs(1, depth).channel(&channel).create()?;
         let receives = pd.create_pool(buffers.receives as usize, buffers.message)?;
         let pool = pd.create_pool(buffers.sends as usize, buffers.size)?;
         let mut qp = id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;

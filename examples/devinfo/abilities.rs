@@ -41,7 +41,7 @@ fn create<T: HasBothQueues, P: Profile<Receive = OwnRq, Threads = AnyThread, Ent
     context: &Context,
     pd: &ProtectionDomain,
 ) -> Result<()> {
-    let cq = context.create_cq(DEPTH.send + 1 + DEPTH.recv)?;
+    let cq = context.cq(0).queue_pairs(1, DEPTH).create()?;
     pd.create_qp::<T, P>(&cq, &cq, DEPTH)?;
     Ok(())
 }

@@ -18,7 +18,7 @@ where
 {
     let pd = context.alloc_pd()?;
     let create = || -> Result<(QueuePair<Rc, Init>, CompletionQueue)> {
-        let cq = context.create_cq(DEPTH.send + 1 + DEPTH.recv)?;
+        let cq = context.cq(0).queue_pairs(1, DEPTH).create()?;
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH)?;
         // Peers may read here, and nothing else.
         let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::REMOTE_READ };

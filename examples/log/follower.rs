@@ -43,7 +43,7 @@ impl Starting {
     pub fn new(context: Context, gid_index: u8, memory: Memory) -> Result<Starting> {
         let pd = context.alloc_pd()?;
         let depth = Depth { send: u32::from(READS), recv: 1 };
-        let cq = context.create_cq(depth.send + 1 + depth.recv)?;
+        let cq = context.cq(0).queue_pairs(1, depth).create()?;
         let qp = pd.create_qp::<Rc, CatchUp>(&cq, &cq, depth)?;
         let access = QpAccess::REMOTE_WRITE;
         let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;

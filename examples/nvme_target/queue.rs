@@ -51,7 +51,7 @@ impl Queue {
         let (context, pd) = (request.id.context()?, request.id.pd()?);
         let depth = Depth { send: SENDS, recv: asked.sq_size.into() };
         let channel = context.create_comp_channel()?;
-        let cq = context.cq(depth.send + depth.recv).channel(&channel).create()?;
+        let cq = context.cq(0).queue_pairs(1, depth).channel(&channel).create()?;
         let mut qp = request.id.create_qp::<DefaultProfile>(&pd, &cq, &cq, depth)?;
         let capsules = pd.create_pool(asked.sq_size.into(), COMMAND)?;
         while let Some(buf) = capsules.take() {

@@ -36,7 +36,7 @@ impl Parts {
     /// For words of up to `len` bytes.
     fn new<S: proverbs::cm::HasDevice>(id: &CmId<Tcp, S>, len: usize) -> Result<Parts> {
         let pd = id.pd()?;
-        let cq = id.context()?.create_cq(DEPTH.send + DEPTH.recv + 1)?;
+        let cq = id.context()?.cq(0).queue_pairs(1, DEPTH).create()?;
         let mut qp = id.create_qp::<Plain>(&pd, &cq, &cq, DEPTH)?;
         let receives = pd.create_pool(DEPTH.recv as usize, len)?;
         // Before the peer can send.

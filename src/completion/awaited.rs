@@ -164,7 +164,8 @@ impl AsyncCompletionChannel {
     /// # let context = Fabric::new().open_device();
     /// let mut channel = context.create_comp_channel()?.into_async()?;
     /// let mut few: CompletionQueue = context.cq(16).channel(channel.get_ref()).create()?;
-    /// let mut lists: CompletionQueue<BufList> = context.cq(16).channel(channel.get_ref()).create()?;
+    /// let lists = context.cq(16).channel(channel.get_ref());
+    /// let mut lists: CompletionQueue<BufList> = lists.create()?;
     /// let time = std::time::Duration::from_millis(1);
     /// match tokio::time::timeout(time, channel.wait_any(&mut [&mut few, &mut lists])).await {
     ///     Ok(index) => match index? {

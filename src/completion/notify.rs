@@ -33,7 +33,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// After an empty result it is safe to sleep on the channel's descriptor: every later
     /// completion raises an event ([R13.3](crate::guide::rules#r13-3)). The queue must have been
-    /// created [on a channel](crate::completion::CqBuilder::channel) ([R13.7](crate::guide::rules#r13-7)).
+    /// created [on a channel](crate::completion::CqBuilder::channel)
+    /// ([R13.7](crate::guide::rules#r13-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;

@@ -81,7 +81,8 @@ const fn needs(access: u32) -> OdpOps {
 /// #     proverbs::loopback::pair()?;
 /// let can: Option<Can<OnDemand<Rc, RemoteWrite>>> = context.abilities()?.can();
 /// let can = can.ok_or("no WRITEs over RC to memory on demand")?;
-/// let large: OnDemandRegion<RemoteWrite, Vec<u8>> = pd.region().on_demand(&can).create_in(vec![0u8; 1 << 20])?;
+/// let large: OnDemandRegion<RemoteWrite, Vec<u8>> =
+///     pd.region().on_demand(&can).create_in(vec![0u8; 1 << 20])?;
 /// large.prefetch(Advice::PrefetchWrite, 0, 4096)?; // what is written first
 ///
 /// let mut buf = pool.take().ok_or("no buffer")?;

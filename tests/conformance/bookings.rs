@@ -39,13 +39,14 @@ fn a_queue_without_room_refuses_and_books_nothing() {
     let free = cq.unbooked();
     for depth in [Depth { send: free, recv: 0 }, Depth { send: 1, recv: free - 1 }] {
         let error = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap_err();
-        let all = [depth.send + 1, depth.recv];
-        let free = if depth.recv == 0 { free } else { free - 2 };
-        let asked = all[(depth.recv != 0) as usize];
-        assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free });
+        let asked = free + 1;
+        assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free, enough: asked });
         assert_eq!(error.verb(), "ibv_create_qp");
-        let text = error.to_string();
-        assert!(text.contains(&asked.to_string()) && text.contains(&free.to_string()), "{text}");
+        let text = format!(
+            "ibv_create_qp: the completion queue has room for {free} of the {asked} entries these \
+             queues need: create it with at least {asked}"
+        );
+        assert_eq!(error.to_string(), text);
         assert_eq!(cq.unbooked(), cq.capacity());
     }
     // To the last entry.
@@ -53,6 +54,111 @@ fn a_queue_without_room_refuses_and_books_nothing() {
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     assert_eq!(cq.unbooked(), 0);
     drop(qp);
+}
+
+/// What a refusal says is enough for both directions, beside what is booked already.
+///
+/// Proves R9.9.
+#[test]
+fn a_refusal_says_what_is_enough() {
+    let (dev, pd) = device();
+    let create = |send: &CompletionQueue, recv: &CompletionQueue, depth| {
+        pd.create_qp::<Rc, DefaultProfile>(send, recv, depth)
+    };
+    let cq = dev.ctx.create_cq(8).unwrap();
+    let all = cq.capacity();
+    let large = Depth { send: all, recv: 8 };
+    let error = create(&cq, &cq, large).unwrap_err();
+    let asked = all + 1 + 8;
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: all, enough: asked });
+
+    // Neither direction alone is too long.
+    let halves = Depth { send: all - 1, recv: all };
+    let error = create(&cq, &cq, halves).unwrap_err();
+    let (asked, enough) = (2 * all, 2 * all);
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: all, enough });
+
+    // Four entries are booked.
+    let small = create(&cq, &cq, Depth { send: 2, recv: 1 }).unwrap();
+    let error = create(&cq, &cq, large).unwrap_err();
+    let (asked, free, enough) = (all + 1 + 8, all - 4, 4 + all + 1 + 8);
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free, enough });
+
+    // Of two completion queues each has its own direction.
+    let other = dev.ctx.create_cq(8).unwrap();
+    let most = other.capacity();
+    let error = create(&other, &cq, Depth { send: 1, recv: all }).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked: all, free: all - 4, enough: 4 + all });
+    let error = create(&other, &cq, Depth { send: most, recv: 1 }).unwrap_err();
+    let asked = most + 1;
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: most, enough: asked });
+    assert_eq!((other.unbooked(), cq.unbooked()), (most, all - 4));
+
+    // It is enough.
+    let larger = dev.ctx.create_cq(enough).unwrap();
+    let both = [Depth { send: 2, recv: 1 }, large].map(|depth| create(&larger, &larger, depth));
+    assert!(both.iter().all(Result::is_ok), "{both:?}");
+    drop((small, both));
+}
+
+/// A shared receive queue whose receives complete where the sends do is counted with them, once.
+///
+/// Proves R7.8, R9.9.
+#[test]
+fn a_refusal_counts_a_shared_receive_queue() {
+    profile! { Sharing { receive: SharedRq } }
+    let (dev, pd) = device();
+    let pool = pd.create_pool(7, 64).unwrap();
+    let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    let cq = dev.ctx.create_cq(16).unwrap();
+    let all = cq.capacity();
+    let create = |cq: &CompletionQueue, sends: u32| {
+        pd.create_qp_on_srq::<Rc, Sharing, _>(cq, cq, &srq, sends)
+    };
+    // The sends alone would fit.
+    let error = create(&cq, all - 1).unwrap_err();
+    let (asked, enough) = (all + 7, all + 7);
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free: all, enough });
+    assert_eq!(cq.unbooked(), all);
+
+    let one = create(&cq, 2).unwrap();
+    assert_eq!(cq.unbooked(), all - 3 - 7);
+    let error = create(&cq, all).unwrap_err();
+    let (asked, free, enough) = (all + 1, all - 10, all + 1 + 10);
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free, enough });
+
+    let larger = dev.ctx.create_cq(enough).unwrap();
+    let both = [create(&larger, 2), create(&larger, all)];
+    assert!(both.iter().all(Result::is_ok), "{both:?}");
+    drop((one, both));
+}
+
+/// Proves R9.9.
+#[test]
+fn a_builder_computes_the_size_from_the_depths() {
+    profile! { Sharing { receive: SharedRq } }
+    let (dev, pd) = device();
+    let (depth, sends) = (Depth { send: 8, recv: 4 }, Depth { send: 6, recv: 0 });
+    let builder = || dev.ctx.cq(0).queue_pairs(2, depth).queue_pairs(3, sends).receives(7);
+    let cq = builder().create().unwrap();
+    let entries = 2 * (8 + 1 + 4) + 3 * (6 + 1) + 7;
+    assert_eq!(format!("{:?}", builder()), format!("CqBuilder({entries} entries)"));
+    assert!(cq.capacity() >= entries);
+
+    let pool = pd.create_pool(7, 64).unwrap();
+    let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+    let own = [(); 2].map(|()| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap());
+    let shared =
+        [(); 3].map(|()| pd.create_qp_on_srq::<Rc, Sharing, _>(&cq, &cq, &srq, 6).unwrap());
+    assert_eq!(cq.capacity() - cq.unbooked(), entries);
+    drop((own, shared));
+
+    // More than any device has.
+    for depth in [depth, Depth { send: u32::MAX, recv: u32::MAX }] {
+        let too_many = dev.ctx.cq(1).queue_pairs(u32::MAX, depth).create::<Buf>().unwrap_err();
+        let limit = |asked: u64| matches!(too_many.kind(), ErrorKind::Limit { what: "cqe", asked: a, .. } if *a == asked);
+        assert!(limit(u32::MAX.into()), "{too_many}");
+    }
 }
 
 /// Proves R9.7, R9.9.

@@ -457,6 +457,10 @@ fn a_lane_has_them() {
         lane.cq(60).fields().create().unwrap();
     let waits: CompletionQueueEx<(), Buf, InLane> =
         lane.cq(60).fields().channel(&channel).create().unwrap();
+    let vectors = dev.ctx.comp_vectors();
+    let spread: CompletionQueueEx<(), Buf, InLane> =
+        lane.cq(60).channel(&channel).vector(&vectors[0]).fields().create().unwrap();
+    assert_eq!(spread.is_single_threaded(), cq.is_single_threaded());
     let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, wish.depth).unwrap();
     let itself = qp.qp_num();
     let mut qp = Rc::up(qp, &dev, itself, &wish);
@@ -467,6 +471,6 @@ fn a_lane_has_them() {
         came += cq.poll().unwrap().filter(|(completion, _)| completion.status().is_ok()).count();
         came == 2
     });
-    drop((qp, cq, waits));
+    drop((qp, cq, waits, spread));
     lane.destroy().unwrap();
 }

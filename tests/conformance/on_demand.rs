@@ -112,7 +112,7 @@ fn peers_add_in_memory_on_demand() {
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let Some(_) = region::<RemoteAtomic>(&p, OdpOps::ATOMIC) else { return };
     let can = can::<Rc, RemoteAtomic>(&p.dev).unwrap();
-    let region = p.pd.region().on_demand(&can).create_in(vec![0u64; 8]).unwrap();
+    let region = p.pd.region().on_demand(&can).create(64).unwrap();
     let ticket = region.remote().atomic(8).unwrap();
     p.a.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), ticket, 5)).unwrap();
     poll(&p.dev, &mut p.ca, 1);

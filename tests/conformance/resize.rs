@@ -36,10 +36,11 @@ fn a_completion_queue_grows_for_another_queue_pair() {
     // Devices may grant more than asked for.
     let mut all: Vec<_> = (0..cq.unbooked() / BOOKED).map(|_| create(&cq).unwrap()).collect();
     let error = create(&cq).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::CqTooSmall { .. }), "{error}");
-    let before = cq.capacity();
-    cq.resize(before + BOOKED).unwrap();
-    assert!(cq.capacity() >= before + BOOKED);
+    let (booked, free) = (cq.capacity() - cq.unbooked(), cq.unbooked());
+    let enough = booked + BOOKED;
+    assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked: BOOKED, free, enough });
+    cq.resize(enough).unwrap();
+    assert!(cq.capacity() >= enough);
     all.push(create(&cq).unwrap());
     assert_eq!(cq.capacity() - cq.unbooked(), BOOKED * all.len() as u32);
 }

@@ -149,6 +149,7 @@ mod memory {
     mod an_atomic_needs_an_aligned_cell;
     mod an_atomic_returns_into_one_buffer;
     mod an_atomic_write_needs_a_cell_to_write;
+    mod contexts_are_made_once_of_an_index;
     mod every_way_to_use_memory_asks_what_it_bears;
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
@@ -206,6 +207,7 @@ mod opcode {
 }
 
 mod ownership {
+    mod a_builder_that_creates_nothing;
     mod a_completion_is_used_once;
     mod a_completion_queue_is_polled_by_one_thread;
     mod a_completion_stays_on_its_thread;
@@ -237,7 +239,9 @@ mod polling {
     mod no_clock_without_proof;
     mod no_field_across_the_next_poll;
     mod no_moderation_by_a_number_alone;
+    mod no_vector_without_a_channel;
     mod only_fields_that_were_asked_for_are_read;
+    mod options_are_chosen_once;
     mod settling_asks_for_what_it_posts;
 }
 

@@ -143,7 +143,8 @@ where
     /// # Errors
     /// The id is given back. As for [`pd`](Self::pd),
     /// [`Context::create_comp_channel`](crate::Context::create_comp_channel),
-    /// [`CqBuilder::create`](crate::completion::CqBuilder::create) and [`create_qp`](Self::create_qp).
+    /// [`CqBuilder::create`](crate::completion::CqBuilder::create) and
+    /// [`create_qp`](Self::create_qp).
     pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,

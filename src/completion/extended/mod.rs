@@ -68,8 +68,9 @@ use crate::terms::threads::{AnyThread, Threads};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Not every device has every field: [`fields`](crate::completion::CqBuilder::fields) fails with
-/// EOPNOTSUPP on one that does not ([R14.6](crate::guide::rules#r14-6)). Soft-RoCE has no clocks.
+/// Not every device has every field: `create` after
+/// [`fields`](crate::completion::CqBuilder::fields) fails with EOPNOTSUPP on one that does not
+/// ([R14.6](crate::guide::rules#r14-6)). Soft-RoCE has no clocks.
 #[doc(alias = "ibv_cq_ex")]
 pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread> {
     queue: CompletionQueue<E, L>,

@@ -34,12 +34,12 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 /// Memory of which the processor has no bytes is none of these: see
 /// [`DmaBuf`](crate::memory::DmaBuf) and [`Dm`](crate::memory::Dm).
 ///
-/// What is private is cut into a pool
-/// ([`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in)), whose buffers are slices; or it
-/// is one region ([`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in)), which has copies and
-/// cells. What other processes can write makes regions only, since a `&[u8]` promises that nobody
-/// writes. What is read-only makes regions that nobody writes: not this program, not the device, no
-/// peer ([R6.3](crate::guide::rules#r6-3)).
+/// What is private is cut into a pool ([`create_in`](crate::memory::PoolBuilder::create_in)), whose
+/// buffers are slices; or it is one region
+/// ([`create_in`](crate::memory::RegionBuilder::create_in)), which has copies and cells. What other
+/// processes can write makes regions only, since a `&[u8]` promises that nobody writes. What is
+/// read-only makes regions that nobody writes: not this program, not the device, no peer
+/// ([R6.3](crate::guide::rules#r6-3)).
 ///
 /// A vector's first and last page are shared with other data of the heap, and registrations pin
 /// whole pages. That matters to programs that fork ([R17.4](crate::guide::rules#r17-4)).

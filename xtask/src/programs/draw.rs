@@ -117,7 +117,7 @@ fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
     let queues = if is_short { 1 } else { 1 + dice.below(2) };
     for _ in 0..queues {
         if dice.percent(35) {
-            make(body, dice, &["create_comp_channel", "create_cq_on"]);
+            make(body, dice, &["create_comp_channel", "cq_on_channel"]);
         } else {
             make(body, dice, &["create_cq"]);
         }
@@ -134,7 +134,7 @@ fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
     }
     if dice.percent(8) {
         make(body, dice, &["context", "alloc_pd", "create_cq", "create_qp"]);
-        make(body, dice, &["create_comp_channel", "create_cq_on"]);
+        make(body, dice, &["create_comp_channel", "cq_on_channel"]);
     }
     if dice.percent(10) {
         make(body, dice, &["loud_pool", "quiet_pool", "noisy_pair"]);
@@ -160,8 +160,8 @@ fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
         &["create_qp", "modify_init", "modify_rtr_of_rc", "modify_rts_of_rc"],
         &["roce_v2_gid", "create_qp", "modify_init", "rc_connector_new"],
         &["pool_take", "pool_take", "register", "remote"],
-        &["memory", "create_pool_in", "take_of_own_memory", "take_of_own_memory"],
-        &["memory", "register_in", "remote", "piece"],
+        &["memory", "pool_in_memory", "take_of_own_memory", "take_of_own_memory"],
+        &["memory", "region_in_memory", "remote", "piece"],
         &["pool_of_nests", "pair_of_nests", "take_of_nests"],
     ];
     let theme = dice.one(&THEMES).copied().unwrap_or_default();

@@ -189,7 +189,7 @@ fn clients_of_a_shared_receive_queue_crash(
 }
 
 /// weight 8
-fn create_arena_in(
+fn arena_in_memory(
     w: &World,
     pd: &Pd,
     memory: AnyPrivate,

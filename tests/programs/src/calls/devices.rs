@@ -45,7 +45,7 @@ fn create_comp_channel(w: &World, context: &Context) -> Option<Channel> {
 }
 
 /// weight 6; kin context channel
-fn create_cq_on(w: &World, context: &Context, channel: &Channel) -> Option<Cq<AnyEntry>> {
+fn cq_on_channel(w: &World, context: &Context, channel: &Channel) -> Option<Cq<AnyEntry>> {
     w.made(context.cq(64).channel(channel).create::<AnyEntry>())
 }
 

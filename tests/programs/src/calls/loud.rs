@@ -72,13 +72,13 @@ fn post_send_of_contexts(
 }
 
 /// weight 2
-fn create_arena_with(w: &World, pd: &Pd) -> Option<LoudArena<Pages>> {
+fn arena_with_contexts(w: &World, pd: &Pd) -> Option<LoudArena<Pages>> {
     let is_loud = w.pick(0, [true, false, false]);
     w.loud_arena(pd, is_loud)
 }
 
 /// weight 4
-fn create_arena_in_with(
+fn arena_in_memory_with_contexts(
     w: &World,
     pd: &Pd,
     memory: AnyPrivate,

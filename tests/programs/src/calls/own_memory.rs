@@ -9,7 +9,7 @@ fn memory(w: &World) -> Option<AnyMemory> {
 }
 
 /// weight 14
-fn create_pool_in(
+fn pool_in_memory(
     w: &World,
     pd: &Pd,
     memory: AnyPrivate,
@@ -89,7 +89,7 @@ fn receives_in_own_memory_whose_pool_goes(
 }
 
 /// weight 10; open
-fn register_in(
+fn region_in_memory(
     w: &World,
     pd: &Pd,
     memory: AnyMemory,

@@ -25,7 +25,7 @@ fn comp_vectors(w: &World, context: &Context) -> Option<Vector> {
 }
 
 /// weight 6; kin context channel vector
-fn create_cq_on_vector(
+fn cq_on_vector(
     w: &World,
     context: &Context,
     channel: &Channel,

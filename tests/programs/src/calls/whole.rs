@@ -20,7 +20,7 @@ fn alloc_lane(w: &World, pd: &Pd) {
 }
 
 /// weight 2
-fn create_cq_ex(w: &World, context: &Context, pd: &Pd) {
+fn cq_with_fields(w: &World, context: &Context, pd: &Pd) {
     let order = w.pick(0, [0, 1, 2, 3]);
     w.polls_fields(context, pd, order)
 }
