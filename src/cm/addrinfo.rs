@@ -14,8 +14,7 @@ use super::state::{Bound, Listening, RouteResolved};
 use crate::absence::{self, Wanted};
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{AnyThread, Profile};
-use crate::qp::Depth;
-use crate::rules::UsesOwnQueue;
+use crate::qp::CreatedWith;
 use crate::sys::cm::{Found, NotFound, getaddrinfo};
 use crate::terms::error::{Error, ErrorKind};
 
@@ -135,13 +134,12 @@ impl<PS: PortSpace> AddrInfo<PS> {
     pub fn create_ep<P: Profile<Threads = AnyThread>>(
         &self,
         pd: Option<&ProtectionDomain>,
-        depth: Depth,
+        depth: impl CreatedWith<PS::Transport, P>,
         timeout: Duration,
     ) -> Result<Ep<PS, RouteResolved, P>, Error>
     where
         PS: Brings,
         RouteResolved: EpState<PS, Qp = PS::Made>,
-        P::Receive: UsesOwnQueue,
     {
         let id = self.provider.create_id()?;
         let id = match self.local {

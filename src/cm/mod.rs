@@ -332,7 +332,7 @@ pub use listen::Request;
 #[cfg(feature = "loopback")]
 pub use loopback::{ConnectedPair, loopback_pair};
 pub use multicast::{
-    FullMember, Group, Joining, Membership, ReceivesFromGroup, SendOnlyFullMember,
+    FullMember, Group, Join, Joining, Membership, ReceivesFromGroup, SendOnlyFullMember,
 };
 pub use param::{AcceptParam, ConnParam};
 pub use private_data::{

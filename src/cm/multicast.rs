@@ -71,15 +71,59 @@ mod sealed {
     impl Sealed for super::SendOnlyFullMember {}
 }
 
+/// The address of a group to join, and what kind of member the id will be
+/// (`rdma_join_multicast_ex`). A [`SocketAddr`] alone is that of a group to join as a
+/// [`FullMember`], by `rdma_join_multicast`.
+///
+/// A member that only sends costs switches and the other members' links nothing:
+///
+/// ```
+/// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
+/// # use std::{net::SocketAddr, time::Duration};
+/// # let fabric = Fabric::new();
+/// # let _device = fabric.open_device();
+/// # let second = Duration::from_secs(1);
+/// let at: SocketAddr = "239.77.0.1:7471".parse()?;
+/// let mut id = CmId::<Udp, _>::on(&fabric)?.bind_addr("10.0.0.1:0".parse()?)?.on_device()?;
+/// let group = id.join_multicast(Join::<SendOnlyFullMember>::new(at), second)?;
+/// let address_handle = id.pd()?.create_ah(group.peer.vector)?;
+/// // ... send to `group.peer.destination(..)` ...
+/// id.leave_multicast(group)?;
+/// # drop(address_handle);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias("rdma_cm_join_mc_attr_mask", "rdma_join_multicast_ex"))]
+#[doc(alias("RDMA_CM_JOIN_MC_ATTR_ADDRESS", "RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS"))]
+#[doc(alias("rdma_cm_join_mc_attr_ex", "join_flags"))]
+#[derive(Debug)]
+pub struct Join<J: Membership = FullMember> {
+    address: SocketAddr,
+    flags: Option<u32>,
+    member: PhantomData<J>,
+}
+
+impl<J: Membership> Join<J> {
+    /// To join the group of `address` as a `J`.
+    pub fn new(address: SocketAddr) -> Self {
+        Join { address, flags: Some(J::FLAGS), member: PhantomData }
+    }
+}
+
+impl From<SocketAddr> for Join {
+    fn from(address: SocketAddr) -> Self {
+        Join { address, flags: None, member: PhantomData }
+    }
+}
+
 /// A group that an id joined. [`leave_multicast`](CmId::leave_multicast) leaves it, and so does
 /// destroying the id.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
-/// use std::time::Duration;
+/// use std::{net::SocketAddr, time::Duration};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (second, at) = (Duration::from_secs(1), "239.77.0.1:7471".parse()?);
+/// let (second, at) = (Duration::from_secs(1), "239.77.0.1:7471".parse::<SocketAddr>()?);
 /// let mut id = CmId::<Udp, _>::new()?.bind_addr("10.77.0.1:0".parse()?)?.on_device()?;
 /// let (context, pd) = (id.context()?, id.pd()?);
 /// let cq = context.create_cq(32)?;
@@ -124,14 +168,13 @@ pub struct Joining<J: Membership = FullMember> {
 impl<S: JoinsGroups, M: Mode> CmId<Udp, S, M> {
     fn begin_join<J: Membership>(
         &mut self,
-        address: SocketAddr,
-        flags: Option<u32>,
+        Join { address, flags, member }: Join<J>,
     ) -> Result<Joining<J>, Error> {
         let verb = if flags.is_some() { VERB_EX } else { VERB };
         // SAFETY: in these states the id has a device.
         match unsafe { self.core.id.join(address, flags) } {
             Ok((key, failed)) => {
-                let (id, joined, member) = (self.key(), false, PhantomData);
+                let (id, joined) = (self.key(), false);
                 Ok(Joining { id, key, address, failed, joined, verb, member })
             }
             Err(libc::EADDRINUSE) => {
@@ -193,73 +236,45 @@ impl<S: CmState, M: Mode> CmId<Udp, S, M> {
 }
 
 impl<S: CmState> CmId<Udp, S> {
-    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). To receive from
-    /// it, attach queue pairs with [`Group::attach`]. The id's device is that of the address that
-    /// it is bound to ([`on_device`](Self::on_device)), or that it resolved: the group's own.
+    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`), or as what kind
+    /// of member a [`Join`] says (`rdma_join_multicast_ex`). To receive from it, attach queue pairs
+    /// with [`Group::attach`]. The id's device is that of the address that it is bound to
+    /// ([`on_device`](Self::on_device)), or that it resolved: the group's own.
     ///
     /// # Errors
     /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
     /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
-    /// errno of `rdma_join_multicast`.
-    #[doc(alias = "rdma_join_multicast")]
-    pub fn join_multicast(&mut self, address: SocketAddr, timeout: Duration) -> Result<Group, Error>
-    where
-        S: JoinsGroups,
-    {
-        let joining = self.begin_join(address, None)?;
-        self.finish_join(joining, timeout)
-    }
-
-    /// Like [`join_multicast`](Self::join_multicast), as what kind of member
-    /// (`rdma_join_multicast_ex`): one that only sends costs switches and the other members' links
-    /// nothing.
-    ///
-    /// # Errors
-    /// As for [`join_multicast`](Self::join_multicast); EOPNOTSUPP, as errno or as status, if the
-    /// subnet manager of an InfiniBand knows no such members.
-    ///
-    /// ```
-    /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
-    /// # use std::time::Duration;
-    /// # let fabric = Fabric::new();
-    /// # let _device = fabric.open_device();
-    /// # let (second, at) = (Duration::from_secs(1), "239.77.0.1:7471".parse()?);
-    /// let mut id = CmId::<Udp, _>::on(&fabric)?.bind_addr("10.0.0.1:0".parse()?)?.on_device()?;
-    /// let group: Group<SendOnlyFullMember> = id.join_multicast_ex(at, second)?;
-    /// let address_handle = id.pd()?.create_ah(group.peer.vector)?;
-    /// // ... send to `group.peer.destination(..)` ...
-    /// id.leave_multicast(group)?;
-    /// # drop(address_handle);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias("rdma_cm_join_mc_attr_mask", "rdma_join_multicast_ex"))]
-    #[doc(alias("RDMA_CM_JOIN_MC_ATTR_ADDRESS", "RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS"))]
-    #[doc(alias("rdma_cm_join_mc_attr_ex", "join_flags"))]
-    pub fn join_multicast_ex<J: Membership>(
+    /// errno of the verb. EOPNOTSUPP, as errno or as status, if the subnet manager of an InfiniBand
+    /// knows no members that only send.
+    #[doc(alias("rdma_join_multicast", "rdma_join_multicast_ex"))]
+    pub fn join_multicast<J: Membership>(
         &mut self,
-        address: SocketAddr,
+        group: impl Into<Join<J>>,
         timeout: Duration,
     ) -> Result<Group<J>, Error>
     where
         S: JoinsGroups,
     {
-        let joining = self.begin_join(address, Some(J::FLAGS))?;
+        let joining = self.begin_join(group.into())?;
         self.finish_join(joining, timeout)
     }
 }
 
 impl<S: CmState> CmId<Udp, S, OnChannel> {
-    /// Starts to join the group of an IP address (`rdma_join_multicast`).
+    /// Starts to join the group of an IP address (`rdma_join_multicast`), or as what kind of member
+    /// a [`Join`] says (`rdma_join_multicast_ex`).
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
-    /// errno of `rdma_join_multicast`.
+    /// errno of the verb.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
+    /// # use std::net::SocketAddr;
     /// # fn example(channel: EventChannel, mut id: CmId<Udp, AddrResolved, OnChannel>)
     /// #     -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut joining: Joining = id.join_multicast("239.77.0.1:7471".parse()?)?;
+    /// let at: SocketAddr = "239.77.0.1:7471".parse()?;
+    /// let mut joining = id.join_multicast(at)?;
     /// let group = loop {
     ///     match joining.advance(&channel.wait()?) {
     ///         Step::Done(group) => break group,
@@ -271,38 +286,15 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// # Ok(())
     /// # }
     /// ```
-    #[doc(alias = "rdma_join_multicast")]
-    pub fn join_multicast(&mut self, address: SocketAddr) -> Result<Joining, Error>
-    where
-        S: JoinsGroups,
-    {
-        self.begin_join(address, None)
-    }
-
-    /// Like [`join_multicast`](Self::join_multicast), as what kind of member
-    /// (`rdma_join_multicast_ex`).
-    ///
-    /// # Errors
-    /// As for [`join_multicast`](Self::join_multicast).
-    ///
-    /// ```no_run
-    /// # use proverbs::{cm::*, prelude::*};
-    /// # fn example(mut id: CmId<Udp, BoundToDevice, OnChannel>) -> Result<(), Box<dyn std::error::Error>> {
-    /// let joining = id.join_multicast_ex::<SendOnlyFullMember>("239.77.0.1:7471".parse()?)?;
-    /// # drop(joining);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias("rdma_join_multicast_ex", "RDMA_CM_JOIN_MC_ATTR_ADDRESS"))]
-    #[doc(alias = "RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS")]
-    pub fn join_multicast_ex<J: Membership>(
+    #[doc(alias("rdma_join_multicast", "rdma_join_multicast_ex"))]
+    pub fn join_multicast<J: Membership>(
         &mut self,
-        address: SocketAddr,
+        group: impl Into<Join<J>>,
     ) -> Result<Joining<J>, Error>
     where
         S: JoinsGroups,
     {
-        self.begin_join(address, Some(J::FLAGS))
+        self.begin_join(group.into())
     }
 }
 

@@ -7,8 +7,7 @@ use super::state::{CmState, HasDevice, Mode};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::profile::Profile;
-use crate::qp::{Depth, QueuePair};
-use crate::rules::UsesOwnQueue;
+use crate::qp::{CreatedWith, QueuePair};
 use crate::sys::cm::Id;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::Timeout;
@@ -69,20 +68,31 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// in INIT, so that receives can be posted before [`connect`](Self::connect) or `accept`, which
     /// take it along; sends can be posted once it is connected. On UDP it is in RTS at once.
     ///
+    /// ```no_run
+    /// use proverbs::{cm::*, prelude::*};
+    ///
+    /// profile! { OnSrq { receive: SharedRq } }
+    ///
+    /// fn shared(id: &CmId<Tcp, RouteResolved>, srq: &SharedReceiveQueue<Rc>, cq: &CompletionQueue)
+    ///     -> Result<QueuePair<Rc, Init, OnSrq>, proverbs::Error>
+    /// {
+    ///     id.create_qp(&id.pd()?, cq, cq, Depth::on_srq(8, srq))
+    /// }
+    /// ```
+    ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this id's device, or the errno of
     /// `rdma_init_qp_attr` or `ibv_modify_qp`. Otherwise as for [`ProtectionDomain::create_qp`].
-    #[doc(alias("rdma_create_qp", "rdma_destroy_qp"))]
+    #[doc(alias("rdma_create_qp", "rdma_create_qp_ex", "rdma_destroy_qp"))]
     pub fn create_qp<P: Profile>(
         &self,
         pd: &ProtectionDomain<P::Threads>,
         send_cq: &CompletionQueue<P::Entry, P::Threads>,
         recv_cq: &CompletionQueue<P::Entry, P::Threads>,
-        depth: Depth,
+        depth: impl CreatedWith<PS::Transport, P>,
     ) -> Result<MadeBy<PS, P>, Error>
     where
         S: HasDevice,
-        P::Receive: UsesOwnQueue,
     {
         self.check_context(CREATE, &pd.context())?;
         let qp = pd.create_qp::<PS::Transport, P>(send_cq, recv_cq, depth)?;
@@ -90,8 +100,8 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Moves a queue pair from RESET to the state in which `create_qp` returns one. This is for
-    /// queue pairs with a shared receive queue, and for those that were reset. `pd` is the queue
-    /// pair's, on this id's device.
+    /// queue pairs that were reset, or created before there was an id. `pd` is the queue pair's, on
+    /// this id's device.
     ///
     /// # Errors
     /// The queue pair is given back, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch) if it
@@ -101,14 +111,11 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// ```no_run
     /// use proverbs::{cm::*, prelude::*};
     ///
-    /// profile! { OnSrq { receive: SharedRq } }
-    ///
-    /// fn shared(id: &CmId<Tcp, RouteResolved>, srq: &SharedReceiveQueue<Rc>, cq: &CompletionQueue)
-    ///     -> Result<QueuePair<Rc, Init, OnSrq>, proverbs::Error>
+    /// fn again(id: &CmId<Tcp, RouteResolved>, qp: QueuePair<Rc, Err>)
+    ///     -> Result<QueuePair<Rc, Init>, proverbs::Error>
     /// {
-    ///     let pd = id.pd()?;
-    ///     let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(cq, cq, srq, 8)?;
-    ///     Ok(id.init_qp(&pd, qp)?)
+    ///     let (qp, _released) = qp.reset()?;
+    ///     Ok(id.init_qp(&id.pd()?, qp)?)
     /// }
     /// ```
     #[doc(alias("rdma_init_qp_attr", "rdma_create_qp_ex"))]

@@ -5,6 +5,7 @@
 use std::ptr;
 use std::sync::Arc;
 
+use super::depth::{CreatedWith, Depth, Parts, Token, With};
 use super::{Aside, Core, QueuePair, books, srd};
 use crate::completion::attached::Share;
 use crate::completion::booking::CqShared;
@@ -20,9 +21,9 @@ use crate::ledger::withheld::Withheld;
 use crate::ledger::{Ledger, SendMode};
 use crate::post::queue::{Queue, SendLedger};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
-use crate::rules::{HasBothQueues, SharesReceives, UsesNoQueue, UsesOwnQueue, UsesSharedQueue};
-use crate::srq::{SharedReceiveQueue, SrqCore};
-use crate::sys::create_qp_ex::{BLOCK_SELF_MCAST_LB, ibv_qp_init_attr_ex};
+use crate::rules::UsesNoQueue;
+use crate::srq::SrqCore;
+use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::provider::Provider;
 use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
@@ -31,49 +32,27 @@ use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::Reset;
 use crate::terms::threads::Threads;
-use crate::terms::transport::{Transport, Ud, Xrc};
+use crate::terms::transport::{Transport, Xrc};
 use crate::work::limits::Limit;
 use crate::work::opcode::AtomicWrite;
 
 const VERB: &str = "ibv_create_qp";
 
-/// The number of work requests that a queue pair holds (`cap` of ibv_create_qp(3)).
-#[doc(alias("ibv_qp_cap", "max_send_wr", "max_recv_wr"))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Depth {
-    /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
-    /// of its own.
-    pub send: u32,
-    /// Receives (`max_recv_wr`); 0 on a queue pair with a shared receive queue.
-    pub recv: u32,
-}
-
-/// What a UD queue pair does differently (`create_flags` of ibv_create_qp_ex(3)):
-/// [`ProtectionDomain::create_qp_ex`].
-#[doc(alias("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", "ibv_qp_create_flags"))]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct QpCreateFlags {
-    /// What it sends to a multicast group that it is attached to does not come back to it
-    /// (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`). Others on the device receive it.
-    pub block_self_mcast_lb: bool,
-}
-
-impl QpCreateFlags {
-    fn to_c(self) -> u32 {
-        if self.block_self_mcast_lb { BLOCK_SELF_MCAST_LB } else { 0 }
-    }
-}
-
 /// The entries that each queue books beyond its depth, for the sentinel of a drain.
 pub(super) const SENTINEL: u32 = 1;
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Creates a queue pair with a receive queue of its own (`ibv_create_qp`).
+    /// Creates a queue pair (`ibv_create_qp`) with a [`Depth`], or with [`Depth::on_srq`] if its
+    /// profile says `receive: SharedRq`. On UD either may have [flags](Depth::flags)
+    /// (`ibv_create_qp_ex`). An SRD queue pair ([example](QueuePair::sender)) is created by
+    /// `efadv_create_qp_ex`, which is looked up in libefa when it is first called.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
-    /// the same queue. If the device cannot grant a limit, the error names it.
+    /// the same queue. A shared receive queue books room for all its buffers on `recv_cq`, unless
+    /// it has done so for another queue pair. If the device cannot grant a limit, the error names
+    /// it.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -92,84 +71,22 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::Limit`] with the device's maximum, [`ErrorKind::CqTooSmall`] if a completion
     /// queue has too few entries left ([R9.9](crate::guide::rules#r9-9)),
     /// [`ErrorKind::ContextMismatch`] if it is of another context
-    /// ([R12.1](crate::guide::rules#r12-1)), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno.
+    /// ([R12.1](crate::guide::rules#r12-1)), [`ErrorKind::PdMismatch`] if the shared receive queue
+    /// is of another protection domain ([R7.4](crate::guide::rules#r7-4)), otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or EINVAL if the device
+    /// knows no such flags; for SRD, ENOSYS if there is no libefa.so.1, and EOPNOTSUPP if the device
+    /// is no EFA, or lacks RDMA.
     #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
-    pub fn create_qp<T: HasBothQueues, P: Profile<Threads = L>>(
-        &self,
-        send_cq: &CompletionQueue<P::Entry, L>,
-        recv_cq: &CompletionQueue<P::Entry, L>,
-        depth: Depth,
-    ) -> Result<QueuePair<T, Reset, P>, Error>
-    where
-        P::Receive: UsesOwnQueue,
-    {
-        create::<T, P>(self, send_cq, recv_cq, depth, None, QpCreateFlags::default())
-    }
-
-    /// Creates a UD queue pair with flags (`ibv_create_qp_ex`), and otherwise as
-    /// [`create_qp`](Self::create_qp) does. rdma_cm brings it up as any other:
-    /// [`CmId::init_qp`](crate::cm::CmId::init_qp).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::qp::QpCreateFlags;
-    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
-    /// let cq = context.create_cq(32)?;
-    /// let flags = QpCreateFlags { block_self_mcast_lb: true };
-    /// let qp = pd.create_qp_ex::<DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 }, flags)?;
-    /// # drop(qp);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`create_qp`](Self::create_qp): EOPNOTSUPP or EINVAL if the device knows no such
-    /// flags.
     #[doc(alias("rdma_create_qp_ex", "ibv_create_qp_ex", "IBV_QP_INIT_ATTR_PD"))]
     #[doc(alias("IBV_QP_INIT_ATTR_CREATE_FLAGS", "ibv_qp_init_attr_ex", "qp_context", "qp_type"))]
-    #[doc(alias("sq_sig_all", "create_flags"))]
-    pub fn create_qp_ex<P: Profile<Threads = L>>(
+    #[doc(alias("sq_sig_all", "create_flags", "efadv_create_qp_ex"))]
+    pub fn create_qp<T: Transport, P: Profile<Threads = L>>(
         &self,
         send_cq: &CompletionQueue<P::Entry, L>,
         recv_cq: &CompletionQueue<P::Entry, L>,
-        depth: Depth,
-        flags: QpCreateFlags,
-    ) -> Result<QueuePair<Ud, Reset, P>, Error>
-    where
-        P::Receive: UsesOwnQueue,
-    {
-        create::<Ud, P>(self, send_cq, recv_cq, depth, None, flags)
-    }
-
-    /// Creates a queue pair whose receives come from `srq` (`ibv_create_qp`). `srq` books room for
-    /// all its buffers on `recv_cq`, unless it has done so for another queue pair.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// See [`create_srq`](Self::create_srq) for an example.
-    ///
-    /// # Errors
-    /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::PdMismatch`] if `srq` is of another
-    /// protection domain ([R7.4](crate::guide::rules#r7-4)).
-    #[doc(alias = "ibv_create_qp")]
-    pub fn create_qp_on_srq<T, P, M>(
-        &self,
-        send_cq: &CompletionQueue<P::Entry, L>,
-        recv_cq: &CompletionQueue<P::Entry, L>,
-        srq: &SharedReceiveQueue<T, P::Entry, M, L>,
-        send_depth: u32,
-    ) -> Result<QueuePair<T, Reset, P>, Error>
-    where
-        T: SharesReceives + HasBothQueues,
-        P: Profile<Threads = L>,
-        P::Receive: UsesSharedQueue,
-        M: Limit,
-    {
-        let depth = Depth { send: send_depth, recv: 0 };
-        let flags = QpCreateFlags::default();
-        create::<T, P>(self, send_cq, recv_cq, depth, Some(srq.core()), flags)
+        depth: impl CreatedWith<T, P>,
+    ) -> Result<QueuePair<T, Reset, P>, Error> {
+        create::<T, P>(self, send_cq, recv_cq, depth.parts(Token))
     }
 
     /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
@@ -178,7 +95,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// It books `depth + 1` entries of `cq`, and needs no XRC domain. Its peer is an
-    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example.
+    /// [`XrcTarget`](crate::qp::XrcTarget), which has an example. It has its own call, since it
+    /// completes into one completion queue, and needs the proof that the device has XRC.
     ///
     /// # Errors
     /// As for [`create_qp`](Self::create_qp), and [`ErrorKind::ContextMismatch`] if `can` is of
@@ -194,7 +112,7 @@ impl<L: Threads> ProtectionDomain<L> {
     {
         can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
         let depth = Depth { send: depth, recv: 0 };
-        create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
+        create::<Xrc, P>(self, cq, cq, depth.parts(Token))
     }
 }
 
@@ -202,9 +120,7 @@ pub(super) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
     send_cq: &CompletionQueue<P::Entry, P::Threads>,
     recv_cq: &CompletionQueue<P::Entry, P::Threads>,
-    depth: Depth,
-    srq: Option<&Arc<SrqCore>>,
-    flags: QpCreateFlags,
+    With { depth, srq, flags }: With<'_>,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
     let send_ops = send_ops::<T, P>();
     let more_ops = send_ops & (FLUSH | ATOMIC_WRITE);

@@ -7,6 +7,7 @@ pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 mod awaited;
 mod create;
+mod depth;
 mod drain;
 mod filled;
 mod foreign;
@@ -50,7 +51,8 @@ pub use attr::{
     RcSqd, RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit,
     UdReinit, UdReturn, UdRtr, UdRts, UdSqd,
 };
-pub use create::{Depth, QpCreateFlags};
+pub(crate) use depth::Token;
+pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;
 pub use path::{AlternatePath, Migration, MigrationState, QpPaths};

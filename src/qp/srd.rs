@@ -1,92 +1,22 @@
-//! SRD: creating its queue pairs, and whose its arrivals are.
+//! SRD: what its queue pairs are created with, and whose their arrivals are.
 
 #![allow(unsafe_code)] // reads fields that SRD promises
 
 use super::QueuePair;
-use super::create::{Depth, QpCreateFlags, create};
 use crate::completion::outcome::Direction;
-use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
-use crate::device::pd::ProtectionDomain;
 use crate::memory::entry::Owned;
 use crate::profile::Profile;
-use crate::rules::{ForSrd, OneElement, TellsOfEach, UsesOwnQueue};
 use crate::sys::device::name_of;
 use crate::sys::handle;
 use crate::sys::session::send_ops::RDMA_WRITE;
 use crate::sys::srd::INLINE_WRITE;
 use crate::terms::bounded::Qpn;
-use crate::terms::error::Error;
-use crate::terms::state::{Reset, State};
-use crate::terms::threads::Threads;
+use crate::terms::state::State;
 use crate::terms::transport::Srd;
 use crate::work::limits::Limit;
 
 pub(super) const VERB: &str = "efadv_create_qp_ex";
-
-impl<L: Threads> ProtectionDomain<L> {
-    /// Creates an SRD queue pair (`efadv_create_qp_ex`), and otherwise as
-    /// [`create_qp`](Self::create_qp) does. The function is looked up in libefa when this is called
-    /// first. For tests: [`loopback::srd_pair`](crate::loopback::srd_pair).
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::{loopback::{Fabric, World}, qp::Sender, wr::Destination};
-    /// profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 } }
-    ///
-    /// let context = Fabric::with(World::efa()).open_device();
-    /// let pd = context.alloc_pd()?;
-    /// let pool = pd.create_pool(16, 256)?;
-    /// let mut cq: CompletionQueue = context.create_cq(64)?;
-    /// let (qkey, psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
-    /// let ready = || -> Result<QueuePair<Srd, Rts, Spread>, Box<dyn std::error::Error>> {
-    ///     let qp = pd.create_srd_qp::<Spread>(&cq, &cq, Depth { send: 8, recv: 8 })?;
-    ///     let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
-    ///     Ok(qp.modify(UdRtr::default())?.modify(SrdRts::new(psn))?)
-    /// };
-    /// let (mut client, mut server) = (ready()?, ready()?);
-    /// let way = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
-    /// let address_handle = client.add_address_handle(way()?)?;
-    /// let to = Destination { address_handle, qpn: Qpn::try_from(server.qp_num())?, qkey };
-    ///
-    /// // The WRITE tells of itself: a SEND behind it could arrive before it.
-    /// let region = pd.register::<RemoteWrite>(64)?;
-    /// server.post_recv(wr::Recv::empty())?;
-    /// let written = wr::RdmaWriteWithImm::inline(b"in any order", region.remote().write(), 7);
-    /// client.post_send(written.to(to))?;
-    ///
-    /// let mut from: Option<Sender> = None;
-    /// while from.is_none() || client.sends_outstanding() != 0 {
-    ///     for completion in cq.poll()? {
-    ///         completion.status()?;
-    ///         from = from.or(server.sender(&completion));
-    ///     }
-    /// }
-    /// let mut there = [0; 12];
-    /// region.read_at(0, &mut there)?;
-    /// assert_eq!((&there, from.unwrap().qpn), (b"in any order", Qpn::try_from(client.qp_num())?));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`create_qp`](Self::create_qp). [`ErrorKind::Os`](crate::ErrorKind::Os) says in words
-    /// what is missing: ENOSYS if there is no libefa.so.1, EOPNOTSUPP if the device is no EFA, or
-    /// lacks RDMA.
-    pub fn create_srd_qp<P: Profile<Threads = L>>(
-        &self,
-        send_cq: &CompletionQueue<P::Entry, L>,
-        recv_cq: &CompletionQueue<P::Entry, L>,
-        depth: Depth,
-    ) -> Result<QueuePair<Srd, Reset, P>, Error>
-    where
-        P::Receive: UsesOwnQueue,
-        P::Signaling: TellsOfEach,
-        P::MaxSendSge: OneElement,
-        P::Posting: ForSrd,
-    {
-        create::<Srd, P>(self, send_cq, recv_cq, depth, None, QpCreateFlags::default())
-    }
-}
 
 /// The flags that the device is asked for: inline data has to be allowed where WRITEs may have it.
 pub(super) fn flags<P: Profile>(send_ops: u64) -> u16 {
@@ -131,7 +61,45 @@ const UNKNOWN: u16 = 0xffff;
 impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     /// Whose this message is, if the completion is of a receive of this queue pair that succeeded:
     /// asked for before the completion is taken apart.
-    /// [`create_srd_qp`](ProtectionDomain::create_srd_qp) has an example.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{loopback::{Fabric, World}, qp::Sender, wr::Destination};
+    /// profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 } }
+    ///
+    /// let context = Fabric::with(World::efa()).open_device();
+    /// let pd = context.alloc_pd()?;
+    /// let pool = pd.create_pool(16, 256)?;
+    /// let mut cq: CompletionQueue = context.create_cq(64)?;
+    /// let (qkey, psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
+    /// let ready = || -> Result<QueuePair<Srd, Rts, Spread>, Box<dyn std::error::Error>> {
+    ///     let qp = pd.create_qp::<Srd, Spread>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    ///     let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
+    ///     Ok(qp.modify(UdRtr::default())?.modify(SrdRts::new(psn))?)
+    /// };
+    /// let (mut client, mut server) = (ready()?, ready()?);
+    /// let way = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
+    /// let address_handle = client.add_address_handle(way()?)?;
+    /// let to = Destination { address_handle, qpn: Qpn::try_from(server.qp_num())?, qkey };
+    ///
+    /// // The WRITE tells of itself: a SEND behind it could arrive before it.
+    /// let region = pd.register::<RemoteWrite>(64)?;
+    /// server.post_recv(wr::Recv::empty())?;
+    /// let written = wr::RdmaWriteWithImm::inline(b"in any order", region.remote().write(), 7);
+    /// client.post_send(written.to(to))?;
+    ///
+    /// let mut from: Option<Sender> = None;
+    /// while from.is_none() || client.sends_outstanding() != 0 {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         from = from.or(server.sender(&completion));
+    ///     }
+    /// }
+    /// let mut there = [0; 12];
+    /// region.read_at(0, &mut there)?;
+    /// assert_eq!((&there, from.unwrap().qpn), (b"in any order", Qpn::try_from(client.qp_num())?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[inline]
     pub fn sender(&self, completion: &Completion<'_, P::Entry>) -> Option<Sender> {
         if completion.direction() != Direction::Receive || !completion.belongs_to(&self.core.books)

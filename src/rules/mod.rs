@@ -51,11 +51,15 @@
 //! opcodes::<wr::RdmaWrite>();
 //! ```
 
+mod created;
 mod on;
 mod srd;
 
 pub use crate::work::limits::Sges;
 pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
+#[doc(hidden)]
+pub use created::{CreatedBy, Creates, ReceivedAs, Serves, StaysWith, TakesFlags};
+pub(crate) use on::Seal;
 pub use on::{PushOn, RecvOn, SendOn, SrqRecvOn};
 pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
 
@@ -151,15 +155,15 @@ pub trait NamesSrqs: Transport {}
 
 impl NamesSrqs for Xrc {}
 
-/// Transports of queue pairs that `create_qp` makes: those with two queues of the
+/// Transports of queue pairs that `ibv_create_qp` makes: those with two queues of the
 /// ordinary kind ([R26.2](crate::guide::rules#r26-2), [R27.2](crate::guide::rules#r27-2)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
     label = "this is for RC, UC and UD queue pairs",
-    note = "SRD queue pairs, which keep no order, are created by `create_srd_qp`, with a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.2)",
-    note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `create_xrc_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
+    note = "SRD queue pairs, which keep no order, are created by `create_qp` alone, with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.2)",
+    note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
 )]
-pub trait HasBothQueues: KeepsOrder {}
+pub trait HasBothQueues: KeepsOrder + CreatedBy<Verb = created::CreateQp> {}
 
 impl HasBothQueues for Rc {}
 impl HasBothQueues for Uc {}
@@ -343,7 +347,7 @@ impl HasRecvQueue for OwnRq {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair for a shared receive queue cannot be created without it",
     label = "the profile's `Receive` is `{Self}`",
-    note = "use `create_qp_on_srq`, or a profile with `receive: OwnRq` (R7.1)"
+    note = "create it with `Depth::on_srq(send, &srq)`, or use a profile with `receive: OwnRq` (R7.1)"
 )]
 pub trait UsesOwnQueue: ReceiveSource {}
 
@@ -365,7 +369,7 @@ impl UsesPostSend for OrdinaryPosting {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair with a receive queue of its own cannot be attached to a shared one",
     label = "the profile's `Receive` is `{Self}`",
-    note = "use a profile with `receive: SharedRq`, or `create_qp` (R7.1)"
+    note = "use a profile with `receive: SharedRq`, or create it with a `Depth` (R7.1)"
 )]
 pub trait UsesSharedQueue: ReceiveSource {}
 

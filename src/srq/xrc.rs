@@ -24,16 +24,19 @@ use crate::work::limits::Limit;
 
 const VERB: &str = "ibv_create_srq_ex";
 
-impl<L: Threads> ProtectionDomain<L> {
-    /// Creates a shared receive queue of XRC (`ibv_create_srq_ex` with `IBV_SRQT_XRC`), which can
-    /// hold every buffer of `pool`. Initiators name it by its [number](SharedReceiveQueue::number),
-    /// and what they send completes in `cq`, with the number of the target as that of the queue
-    /// pair.
+impl XrcDomain {
+    /// Creates a shared receive queue in this domain (`ibv_create_srq_ex` with `IBV_SRQT_XRC`),
+    /// which can hold every buffer of `pool`. Initiators name it by its
+    /// [number](SharedReceiveQueue::number), and what they send completes in `cq`, with the number
+    /// of the target as that of the queue pair.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// It books room for all its buffers on `cq`, once. The protection domain is also that of the
-    /// memory which WRITEs, READs and atomics reach that name this queue.
+    /// It books room for all its buffers on `cq`, once. `pd` is also the domain of the memory which
+    /// WRITEs, READs and atomics reach that name this queue.
+    ///
+    /// [`ProtectionDomain::create_srq`] creates those of other transports, whose completion queues
+    /// are those of their queue pairs.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -42,7 +45,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
     /// let domain = context.open_xrcd(&can, XrcdFile::Private)?;
     /// let cq = context.create_cq(16)?;
-    /// let mut srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
+    /// let mut srq: SharedReceiveQueue<Xrc> = domain.create_srq(&pd, &pool, &cq)?;
     /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// let number: SrqNum = srq.number(); // for the peers
     /// assert_eq!(cq.unbooked(), cq.capacity() - 16);
@@ -51,7 +54,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ```
     ///
     /// # Errors
-    /// As for [`create_srq`](Self::create_srq); [`ErrorKind::CqTooSmall`] if the completion queue
+    /// As for [`ProtectionDomain::create_srq`]; [`ErrorKind::CqTooSmall`] if the completion queue
     /// has too few entries left ([R9.9](crate::guide::rules#r9-9)), and
     /// [`ErrorKind::ContextMismatch`] if it or the XRC domain is of another context
     /// ([R12.1](crate::guide::rules#r12-1)).
@@ -64,34 +67,35 @@ impl<L: Threads> ProtectionDomain<L> {
         "srq_type",
         "xrcd"
     ))]
-    pub fn create_xrc_srq<E, M, C>(
+    pub fn create_srq<E, M, C, L>(
         &self,
+        pd: &ProtectionDomain<L>,
         pool: &impl FeedsSrq<C>,
-        domain: &XrcDomain,
         cq: &CompletionQueue<E, L>,
     ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error>
     where
         E: Owned,
         M: Limit,
         C: 'static,
+        L: Threads,
         Buf<C>: Data<E>,
     {
-        let here = &self.handle().parents().context;
+        let here = &pd.handle().parents().context;
         let mismatch = |what| Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
-        if !Arc::ptr_eq(domain.handle().parents(), here) {
+        if !Arc::ptr_eq(self.handle().parents(), here) {
             return mismatch("the XRC domain and the protection domain");
         }
         let shared = cq.shared();
         if !Arc::ptr_eq(&shared.handle().parents().context, here) {
             return mismatch("the completion queue and the protection domain");
         }
-        self.create_any_srq(VERB, pool, |books, init| {
+        pd.create_any_srq(VERB, pool, |books, init| {
             let asked = init.attr;
             shared.attach(VERB, books, [0, asked.max_wr], Share::Receives)?;
             let refused = |errno| refused(VERB, errno, asked);
-            let (pd, cq) = (self.handle(), shared.handle());
+            let (pd, cq) = (pd.handle(), shared.handle());
             let control = pd.control();
-            let mut ex = ibv_srq_init_attr_ex::xrc(init, pd.as_ptr(), domain.as_ptr(), cq.as_ptr());
+            let mut ex = ibv_srq_init_attr_ex::xrc(init, pd.as_ptr(), self.as_ptr(), cq.as_ptr());
             // SAFETY: domains and completion queue are live, and of one context.
             let made = unsafe { (control.create_srq_ex)(&mut ex) };
             init.attr = ex.attr;
@@ -106,7 +110,7 @@ impl<L: Threads> ProtectionDomain<L> {
             let (srq, number) = numbered.inspect_err(|_| shared.detach(books))?;
             let parents = handle::SrqParents {
                 pd: pd.clone(),
-                xrc: Some((domain.handle().clone(), cq.clone())),
+                xrc: Some((self.handle().clone(), cq.clone())),
             };
             Ok(Made { srq, parents, completes_into: Some(shared.clone()), number })
         })

@@ -24,8 +24,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::entry::Entry;
 use crate::profile::{DefaultProfile, Profile};
-use crate::qp::{Depth, QueuePair};
-use crate::rules::UsesOwnQueue;
+use crate::qp::{CreatedWith, QueuePair, Token};
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
@@ -119,15 +118,13 @@ impl<E: Entry> Side<E, AnyThread> {
 fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
     id: &CmId<PS, S, M>,
     pd: Option<&ProtectionDomain>,
-    depth: Depth,
-) -> Result<(MadeBy<PS, P>, Rest<P>), Error>
-where
-    P::Receive: UsesOwnQueue,
-{
+    depth: impl CreatedWith<PS::Transport, P>,
+) -> Result<(MadeBy<PS, P>, Rest<P>), Error> {
     let pd = pd.cloned().map_or_else(|| id.pd(), Ok)?;
     // One entry more each way, for the work request that shows that a queue has drained.
-    let send = Side::new(&pd, depth.send.saturating_add(1))?;
-    let recv = Side::new(&pd, depth.recv.saturating_add(1))?;
+    let [sends, receives] = depth.parts(Token).completions();
+    let send = Side::new(&pd, sends.saturating_add(1))?;
+    let recv = Side::new(&pd, receives.saturating_add(1))?;
     let qp = id.create_qp::<P>(&pd, &send.cq, &recv.cq, depth)?;
     Ok((qp, Rest { peer: None, private_data: Vec::new(), pd, send, recv }))
 }
@@ -138,7 +135,10 @@ where
     RouteResolved: EpState<PS, Qp = PS::Made>,
 {
     /// Makes an endpoint of the id, with a queue pair and completion queues of its own
-    /// (`rdma_create_qp` without completion queues). Without `pd`, on [`pd`](Self::pd).
+    /// (`rdma_create_qp` without completion queues). Without `pd`, on [`pd`](Self::pd). It is
+    /// created with a [`Depth`](crate::qp::Depth), or with
+    /// [`Depth::on_srq`](crate::qp::Depth::on_srq): then its receives are posted to the shared
+    /// receive queue, and complete here.
     ///
     /// # Errors
     /// The id is given back. As for [`pd`](Self::pd),
@@ -148,11 +148,8 @@ where
     pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,
-        depth: Depth,
-    ) -> Result<Ep<PS, RouteResolved, P, M>, Refused<Self>>
-    where
-        P::Receive: UsesOwnQueue,
-    {
+        depth: impl CreatedWith<PS::Transport, P>,
+    ) -> Result<Ep<PS, RouteResolved, P, M>, Refused<Self>> {
         match parts(&self, pd, depth) {
             Ok((qp, rest)) => Ok(rest.with(qp, self)),
             Err(error) => Err(Refused::new(self, error)),
@@ -172,11 +169,8 @@ where
     pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,
-        depth: Depth,
-    ) -> Result<Ep<PS, Requested, P, M>, Refused<Self>>
-    where
-        P::Receive: UsesOwnQueue,
-    {
+        depth: impl CreatedWith<PS::Transport, P>,
+    ) -> Result<Ep<PS, Requested, P, M>, Refused<Self>> {
         match parts(&self.id, pd, depth) {
             Ok((qp, rest)) => {
                 let Request { id, peer, private_data } = self;

@@ -79,13 +79,12 @@ use crate::completion::{Completion, Notify};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
-use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::region::MemoryRegion;
 use crate::memory::rights::{RemoteRead, RemoteWrite};
 use crate::profile::{Profile, SignalAll};
 use crate::rules::SharesReceives;
-use crate::srq::SharedReceiveQueue;
+use crate::srq::{FeedsSrq, SharedReceiveQueue};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
 use crate::work::data::Data;
@@ -158,13 +157,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias("rdma_create_srq", "rdma_destroy_srq", "rdma_cm_id"))]
     pub fn create_srq<E, L, C>(
         &self,
-        pool: &Pool<C, impl Memory>,
+        pool: &impl FeedsSrq<C>,
     ) -> Result<SharedReceiveQueue<PS::Transport, E, L>, Error>
     where
         S: HasDevice,
         PS::Transport: SharesReceives,
         E: Owned,
         L: Limit,
+        C: 'static,
         Buf<C>: Data<E>,
     {
         self.pd()?.create_srq(pool)

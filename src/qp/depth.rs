@@ -1,0 +1,223 @@
+//! What a queue pair is created with: its depths, a shared receive queue, flags.
+
+use std::sync::Arc;
+
+use crate::memory::entry::Entry;
+use crate::profile::Profile;
+use crate::rules::{
+    CreatedBy, Creates, HasBothQueues, ReceivedAs, Seal, Serves, SharesReceives, StaysWith,
+    TakesFlags, UsesOwnQueue, UsesSharedQueue,
+};
+use crate::srq::{SharedReceiveQueue, SrqCore};
+use crate::sys::create_qp_ex::BLOCK_SELF_MCAST_LB;
+use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
+use crate::work::limits::Limit;
+
+/// The number of work requests that a queue pair holds (`cap` of ibv_create_qp(3)). A queue pair is
+/// created with it, with [`Depth::on_srq`], or with [flags](Depth::flags).
+#[doc(alias("ibv_qp_cap", "max_send_wr", "max_recv_wr"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Depth {
+    /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
+    /// of its own.
+    pub send: u32,
+    /// Receives (`max_recv_wr`); 0 on a queue pair with a shared receive queue.
+    pub recv: u32,
+}
+
+impl Depth {
+    /// Room for `send` sends, and the receives of `srq`: the argument of
+    /// [`create_qp`](crate::ProtectionDomain::create_qp) where the profile has `receive: SharedRq`
+    /// ([R7.1](crate::guide::rules#r7-1)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { context, pd, pool, .. } = proverbs::loopback::pair()?;
+    /// profile! { Server { receive: SharedRq } }
+    ///
+    /// let cq = context.create_cq(64)?;
+    /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
+    /// let depth = Depth::on_srq(8, &srq);
+    /// let one = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?;
+    /// let two = pd.create_qp::<Rc, Server>(&cq, &cq, depth)?; // they share its buffers
+    /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// # drop((one, two));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("ibv_qp_init_attr", "srq"))]
+    pub fn on_srq<T: SharesReceives, E: Entry, M: Limit, L: Threads>(
+        send: u32,
+        srq: &SharedReceiveQueue<T, E, M, L>,
+    ) -> OnSrq<'_, T, E, M, L> {
+        OnSrq { send, srq }
+    }
+
+    /// With flags, for a UD queue pair ([R23.6](crate::guide::rules#r23-6)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::QpCreateFlags;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let cq = context.create_cq(32)?;
+    /// let depth = Depth { send: 8, recv: 8 }.flags(QpCreateFlags { block_self_mcast_lb: true });
+    /// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?;
+    /// # drop(qp);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("ibv_create_qp_ex", "IBV_QP_INIT_ATTR_CREATE_FLAGS", "create_flags"))]
+    pub fn flags(self, flags: QpCreateFlags) -> WithFlags<Self> {
+        WithFlags { depth: self, flags }
+    }
+}
+
+/// Room for sends, and a shared receive queue, with which queue pairs are created:
+/// [`Depth::on_srq`].
+pub struct OnSrq<'a, T: SharesReceives, E: Entry, M: Limit, L: Threads> {
+    send: u32,
+    srq: &'a SharedReceiveQueue<T, E, M, L>,
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> OnSrq<'_, T, E, M, L> {
+    /// With flags, like [`Depth::flags`].
+    pub fn flags(self, flags: QpCreateFlags) -> WithFlags<Self> {
+        WithFlags { depth: self, flags }
+    }
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Clone for OnSrq<'_, T, E, M, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Copy for OnSrq<'_, T, E, M, L> {}
+
+impl_debug!([T: SharesReceives, E: Entry, M: Limit, L: Threads] OnSrq<'_, T, E, M, L>, |it|
+    "OnSrq({}, {:?})", it.send, it.srq);
+
+/// A [`Depth`] or an [`OnSrq`], with flags.
+#[derive(Clone, Copy, Debug)]
+pub struct WithFlags<D> {
+    depth: D,
+    flags: QpCreateFlags,
+}
+
+/// What a UD queue pair does differently (`create_flags` of ibv_create_qp_ex(3)):
+/// [`Depth::flags`].
+#[doc(alias("IBV_QP_CREATE_BLOCK_SELF_MCAST_LB", "ibv_qp_create_flags"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QpCreateFlags {
+    /// What it sends to a multicast group that it is attached to does not come back to it
+    /// (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`). Others on the device receive it.
+    pub block_self_mcast_lb: bool,
+}
+
+impl QpCreateFlags {
+    pub(super) fn to_c(self) -> u32 {
+        if self.block_self_mcast_lb { BLOCK_SELF_MCAST_LB } else { 0 }
+    }
+}
+
+/// What queue pairs of transport `T` and profile `P` are created with: a [`Depth`], or
+/// [`Depth::on_srq`] where the profile has `receive: SharedRq`, and on UD either with
+/// [flags](Depth::flags).
+///
+/// Code that creates queue pairs of any transport needs this bound alone:
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::{qp::CreatedWith, state::Reset, transport::Transport};
+///
+/// fn create<T: Transport>(
+///     pd: &ProtectionDomain,
+///     cq: &CompletionQueue,
+///     with: impl CreatedWith<T, DefaultProfile>,
+/// ) -> Result<QueuePair<T, Reset>, proverbs::Error> {
+///     pd.create_qp(cq, cq, with)
+/// }
+/// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+/// # let cq = context.create_cq(64)?;
+/// create::<Rc>(&pd, &cq, Depth { send: 8, recv: 8 })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a `{T}` queue pair is not created with `{Self}`",
+    label = "not what a queue pair is created with",
+    note = "create it with a `Depth`, with `Depth::on_srq(send, &srq)` where the profile has `receive: SharedRq`, or on UD with `depth.flags(flags)` (R7.1, R23.6)"
+)]
+pub trait CreatedWith<T: Transport, P: Profile>: Parts {
+    #[doc(hidden)]
+    const SEAL: Seal;
+}
+
+impl<T, P> CreatedWith<T, P> for Depth
+where
+    T: CreatedBy<Verb: Creates<T, P>>,
+    P: Profile<Receive: UsesOwnQueue>,
+{
+    const SEAL: Seal = Seal;
+}
+
+impl<T, P, Q, E, M, L> CreatedWith<T, P> for OnSrq<'_, Q, E, M, L>
+where
+    T: HasBothQueues + SharesReceives,
+    P: Profile<Receive: UsesSharedQueue>,
+    Q: SharesReceives + Serves<T>,
+    E: ReceivedAs<P::Entry>,
+    M: Limit,
+    L: StaysWith<P::Threads>,
+{
+    const SEAL: Seal = Seal;
+}
+
+impl<T, P, D> CreatedWith<T, P> for WithFlags<D>
+where
+    T: TakesFlags,
+    P: Profile,
+    D: CreatedWith<T, P>,
+{
+    const SEAL: Seal = Seal;
+}
+
+/// What the verb is given of it.
+pub trait Parts {
+    #[doc(hidden)]
+    fn parts(&self, _: Token) -> With<'_>;
+}
+
+/// Only this crate asks for the parts.
+pub struct Token;
+
+pub struct With<'a> {
+    pub(super) depth: Depth,
+    pub(super) srq: Option<&'a Arc<SrqCore>>,
+    pub(super) flags: QpCreateFlags,
+}
+
+impl With<'_> {
+    /// The numbers of sends and of receives that may complete.
+    #[cfg(feature = "cm")]
+    pub(crate) fn completions(&self) -> [u32; 2] {
+        [self.depth.send, self.srq.map_or(self.depth.recv, |srq| srq.buffers)]
+    }
+}
+
+impl Parts for Depth {
+    fn parts(&self, _: Token) -> With<'_> {
+        With { depth: *self, srq: None, flags: QpCreateFlags::default() }
+    }
+}
+
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Parts for OnSrq<'_, T, E, M, L> {
+    fn parts(&self, _: Token) -> With<'_> {
+        let depth = Depth { send: self.send, recv: 0 };
+        With { depth, srq: Some(self.srq.core()), flags: QpCreateFlags::default() }
+    }
+}
+
+impl<D: Parts> Parts for WithFlags<D> {
+    fn parts(&self, token: Token) -> With<'_> {
+        With { flags: self.flags, ..self.depth.parts(token) }
+    }
+}

@@ -1,0 +1,110 @@
+//! The rules of creating a queue pair: what fits its transport and its profile (ibv_create_qp(3)).
+
+use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
+use crate::memory::entry::Entry;
+use crate::profile::Profile;
+use crate::terms::threads::Threads;
+use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+
+/// The verb that creates queue pairs of a transport. Its rules are those of [`Creates`].
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` may be a transport whose queue pairs are not created by this call",
+    label = "not known to fit transport `{Self}`",
+    note = "in generic code, ask it of the transport: `T: HasBothQueues`, which RC, UC and UD are; or of the argument: `where Depth: qp::CreatedWith<T, P>`"
+)]
+pub trait CreatedBy: Transport {
+    type Verb;
+}
+
+/// `ibv_create_qp` and `ibv_create_qp_ex`.
+#[doc(hidden)]
+pub enum CreateQp {}
+
+/// `efadv_create_qp_ex`.
+#[doc(hidden)]
+pub enum EfaCreateQp {}
+
+impl CreatedBy for Rc {
+    type Verb = CreateQp;
+}
+impl CreatedBy for Uc {
+    type Verb = CreateQp;
+}
+impl CreatedBy for Ud {
+    type Verb = CreateQp;
+}
+impl CreatedBy for Xrc {
+    type Verb = CreateQp;
+}
+impl CreatedBy for Srd {
+    type Verb = EfaCreateQp;
+}
+
+/// What a verb asks of a queue pair with a receive queue of its own. A trait of the verb, since
+/// errors name the rule that is broken only where one impl may apply.
+#[doc(hidden)]
+pub trait Creates<T: Transport, P: Profile> {
+    const SEAL: Seal;
+}
+
+impl<T: HasBothQueues, P: Profile> Creates<T, P> for CreateQp {
+    const SEAL: Seal = Seal;
+}
+
+impl<P> Creates<Srd, P> for EfaCreateQp
+where
+    P: Profile,
+    P::Signaling: TellsOfEach,
+    P::MaxSendSge: OneElement,
+    P::Posting: ForSrd,
+{
+    const SEAL: Seal = Seal;
+}
+
+/// Queue pairs are created with flags on UD ([R23.6](crate::guide::rules#r23-6)).
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` queue pair is not created with flags",
+    label = "flags are for UD queue pairs",
+    note = "multicast groups, of which the flag blocks what a queue pair sends itself, are for UD: leave `.flags(..)` out (R23.6)"
+)]
+pub trait TakesFlags: Transport {}
+
+impl TakesFlags for Ud {}
+
+/// A shared receive queue serves queue pairs of its own transport
+/// ([R7.3](crate::guide::rules#r7-3)).
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a shared receive queue for `{Self}` serves no `{T}` queue pair",
+    label = "a shared receive queue for `{Self}`",
+    note = "create one for `{T}`, by `create_srq` (R7.3)"
+)]
+pub trait Serves<T: Transport>: Transport {}
+
+impl<T: Transport> Serves<T> for T {}
+
+/// A shared receive queue and its queue pairs have entries of one type
+/// ([R11.1](crate::guide::rules#r11-1)).
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a shared receive queue of `{Self}` entries serves no queue pair of `{E}` entries",
+    label = "its receives are `{Self}`, those of the profile `{E}`",
+    note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}` (R11.1)"
+)]
+pub trait ReceivedAs<E: Entry>: Entry {}
+
+impl<E: Entry> ReceivedAs<E> for E {}
+
+/// A shared receive queue of a lane serves queue pairs of its lane alone
+/// ([R17.9](crate::guide::rules#r17-9)).
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a shared receive queue of `{Self}` serves no queue pair of `{L}`",
+    label = "a shared receive queue of `{Self}`",
+    note = "create both in one lane, or both outside of lanes (R17.9)"
+)]
+pub trait StaysWith<L: Threads>: Threads {}
+
+impl<L: Threads> StaysWith<L> for L {}
