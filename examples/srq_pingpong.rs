@@ -74,7 +74,7 @@ fn end(station: &mut Station, mtu: Mtu, num_qp: u32) -> Result<()> {
         ConnectedInit { pkey_index: 0, port: station.options.ib_port, access: QpAccess::empty() };
     let mut qps = Vec::new();
     for _ in 0..num_qp {
-        qps.push(pd.create_qp_on_srq::<Rc, Sharing, _>(cq, cq, &srq, 1)?.modify(init)?);
+        qps.push(pd.create_qp::<Rc, Sharing>(cq, cq, Depth::on_srq(1, &srq))?.modify(init)?);
     }
 
     // A buffer for the send of each queue pair; the others are receives.

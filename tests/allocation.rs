@@ -263,7 +263,7 @@ fn lists_and_shared_receive_queues() {
     let receives = pd.create_pool(16, 64).unwrap();
     let mut srq: SharedReceiveQueue<Rc, AnyBuf, Max<2>> = pd.create_srq(&receives).unwrap();
     let mut on = dev.ctx.create_cq(80).unwrap();
-    let b = pd.create_qp_on_srq::<Rc, Shared, _>(&on, &on, &srq, 4).unwrap();
+    let b = pd.create_qp::<Rc, Shared>(&on, &on, Depth::on_srq(4, &srq)).unwrap();
     let (na, nb) = (a.qp_num(), b.qp_num());
     let (mut a, _b) = (connect(&dev, a, nb), connect(&dev, b, na));
     let take = || pool.take().unwrap();
@@ -485,7 +485,7 @@ fn one_life(dev: &Device) {
     gather.post_send(wr::Send::new(region.piece(8, 8).unwrap())).unwrap();
     let few = pd.create_pool(4, 64).unwrap();
     let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&few).unwrap();
-    let _on_shared = pd.create_qp_on_srq::<Rc, OnShared, _>(&cq, &cq, &srq, 4).unwrap();
+    let _on_shared = pd.create_qp::<Rc, OnShared>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     srq.post_srq_recv(wr::Recv::new(few.take().unwrap())).unwrap();
     let gid = dev.ctx.query_gid(1, dev.gid_index).unwrap();
     let ah = pd.create_ah(AddressVector::roce(1, gid, dev.gid_index)).unwrap();

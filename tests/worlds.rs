@@ -165,7 +165,7 @@ fn a_device_that_grants_less_is_found_out() {
         if let Some(can) = dev.ctx.abilities().unwrap().can::<Xrc>() {
             let domain = dev.ctx.open_xrcd(&can, XrcdFile::Private).unwrap();
             let cq = dev.ctx.create_cq::<BufList>(16).unwrap();
-            let refused = pd.create_xrc_srq::<BufList, Max<2>, ()>(&pool, &domain, &cq);
+            let refused = domain.create_srq::<BufList, Max<2>, (), _>(&pd, &pool, &cq);
             let refused = refused.map(drop).unwrap_err().to_string();
             assert!(refused.ends_with(&text), "{refused}");
             assert_eq!(cq.unbooked(), cq.capacity());
@@ -475,7 +475,7 @@ fn a_parked_queue_pair_that_is_refused_to_be_destroyed_stays_whole() {
     let mut cq = dev.ctx.create_cq::<Buf>(40).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
-    let qp = pd.create_qp_on_srq::<Rc, RingOnSrq, _>(&cq, &cq, &srq, 4).unwrap();
+    let qp = pd.create_qp::<Rc, RingOnSrq>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
     let _ = qp.post_send_unsignaled(wr::Send::new(filled(&pool, b"nobody"))).unwrap();
     fabric.inject(Script::default().with(Fault::Busy.always()));
@@ -543,7 +543,7 @@ fn a_queue_pair_hears_itself_in_a_group_or_not() {
             .map(|_| {
                 let cq = dev.ctx.create_cq::<Buf>(8).unwrap();
                 let flags = QpCreateFlags { block_self_mcast_lb };
-                let qp = pd.create_qp_ex::<DefaultProfile>(&cq, &cq, depth, flags);
+                let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth.flags(flags));
                 (qp.map(|qp| <Ud as Bring<DefaultProfile>>::up(qp, &dev, 0, &wish)), cq)
             })
             .collect();

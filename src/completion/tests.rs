@@ -147,7 +147,7 @@ fn queue_pairs_that_were_parked_are_forgotten() {
     let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
     srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
     for round in 0..20 {
-        let qp = pd.create_qp_on_srq::<Rc, Shared, _>(&sends, &receives, &srq, 1).unwrap();
+        let qp = pd.create_qp::<Rc, Shared>(&sends, &receives, Depth::on_srq(1, &srq)).unwrap();
         let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
         drop(qp.modify(init).unwrap());
         assert_eq!(sends.shared().known_elsewhere(), 1, "round {round}");

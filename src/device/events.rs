@@ -114,7 +114,7 @@ impl DeviceEvents {
     /// # let cq: CompletionQueue = context.create_cq(16)?;
     /// # let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
     /// # profile! { OnSrq { receive: SharedRq } }
-    /// # let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2)?;
+    /// # let qp = pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq))?;
     /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
     /// let mut events = context.events()?;
     /// // ... `qp` receives from a shared receive queue. Not every device tells (R13.11): on Soft-RoCE use

@@ -287,7 +287,7 @@ impl Endpoint {
     /// # let domain = context.open_xrcd(&can, XrcdFile::Private)?;
     /// # let pd = context.alloc_pd()?;
     /// # let (pool, mut cq) = (pd.create_pool(4, 64)?, context.create_cq(16)?);
-    /// # let mut srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
+    /// # let mut srq: SharedReceiveQueue<Xrc> = domain.create_srq(&pd, &pool, &cq)?;
     /// # srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// # let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
     /// # let initiator = pd.create_xrc_initiator::<Initiating>(&can, &cq, 4)?.modify(init)?;

@@ -156,13 +156,18 @@ fn a_completion_queue_forgets_what_is_gone() {
         for _ in 0..round {
             srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
         }
-        let make =
-            |cq| pd.create_qp_on_srq::<crate::transport::Rc, OnSrq, _>(cq, cq, &srq, 2).unwrap();
+        let make = |cq| {
+            pd.create_qp::<crate::transport::Rc, OnSrq>(cq, cq, crate::Depth::on_srq(2, &srq))
+                .unwrap()
+        };
         drop((make(&cq), make(&other)));
         drop((make(&cq), make(&cq), make(&other)));
         let short = context.create_cq::<Buf>(40).unwrap();
-        let on_short =
-            pd.create_qp_on_srq::<crate::transport::Rc, OnSrq, _>(&short, &short, &srq, 2);
+        let on_short = pd.create_qp::<crate::transport::Rc, OnSrq>(
+            &short,
+            &short,
+            crate::Depth::on_srq(2, &srq),
+        );
         drop((on_short.unwrap(), short));
         drop(make(&cq));
         assert_eq!(srq.core().ends.inboxes(), 2, "those that there are, once each");

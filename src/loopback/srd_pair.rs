@@ -66,7 +66,7 @@ pub fn srd_pair() -> Result<SrdPair, Error> {
     let (fabric, context, pd, cq, pool) = device(Fabric::with(World::efa()))?;
     let (qkey, sq_psn) = (Qkey::try_from(0x1111)?, Psn::try_from(0)?);
     let ready = || -> Result<_, Error> {
-        let qp = pd.create_srd_qp::<Spreading>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+        let qp = pd.create_qp::<Srd, Spreading>(&cq, &cq, Depth { send: 8, recv: 8 })?;
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
         let qp = qp.modify(UdRtr::default())?;
         Ok(qp.modify(SrdRts::new(sq_psn))?)

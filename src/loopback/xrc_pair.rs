@@ -62,7 +62,7 @@ pub fn xrc_pair() -> Result<XrcPair, Error> {
     let none = || Error::new("ibv_query_device", ErrorKind::NotFound("XRC".into()));
     let can = context.abilities()?.can::<Xrc>().ok_or_else(none)?;
     let domain = context.open_xrcd(&can, XrcdFile::Private)?;
-    let srq = pd.create_xrc_srq(&pool, &domain, &cq)?;
+    let srq = domain.create_srq(&pd, &pool, &cq)?;
     let target = domain.create_target()?;
     let initiator = pd.create_xrc_initiator::<Initiating>(&can, &cq, 8)?;
 

@@ -172,7 +172,7 @@ fn a_lane_reaches_c_in_order() {
     let pd = pd.destroy().unwrap_err().into_object();
     drop((pd, pool));
     assert_eq!(seen(), [""; 0]);
-    let served = lane.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap();
+    let served = lane.create_qp::<Rc, Served>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     drop(lane);
     drop((cq, srq));
     assert_eq!(seen(), ["qp on pd 2", "no mr"]);

@@ -142,8 +142,11 @@ fn in_place(context: &Context, pd: &ProtectionDomain, cq: &CompletionQueue) -> R
 
 fn datagrams(context: &Context, pd: &ProtectionDomain, cq: &CompletionQueue) -> Result<(), Error> {
     let gid = context.query_gid(1, 1)?;
-    let qp =
-        pd.create_qp_ex::<Direct>(cq, cq, DEPTH, QpCreateFlags { block_self_mcast_lb: true })?;
+    let qp = pd.create_qp::<Ud, Direct>(
+        cq,
+        cq,
+        DEPTH.flags(QpCreateFlags { block_self_mcast_lb: true }),
+    )?;
     let qkey = Qkey::try_from(1)?;
     let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
     let mut qp = qp.modify(UdRtr::default())?.modify(UdRts::new(Psn::try_from(0)?))?;
@@ -188,7 +191,7 @@ fn program(context: &Context) -> Result<(), Error> {
     srq.query()?;
     srq.arm_limit(1)?;
     srq.resize(4)?;
-    pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2)?.destroy()?;
+    pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq))?.destroy()?;
     srq.destroy()?;
 
     connection(context, &pd, &cq)?;
@@ -201,7 +204,7 @@ fn program(context: &Context) -> Result<(), Error> {
     target.query()?;
     target.modify(INIT)?.to_error()?.reset()?.destroy()?;
     pd.create_xrc_initiator::<Initiating>(&can, &cq, 1)?.destroy()?;
-    let srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
+    let srq: SharedReceiveQueue<Xrc> = domain.create_srq(&pd, &pool, &cq)?;
     srq.destroy()?;
     domain.close()?;
 

@@ -241,7 +241,7 @@ fn around() -> Around {
 #[test]
 fn a_shared_receive_queue_has_all_that_c_asks_for() {
     let Around { context, domain, pd, pool, cq } = around();
-    let srq = pd.create_xrc_srq::<Buf, Max<2>, ()>(&pool, &domain, &cq).unwrap();
+    let srq = domain.create_srq::<Buf, Max<2>, (), _>(&pd, &pool, &cq).unwrap();
     // 4 buffers, 2 elements, no limit, all of the mask but tag matching, XRC.
     assert_eq!(seen(), ["srq 4 2 0 15 1 [true, true, true] 0 0", "number"]);
     assert_eq!((srq.number().get(), cq.unbooked()), (0xab_cdef, 12));
@@ -261,7 +261,7 @@ fn a_shared_receive_queue_has_all_that_c_asks_for() {
 #[test]
 fn a_shared_receive_queue_that_cannot_be_leaves_nothing() {
     let Around { context: _context, domain, pd, pool, cq } = around();
-    let make = || pd.create_xrc_srq::<Buf, Max<1>, ()>(&pool, &domain, &cq);
+    let make = || domain.create_srq::<Buf, Max<1>, (), _>(&pd, &pool, &cq);
     REFUSED.set(("srq", libc::ENOMEM));
     let error = make().unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("ibv_create_srq_ex", Some(libc::ENOMEM)));

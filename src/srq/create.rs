@@ -51,8 +51,8 @@ impl<L: Threads> ProtectionDomain<L> {
     ///     srq.post_srq_recv(wr::Recv::new(buf))?;
     /// }
     /// let cq = context.create_cq(64)?;
-    /// let one = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?;
-    /// let two = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 8)?; // they share the 16
+    /// let one = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(8, &srq))?;
+    /// let two = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(8, &srq))?; // they share the 16
     /// # drop((one, two));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

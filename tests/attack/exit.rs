@@ -43,7 +43,7 @@ fn busy() -> (Pool, Box<dyn Any + std::marker::Send>) {
 
     let feed = pd.create_pool(4, 128).unwrap();
     let mut srq = pd.create_srq::<Ud, Buf, Max<1>, ()>(&feed).unwrap();
-    let ud = pd.create_qp_on_srq::<Ud, OnSrq, _>(&cq, &cq, &srq, 4).unwrap();
+    let ud = pd.create_qp::<Ud, OnSrq>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     let mut ud = Ud::up(ud, &dev, nobody, &wish);
     let way = ud.way_to(&dev, &pd, nobody);
     while let Some(buf) = feed.take() {

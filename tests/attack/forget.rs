@@ -71,7 +71,7 @@ fn queues_and_channels() {
     let pool = p.pd.create_pool(4, 64).unwrap();
     let mut srq = p.pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
     srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
-    let qp = p.pd.create_qp_on_srq::<Rc, OnSrq, _>(&p.ca, &p.ca, &srq, 2).unwrap();
+    let qp = p.pd.create_qp::<Rc, OnSrq>(&p.ca, &p.ca, Depth::on_srq(2, &srq)).unwrap();
     forget(srq);
     drop(qp);
     goes_on(&mut p);

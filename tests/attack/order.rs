@@ -87,7 +87,7 @@ fn a_shared_receive_queue_that_goes_last() {
     let pool = pd.create_pool(4, 64).unwrap();
     let mut cq = dev.ctx.create_cq(30).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
-    let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap();
+    let qp = pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq)).unwrap();
     srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
     drop(qp);
     assert_eq!(poll_empty(&mut cq), 0);
@@ -121,7 +121,7 @@ fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool).unwrap();
     for _ in 0..2 {
         let cq = dev.ctx.create_cq(30).unwrap();
-        let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap();
+        let qp = pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq)).unwrap();
         srq.post_srq_recv(wr::Recv::new(poisoned(&pool))).unwrap();
         drop(qp);
         cq.destroy().unwrap();
@@ -129,7 +129,7 @@ fn a_completion_queue_that_goes_before_its_shared_receive_queue() {
     assert_eq!(pool.available(), 2);
     // One that goes while the shared receive queue does, on another thread.
     let cq = dev.ctx.create_cq::<Buf>(30).unwrap();
-    drop(pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 2).unwrap());
+    drop(pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq)).unwrap());
     std::thread::scope(|scope| {
         scope.spawn(|| cq.destroy().unwrap());
         srq.destroy().unwrap();
@@ -153,7 +153,8 @@ fn a_queue_pair_of_a_shared_receive_queue_that_goes_after_its_completion_queues(
         ($profile:ty) => {
             let sends = dev.ctx.create_cq::<Buf>(30).unwrap();
             let receives = dev.ctx.create_cq::<Buf>(30).unwrap();
-            let qp = pd.create_qp_on_srq::<Rc, $profile, _>(&sends, &receives, &srq, 8).unwrap();
+            let qp =
+                pd.create_qp::<Rc, $profile>(&sends, &receives, Depth::on_srq(8, &srq)).unwrap();
             // A peer that is not there: nothing completes.
             let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
             qp.post_send(wr::Send::new(filled(&pool, b"to nobody"))).unwrap();
@@ -370,7 +371,7 @@ fn a_reset_and_a_drop_while_completions_wait() {
         (dev.ctx.create_cq(60).unwrap(), dev.ctx.create_cq(60).unwrap());
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
-    let made = pd.create_qp_on_srq::<Rc, OnSrq, _>(&sends, &receives, &srq, 4).unwrap();
+    let made = pd.create_qp::<Rc, OnSrq>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
     let booked = sends.unbooked();
     // A peer that is not there: the sends are flushed.
     let mut qp = Rc::up(made, &dev, 0xfffff0, &Wish::new());

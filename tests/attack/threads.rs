@@ -195,7 +195,7 @@ fn a_shared_receive_queue_and_two_completion_queues() {
     for number in 0..2u8 {
         let (mine, theirs) = (dev.ctx.create_cq(30).unwrap(), dev.ctx.create_cq(30).unwrap());
         let sender = pd.create_qp::<Rc, DefaultProfile>(&mine, &mine, wish.depth).unwrap();
-        let receiver = pd.create_qp_on_srq::<Rc, OnSrq, _>(&theirs, &theirs, &srq, 4).unwrap();
+        let receiver = pd.create_qp::<Rc, OnSrq>(&theirs, &theirs, Depth::on_srq(4, &srq)).unwrap();
         let (ns, nr) = (sender.qp_num(), receiver.qp_num());
         let sender = Rc::up(sender, &dev, nr, &wish);
         let receiver = Rc::up(receiver, &dev, ns, &wish);

@@ -378,7 +378,7 @@ fn a_message_to_a_shared_receive_queue_ends_a_key() {
     let mut srq = pd.create_srq::<Rc, AnyBuf, Max<1>, ()>(&p.pool).unwrap();
     let wish = Wish::new();
     let pair = || {
-        let own = pd.create_qp_on_srq::<Rc, AnyOnSrq, _>(&cq, &cq, &srq, 8).unwrap();
+        let own = pd.create_qp::<Rc, AnyOnSrq>(&cq, &cq, Depth::on_srq(8, &srq)).unwrap();
         let peer = pd.create_qp::<Rc, Any>(&cq, &cq, wish.depth).unwrap();
         let numbers = (own.qp_num(), peer.qp_num());
         (Rc::up(own, dev, numbers.1, &wish), Rc::up(peer, dev, numbers.0, &wish))

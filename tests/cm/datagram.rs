@@ -131,7 +131,7 @@ fn a_service_that_says_no() {
 /// Proves R5.12.
 #[test]
 fn a_group_is_joined_and_left() {
-    let group_address = "239.77.0.1:7471".parse().unwrap();
+    let group_address = "239.77.0.1:7471".parse::<SocketAddr>().unwrap();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
     let mut id = id.resolve_addr(group_address, long()).unwrap();
     let (mut qp, mut end) = end(&id);
@@ -157,13 +157,14 @@ fn a_group_is_joined_and_left() {
 /// Proves R23.3, R23.4.
 #[test]
 fn a_group_is_joined_after_the_bind_alone() {
-    let group_address = "239.77.0.3:7471".parse().unwrap();
+    let group_address = "239.77.0.3:7471".parse::<SocketAddr>().unwrap();
     let bound = || new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
     let (mut sender, mut member) = (bound(), bound());
     assert_eq!((sender.device(), sender.port()), (member.device(), member.port()));
     let (mut from, mut sends) = end(&sender);
     let (mut qp, mut receives) = end(&member);
-    let out: Group<SendOnlyFullMember> = sender.join_multicast_ex(group_address, long()).unwrap();
+    let out: Group<SendOnlyFullMember> =
+        sender.join_multicast(Join::new(group_address), long()).unwrap();
     let group = member.join_multicast(group_address, long()).unwrap();
     assert_eq!((out.gid(), out.peer), (group.gid(), group.peer));
     group.attach(&mut qp).unwrap();
@@ -180,14 +181,14 @@ fn a_group_is_joined_after_the_bind_alone() {
     member.leave_multicast(group).unwrap();
     let error = sender.join_multicast(group_address, long()).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EADDRINUSE), "a member is a member");
-    let more = sender.join_multicast_ex::<FullMember>(group_address, long()).unwrap_err();
+    let more = sender.join_multicast(Join::<FullMember>::new(group_address), long()).unwrap_err();
     assert_eq!((error.verb(), more.verb()), ("rdma_join_multicast", "rdma_join_multicast_ex"));
     sender.leave_multicast(out).unwrap();
 
     // The same on a channel, and the id goes on to what a bound one does.
     let channel = event_channel();
     let mut id = member.migrate_to(&channel).unwrap();
-    let mut joining = id.join_multicast_ex::<FullMember>(group_address).unwrap();
+    let mut joining = id.join_multicast(Join::<FullMember>::new(group_address)).unwrap();
     let group = loop {
         match joining.advance(&channel.wait_timeout(long()).unwrap().expect("in time")) {
             Step::Done(group) => break group,
@@ -206,7 +207,7 @@ fn a_group_is_joined_after_the_bind_alone() {
 /// An attempt to join that is dropped is given up: the group can be joined again, and left.
 #[test]
 fn a_join_that_is_given_up_stands_in_no_way() {
-    let group_address = "239.77.0.5:7471".parse().unwrap();
+    let group_address = "239.77.0.5:7471".parse::<SocketAddr>().unwrap();
     let channel = event_channel();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
     let mut id = id.migrate_to(&channel).unwrap();
@@ -284,13 +285,13 @@ fn an_address_of_no_device_leads_to_none() {
 /// Proves R23.6.
 #[test]
 fn a_queue_pair_hears_itself_in_a_group_or_not() {
-    let at = "239.77.0.4:7471".parse().unwrap();
+    let at = "239.77.0.4:7471".parse::<SocketAddr>().unwrap();
     for block_self_mcast_lb in [false, true] {
         let mut id = new_id::<Udp>().bind_addr(address(0)).unwrap().on_device().unwrap();
         let (pd, mut cq) = (id.pd().unwrap(), id.context().unwrap().create_cq(64).unwrap());
         let pool = pd.create_pool(BUFS, 256).unwrap();
         let flags = QpCreateFlags { block_self_mcast_lb };
-        let qp = match pd.create_qp_ex::<DefaultProfile>(&cq, &cq, DEPTH, flags) {
+        let qp = match pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, DEPTH.flags(flags)) {
             Ok(qp) => qp,
             Err(error) => {
                 let lacks = [libc::EOPNOTSUPP, libc::EINVAL].map(Some);

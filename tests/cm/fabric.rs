@@ -595,7 +595,7 @@ fn a_group_is_joined_behind_many_events() {
     let joined = id.join_multicast(group, long()).unwrap();
     id.leave_multicast(joined).unwrap();
     say_much(&id);
-    id.join_multicast_ex::<FullMember>(group, long()).unwrap();
+    id.join_multicast(Join::<FullMember>::new(group), long()).unwrap();
 }
 
 /// librdmacm frees a group whether or not the kernel leaves it, and would look up events of it in
@@ -610,7 +610,7 @@ fn an_id_that_cannot_leave_a_group_goes_with_its_events() {
     let channel = EventChannel::on(&fabric).unwrap();
     let id = channel.create_id::<Udp>().unwrap().bind_addr(of(&fabric, &device)).unwrap();
     let mut id = id.on_device().unwrap();
-    let [one, two] = ["239.77.0.1:1", "239.77.0.2:1"].map(|at| at.parse().unwrap());
+    let [one, two] = ["239.77.0.1:1", "239.77.0.2:1"].map(|at| at.parse::<SocketAddr>().unwrap());
     let joining: Joining = id.join_multicast(one).unwrap();
     let group = done(joining.advance(&next(&channel, EventKind::MulticastJoin)));
     let waits = id.join_multicast(two).unwrap();

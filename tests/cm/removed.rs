@@ -142,14 +142,14 @@ fn every_step_ends() {
             is_told("connect of UDP", &refused.error);
         }),
         ("joins", |g| {
-            let at = "239.77.0.9:7471".parse().unwrap();
+            let at = "239.77.0.9:7471".parse::<SocketAddr>().unwrap();
             let mut id = g.bound::<Udp>(&g.goes).on_device().unwrap();
             // It may be a member before.
             let _ = g.goes(|| id.join_multicast(at, long()));
             for _ in 0..2 {
-                let other = "239.77.0.10:7471".parse().unwrap();
+                let other = "239.77.0.10:7471".parse::<SocketAddr>().unwrap();
                 is_told("join_multicast", &id.join_multicast(other, long()).unwrap_err());
-                let joined = id.join_multicast_ex::<SendOnlyFullMember>(other, long());
+                let joined = id.join_multicast(Join::<SendOnlyFullMember>::new(other), long());
                 is_told("join_multicast_ex", &joined.unwrap_err());
             }
         }),
@@ -296,7 +296,8 @@ fn a_join_is_told_of_its_device() {
     let channel = EventChannel::on(&ground.fabric).unwrap();
     let id = channel.create_id::<Udp>().unwrap().bind_addr(ground.of(&ground.goes)).unwrap();
     let mut id = id.on_device().unwrap();
-    let joining: Joining = id.join_multicast("239.77.0.11:7471".parse().unwrap()).unwrap();
+    let joining: Joining =
+        id.join_multicast("239.77.0.11:7471".parse::<SocketAddr>().unwrap()).unwrap();
     drop(next(&channel, EventKind::MulticastJoin)); // lost on its way
     assert!(ground.fabric.remove_device(&ground.goes));
     let told = joining.advance(&next(&channel, EventKind::DeviceRemoval));

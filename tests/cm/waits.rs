@@ -307,11 +307,11 @@ fn a_group_is_joined_once() {
     if is_iwarp() {
         return; // R24.2: groups are of UD
     }
-    let at = "239.77.0.2:7471".parse().unwrap();
+    let at = "239.77.0.2:7471".parse::<std::net::SocketAddr>().unwrap();
     let id = new_id::<Udp>().bind_addr(address(0)).unwrap();
     let mut id = id.resolve_addr(at, long()).unwrap();
     let mut group = id.join_multicast(at, long()).unwrap();
-    for same in [at, "239.77.0.2:1".parse().unwrap()] {
+    for same in [at, "239.77.0.2:1".parse::<std::net::SocketAddr>().unwrap()] {
         let error = id.join_multicast(same, long()).unwrap_err();
         let text = "rdma_join_multicast: EADDRINUSE: Address already in use (this id joined 239.77.0.2 \
                     already: leave it first)";

@@ -305,7 +305,7 @@ fn a_shared_receive_queue_takes_an_arena() {
     let (sends, mut receives) = (dev.ctx.create_cq(40).unwrap(), dev.ctx.create_cq(40).unwrap());
     let depth = Depth { send: 8, recv: 0 };
     let from = pd.create_qp::<Rc, DefaultProfile>(&sends, &sends, depth).unwrap();
-    let to = pd.create_qp_on_srq::<Rc, Shared, _>(&sends, &receives, &srq, 4).unwrap();
+    let to = pd.create_qp::<Rc, Shared>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
     let wish = Wish::new();
     let (mut from, to) = Rc::connect((from, &pd), (to, &pd), &dev, &wish);
     let error = srq.post_srq_recv(wr::Recv::new(other.take(64).unwrap())).unwrap_err();

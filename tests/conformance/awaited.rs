@@ -636,7 +636,7 @@ fn a_drain_beside_a_shared_receive_queue_ends() {
             srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
             let mut channel = dev.ctx.create_comp_channel().unwrap().into_async().unwrap();
             let mut cq = dev.ctx.cq(20).channel(channel.get_ref()).create().unwrap();
-            let qp = pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 2).unwrap();
+            let qp = pd.create_qp::<Rc, Served>(&cq, &cq, Depth::on_srq(2, &srq)).unwrap();
             let mut qp = Rc::init(qp, &Wish::new()).to_error().unwrap();
             let found = |_: Drained<'_, Buf>| panic!("nothing was posted to this queue pair");
             qp.drain_async(&mut channel, &mut cq, found).await.unwrap();

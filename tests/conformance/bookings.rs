@@ -113,7 +113,7 @@ fn a_refusal_counts_a_shared_receive_queue() {
     let cq = dev.ctx.create_cq(16).unwrap();
     let all = cq.capacity();
     let create = |cq: &CompletionQueue, sends: u32| {
-        pd.create_qp_on_srq::<Rc, Sharing, _>(cq, cq, &srq, sends)
+        pd.create_qp::<Rc, Sharing>(cq, cq, Depth::on_srq(sends, &srq))
     };
     // The sends alone would fit.
     let error = create(&cq, all - 1).unwrap_err();
@@ -149,7 +149,7 @@ fn a_builder_computes_the_size_from_the_depths() {
     let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
     let own = [(); 2].map(|()| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap());
     let shared =
-        [(); 3].map(|()| pd.create_qp_on_srq::<Rc, Sharing, _>(&cq, &cq, &srq, 6).unwrap());
+        [(); 3].map(|()| pd.create_qp::<Rc, Sharing>(&cq, &cq, Depth::on_srq(6, &srq)).unwrap());
     assert_eq!(cq.capacity() - cq.unbooked(), entries);
     drop((own, shared));
 
@@ -194,7 +194,7 @@ fn a_shared_receive_queue_books_once_a_completion_queue() {
     let mut receives = dev.ctx.create_cq(40).unwrap();
     let free = receives.unbooked();
     let make = |receives: &CompletionQueue| {
-        pd.create_qp_on_srq::<Rc, Shared, _>(&sends, receives, &srq, 2).unwrap()
+        pd.create_qp::<Rc, Shared>(&sends, receives, Depth::on_srq(2, &srq)).unwrap()
     };
     let one = make(&receives);
     assert_eq!(receives.unbooked(), free - 7);

@@ -285,7 +285,7 @@ fn a_server_whose_clients_crash() {
             srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
         }
         let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
-        let server = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 4).unwrap();
+        let server = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
         let (mut client, mut server) = Rc::connect((client, &pd), (server, &pd), &dev, &wish);
         for _ in 0..3 {
             client.post_send(wr::Send::inline(b"a question")).unwrap();
@@ -350,7 +350,7 @@ where
         }
         let depth = Depth { send: 4, recv: 4 };
         let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
-        let server = pd.create_qp_on_srq::<Rc, P, _>(&sends, &receives, &srq, 4).unwrap();
+        let server = pd.create_qp::<Rc, P>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
         let (mut client, server) =
             <Rc as Bring<DefaultProfile>>::connect((client, &pd), (server, &pd), &dev, &wish);
         ask(&mut client);
@@ -673,7 +673,7 @@ fn a_server_without_receives_goes_at_once() {
     let feed = pd.create_pool(3, 64).unwrap();
     let cq = dev.ctx.create_cq::<Buf>(20).unwrap();
     let srq: SharedReceiveQueue<Rc> = pd.create_srq(&feed).unwrap();
-    let server = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, depth.send).unwrap();
+    let server = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(depth.send, &srq)).unwrap();
     let own = server.qp_num();
     drop(Rc::up(server, &dev, own, &Wish::new()));
     assert_eq!(cq.unbooked(), cq.capacity() - 3, "the shared receive queue's");
@@ -748,7 +748,7 @@ fn an_answer_of_a_server_that_is_dropped() {
     for is_destroyed in [true, false] {
         let Asked { dev, pd, feed, pool, srq, client, .. } = Asked::<Server>::new();
         let cq = dev.ctx.create_cq(64).unwrap();
-        let server = pd.create_qp_on_srq::<Rc, Server, _>(&cq, &cq, &srq, 4).unwrap();
+        let server = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
         let silent = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
         let (own, other) = (server.qp_num(), silent.qp_num());
         let mut server = Rc::up(server, &dev, other, &Wish::new());
@@ -772,7 +772,7 @@ fn two_servers_that_are_dropped() {
     let Asked { dev, pd, feed, sends, receives, mut srq, client, server, .. } =
         Asked::<Server>::new();
     let more = dev.ctx.create_cq(64).unwrap();
-    let second = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &more, &srq, 4).unwrap();
+    let second = pd.create_qp::<Rc, Server>(&sends, &more, Depth::on_srq(4, &srq)).unwrap();
     let own = second.qp_num();
     let second = Rc::up(second, &dev, own, &Wish::new());
     srq.post_srq_recv(wr::Recv::new(poisoned(&pd.create_pool(1, 64).unwrap()))).unwrap_err();
@@ -790,7 +790,7 @@ fn two_servers_that_are_dropped() {
 fn two_servers_whose_shared_receive_queue_goes_first() {
     fails_on!(Iwarp, "R24.5");
     let Asked { dev, pd, feed, sends, receives, srq, client, server, .. } = Asked::<Server>::new();
-    let second = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &receives, &srq, 4).unwrap();
+    let second = pd.create_qp::<Rc, Server>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
     let own = second.qp_num();
     let second = Rc::up(second, &dev, own, &Wish::new());
     drop(server);
@@ -828,7 +828,7 @@ fn many_questions_to_a_server_that_is_dropped() {
     }
     let depth = Depth { send: 40, recv: 0 };
     let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
-    let server = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &receives, &srq, 4).unwrap();
+    let server = pd.create_qp::<Rc, Server>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
     let (mut client, server) = Rc::connect((client, &pd), (server, &pd), &dev, &wish);
     for _ in 0..40 {
         client.post_send(wr::Send::inline(b"a question")).unwrap();
@@ -851,7 +851,8 @@ fn a_drain_beside_a_neighbour_that_never_rests() {
     while let Some(buf) = feed.take() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
-    let server = busy.pd.create_qp_on_srq::<Rc, Server, _>(&busy.cq, &busy.cq, &srq, 2).unwrap();
+    let server =
+        busy.pd.create_qp::<Rc, Server>(&busy.cq, &busy.cq, Depth::on_srq(2, &srq)).unwrap();
     let own = server.qp_num();
     let mut server = Rc::up(server, &busy.dev, own, &Wish::new());
     busy.keep_busy();
@@ -892,7 +893,7 @@ fn a_drain_finds_more_than_a_poll_brings() {
         }
         let depth = Depth { send: room, recv: 0 };
         let client = pd.create_qp::<Rc, DefaultProfile>(&clients, &clients, depth).unwrap();
-        let server = pd.create_qp_on_srq::<Rc, Server, _>(&sends, &receives, &srq, 4).unwrap();
+        let server = pd.create_qp::<Rc, Server>(&sends, &receives, Depth::on_srq(4, &srq)).unwrap();
         let (mut client, server) = Rc::connect((client, &pd), (server, &pd), &dev, &wish);
         for _ in 0..questions {
             client.post_send(wr::Send::inline(b"a question")).unwrap();
@@ -930,7 +931,8 @@ fn under_a_heavy_load_with_questions_in_between() {
                 while let Some(buf) = feed.take() {
                     srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
                 }
-                let qp = busy.pd.create_qp_on_srq::<Rc, Server, _>(&busy.cq, &busy.cq, &srq, 2);
+                let qp =
+                    busy.pd.create_qp::<Rc, Server>(&busy.cq, &busy.cq, Depth::on_srq(2, &srq));
                 let qp = qp.unwrap();
                 let own = qp.qp_num();
                 drop(Rc::up(qp, &busy.dev, own, &wish));

@@ -52,7 +52,7 @@ fn shared() -> Shared {
     let srq = pd.create_srq(&pool).unwrap();
     let (ca, cb) = (dev.ctx.create_cq(20).unwrap(), dev.ctx.create_cq(20).unwrap());
     let a = pd.create_qp::<Rc, DefaultProfile>(&ca, &ca, Depth { send: 8, recv: 0 }).unwrap();
-    let b = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cb, &cb, &srq, 2).unwrap();
+    let b = pd.create_qp::<Rc, OnSrq>(&cb, &cb, Depth::on_srq(2, &srq)).unwrap();
     let (a, b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
     Shared { a, b, srq, ca, cb, pool, events, dev }
 }

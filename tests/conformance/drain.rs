@@ -258,7 +258,7 @@ fn on_a_shared_receive_queue() {
     while let Some(buf) = feed.take() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
-    let qp = pd.create_qp_on_srq::<Rc, OnSrq, _>(&cq, &cq, &srq, 4).unwrap();
+    let qp = pd.create_qp::<Rc, OnSrq>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     let mut qp = Rc::up(qp, &dev, p.b.qp_num(), &wish);
     for i in 0..2 {
         qp.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();

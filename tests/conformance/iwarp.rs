@@ -104,7 +104,7 @@ fn rings_are_refused_with_their_queue_pair() {
     let error = pd.create_qp::<Rc, WritingRing>(&cq, &cq, depth).unwrap_err();
     is_refused(&error, "ibv_create_qp", &words);
     let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pd.create_pool(4, 8).unwrap()).unwrap();
-    let error = pd.create_qp_on_srq::<Rc, Shared, _>(&cq, &cq, &srq, 4).unwrap_err();
+    let error = pd.create_qp::<Rc, Shared>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap_err();
     is_refused(&error, "ibv_create_qp", &words);
     assert_eq!(cq.unbooked(), cq.capacity());
 }

@@ -112,7 +112,7 @@ impl Ground {
     /// A sender, and a queue pair that receives from `srq` into a queue of its own.
     fn served(&self, srq: &Srq, receives: &Cq) -> (Qp, Qp<FastServed>) {
         let from = self.lane.create_qp::<Rc, Fast>(&self.cq, &self.cq, DEPTH).unwrap();
-        let to = self.lane.create_qp_on_srq::<Rc, FastServed, _>(&self.cq, receives, srq, 4);
+        let to = self.lane.create_qp::<Rc, FastServed>(&self.cq, receives, Depth::on_srq(4, srq));
         let (to, wish) = (to.unwrap(), Wish::new());
         Rc::connect((from, &self.lane), (to, &self.lane), &self.dev, &wish)
     }

@@ -103,7 +103,7 @@ fn a_message_that_comes_at_the_end_of_its_completion_queue() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
     let from = pd.create_qp::<Rc, DefaultProfile>(&sent, &sent, DEPTH).unwrap();
-    let to = pd.create_qp_on_srq::<Rc, Served, _>(&sends, &ends, &srq, 2).unwrap();
+    let to = pd.create_qp::<Rc, Served>(&sends, &ends, Depth::on_srq(2, &srq)).unwrap();
     let (from, to) = Rc::connect((from, &pd), (to, &pd), &dev, &wish);
     let mut first = init(pd.create_qp::<Rc, Plain>(&ends, &ends, DEPTH).unwrap());
     strands(&pd, &mut first, LastWord { from, sent, _to: to });

@@ -56,7 +56,7 @@ impl End {
         P::MaxSendSge: OneElement,
         P::Posting: ForSrd,
     {
-        self.pd.create_srd_qp::<P>(&self.cq, &self.cq, DEPTH).unwrap()
+        self.pd.create_qp::<Srd, P>(&self.cq, &self.cq, DEPTH).unwrap()
     }
 
     fn init(&self) -> QueuePair<Srd, Init, Spread> {
@@ -635,7 +635,7 @@ fn srd_goes_its_way() {
 fn a_device_without_srd_says_so() {
     let fabric = Fabric::with(World::ipv4().personality(Device::personality()));
     let end = End::on(&fabric);
-    let error = end.pd.create_srd_qp::<Spread>(&end.cq, &end.cq, DEPTH).unwrap_err();
+    let error = end.pd.create_qp::<Srd, Spread>(&end.cq, &end.cq, DEPTH).unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("efadv_create_qp_ex", Some(libc::EOPNOTSUPP)));
     let text = error.to_string();
     for words in ["SRD with max_send_wr 17", "has no SRD", "needs an EFA", "ExtendedPosting<Srd>"] {
@@ -649,10 +649,10 @@ fn a_device_without_srd_says_so() {
     efa.reset::<Sending>();
     // As deep as can be, and no deeper; the inline capacity of its own.
     let deep = Depth { send: 1 << 20, recv: 1 };
-    let error = efa.pd.create_srd_qp::<Spread>(&efa.cq, &efa.cq, deep).unwrap_err();
+    let error = efa.pd.create_qp::<Srd, Spread>(&efa.cq, &efa.cq, deep).unwrap_err();
     assert!(error.to_string().contains("max_send_wr"), "{error}");
     profile! { Wide { posting: ExtendedPosting<Srd>, max_inline: 81 } }
-    let error = efa.pd.create_srd_qp::<Wide>(&efa.cq, &efa.cq, DEPTH).unwrap_err();
+    let error = efa.pd.create_qp::<Srd, Wide>(&efa.cq, &efa.cq, DEPTH).unwrap_err();
     assert!(error.to_string().contains("max_inline_data 81"), "{error}");
 }
 
@@ -688,7 +688,7 @@ fn shared_buffers_go_too() {
     let end = End::on(&fabric);
     let mut cq: CompletionQueue<AnyBuf> = end.dev.ctx.create_cq(100).unwrap();
     let up = || {
-        let qp = end.pd.create_srd_qp::<Any>(&cq, &cq, DEPTH).unwrap();
+        let qp = end.pd.create_qp::<Srd, Any>(&cq, &cq, DEPTH).unwrap();
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: key().into() }).unwrap();
         let qp = qp.modify(UdRtr::default()).unwrap();
         qp.modify(SrdRts::new(Psn::try_from(0).unwrap())).unwrap()

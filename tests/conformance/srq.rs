@@ -42,7 +42,7 @@ impl Base {
         let wish = Wish::new();
         let depth = Depth { send: 8, recv: 0 };
         let from = self.pd.create_qp::<T, DefaultProfile>(&self.sends, &self.sends, depth).unwrap();
-        let to = self.pd.create_qp_on_srq::<T, Shared, _>(&self.sends, &self.receives, srq, 4);
+        let to = self.pd.create_qp::<T, Shared>(&self.sends, &self.receives, Depth::on_srq(4, srq));
         let to = to.unwrap();
         let (from, to) = T::connect((from, &self.pd), (to, &self.pd), &self.dev, &wish);
         Link { from, to }
@@ -121,7 +121,7 @@ fn receives_may_be_lists() {
     let tiny = pd.create_pool(6, 8).unwrap();
     let mut srq: SharedReceiveQueue<Rc, BufList, Max<3>> = pd.create_srq(&tiny).unwrap();
     let a = pd.create_qp::<Rc, Lists>(&ca, &ca, Depth { send: 4, recv: 4 }).unwrap();
-    let b = pd.create_qp_on_srq::<Rc, SharedLists, _>(&cb, &cb, &srq, 4).unwrap();
+    let b = pd.create_qp::<Rc, SharedLists>(&cb, &cb, Depth::on_srq(4, &srq)).unwrap();
     let (mut a, _b) = Rc::connect((a, &pd), (b, &pd), &dev, &Wish::new());
     srq.post_srq_recv(wr::Recv::new([(); 3].map(|()| poisoned(&tiny)))).unwrap();
     let list: BufList = (0..3).map(|_| poisoned(&tiny)).collect();
@@ -180,7 +180,7 @@ fn domains_must_agree() {
     assert!(matches!(error.kind(), ErrorKind::PdMismatch { .. }), "{error}");
     assert_eq!(error.verb(), "ibv_create_srq");
     let srq: SharedReceiveQueue<Rc> = base.pd.create_srq(&base.pool).unwrap();
-    let error = other.create_qp_on_srq::<Rc, Shared, _>(&base.sends, &base.receives, &srq, 4);
+    let error = other.create_qp::<Rc, Shared>(&base.sends, &base.receives, Depth::on_srq(4, &srq));
     assert!(matches!(error.unwrap_err().kind(), ErrorKind::PdMismatch { .. }));
 }
 

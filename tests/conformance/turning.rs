@@ -67,7 +67,7 @@ impl Places {
         let srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
         let qp = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH).unwrap();
         let ring = pd.create_qp::<Rc, Ring>(&cq, &cq, DEPTH).unwrap();
-        let receiver = pd.create_qp_on_srq::<Rc, Shared, _>(&cq, &cq, &srq, 4).unwrap();
+        let receiver = pd.create_qp::<Rc, Shared>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
         let (a, b) = connect(&dev, &pd, qp(), qp());
         let (c, d) = connect(&dev, &pd, qp(), qp());
         let ring = connect(&dev, &pd, ring, qp());

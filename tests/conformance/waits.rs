@@ -424,7 +424,7 @@ fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
         let feed = pd.pool(64).contexts(|_| Holds(None)).create(2).unwrap();
         let mut srq: SharedReceiveQueue<Rc, Buf<Holds>> = pd.create_srq(&feed).unwrap();
         srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
-        let qp = pd.create_qp_on_srq::<Rc, Owner, _>(&cq, &cq, &srq, 4).unwrap();
+        let qp = pd.create_qp::<Rc, Owner>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
         let mut qp = Rc::up(qp, &dev, 0xfffff0, &Wish::new());
         let mut buf = pd.pool(64).contexts(|_| Holds(None)).create(1).unwrap().take().unwrap();
         buf.context_mut().0 = Some(srq);

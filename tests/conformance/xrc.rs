@@ -56,7 +56,7 @@ fn served(dev: &Device, domain: &XrcDomain) -> Served {
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(4, 64).unwrap();
     let cq = dev.ctx.create_cq(8).unwrap();
-    let srq = pd.create_xrc_srq(&pool, domain, &cq).unwrap();
+    let srq = domain.create_srq(&pd, &pool, &cq).unwrap();
     assert_eq!(cq.capacity() - cq.unbooked(), 4);
     Served { srq, pool, cq, pd }
 }
@@ -453,18 +453,18 @@ fn objects_of_another_context_are_refused() {
     let cq = other.ctx.create_cq::<Buf>(8).unwrap();
     let (here, pool) = (&h.domain, &h.one.pool);
     let pd = &h.one.pd;
-    is_mismatch(pd.create_xrc_srq::<Buf, Max<1>, ()>(pool, &domain, &h.sends).unwrap_err());
-    is_mismatch(pd.create_xrc_srq::<Buf, Max<1>, ()>(pool, here, &cq).unwrap_err());
+    is_mismatch(domain.create_srq::<Buf, Max<1>, (), _>(pd, pool, &h.sends).unwrap_err());
+    is_mismatch(here.create_srq::<Buf, Max<1>, (), _>(pd, pool, &cq).unwrap_err());
     let small = h.dev.ctx.create_cq::<Buf>(1).unwrap();
     let asked = pool.available() as u32;
     drop(h.one.srq);
-    let error = pd.create_xrc_srq::<Buf, Max<1>, ()>(pool, here, &small).unwrap_err();
+    let error = here.create_srq::<Buf, Max<1>, (), _>(pd, pool, &small).unwrap_err();
     assert_eq!(error.verb(), "ibv_create_srq_ex");
     let free = small.capacity();
     if free < asked {
         assert_eq!(*error.kind(), ErrorKind::CqTooSmall { asked, free, enough: asked });
     }
-    let error = h.pd.create_xrc_srq::<Buf, Max<1>, ()>(pool, here, &h.sends).unwrap_err();
+    let error = here.create_srq::<Buf, Max<1>, (), _>(&h.pd, pool, &h.sends).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::PdMismatch { .. }), "{error}");
 }
 

@@ -44,7 +44,7 @@ fn a_parked_queue_pair_that_stays_keeps_what_it_needs() {
     while let Some(buf) = feed.take() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
-    let made = pd.create_qp_on_srq::<Ud, Served, _>(&cq, &cq, &srq, 4).unwrap();
+    let made = pd.create_qp::<Ud, Served>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     let mut qp = Ud::up(made, &dev, 0xfffff0, &Wish::new());
     let to = qp.way_to(&dev, &pd, 0xfffff0);
     fabric.inject(stubborn().with(Fault::ToError.nth(0)));
@@ -161,7 +161,7 @@ fn a_shared_receive_queue_that_goes_when_it_is_asked_again() {
     while let Some(buf) = feed.take() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
-    pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap().destroy().unwrap();
+    pd.create_qp::<Rc, Served>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap().destroy().unwrap();
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     drop(srq);
     assert_eq!(fabric.injected().busy, 1);
@@ -184,7 +184,7 @@ fn a_parked_queue_pair_that_goes_when_it_is_asked_again() {
     let mut cq = dev.ctx.create_cq(60).unwrap();
     let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&feed).unwrap();
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
-    let made = pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap();
+    let made = pd.create_qp::<Rc, Served>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
     let qp = Rc::up(made, &dev, 0xfffff0, &Wish::new());
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     drop(qp);
@@ -210,7 +210,7 @@ fn a_shared_receive_queue_that_stays_keeps_its_buffers() {
     let p = proverbs::loopback::xrc_pair().unwrap();
     let feed = p.pd.create_pool(4, 64).unwrap();
     let cq = p.context.create_cq(4).unwrap();
-    let mut srq: SharedReceiveQueue<Xrc> = p.pd.create_xrc_srq(&feed, &p.domain, &cq).unwrap();
+    let mut srq: SharedReceiveQueue<Xrc> = p.domain.create_srq(&p.pd, &feed, &cq).unwrap();
     while let Some(buf) = feed.take() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
@@ -286,7 +286,7 @@ fn a_queue_pair_that_is_not_as_it_was_asked_for_goes() {
         srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
     }
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
-    pd.create_qp_on_srq::<Rc, Served, _>(&cq, &cq, &srq, 4).unwrap_err();
+    pd.create_qp::<Rc, Served>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap_err();
     assert_eq!(fabric.injected().busy, 1);
     drop((srq, cq));
     assert_eq!(feed.available(), 4);

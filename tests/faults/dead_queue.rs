@@ -186,7 +186,7 @@ fn what_waited_for_a_completion_queue_that_died() {
         (dev.ctx.create_cq::<Buf>(8).unwrap(), dev.ctx.create_cq::<Buf>(8).unwrap());
     let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&feed).unwrap();
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
-    let server = pd.create_qp_on_srq::<Rc, OnSrq, _>(&sends, &receives, &srq, 2).unwrap();
+    let server = pd.create_qp::<Rc, OnSrq>(&sends, &receives, Depth::on_srq(2, &srq)).unwrap();
     let own = server.qp_num();
     drop(Rc::up(server, &dev, own, &Wish::new()));
     assert!(sends.unbooked() < sends.capacity(), "it waits");
@@ -208,7 +208,7 @@ fn a_shared_receive_queue_that_is_dropped_sends_home_what_waited_for_it() {
     let [mut sends, receives] = [(); 2].map(|()| dev.ctx.create_cq::<Buf>(8).unwrap());
     let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&feed).unwrap();
     srq.post_srq_recv(wr::Recv::new(feed.take().unwrap())).unwrap();
-    let server = pd.create_qp_on_srq::<Rc, OnSrq, _>(&sends, &receives, &srq, 2).unwrap();
+    let server = pd.create_qp::<Rc, OnSrq>(&sends, &receives, Depth::on_srq(2, &srq)).unwrap();
     let mut server = Rc::up(server, &dev, 77, &Wish::new());
     server.post_send(wr::Send::new(pool.take().unwrap())).unwrap();
     fabric.inject(Script::seeded(0).with(Fault::BreakCq.nth(0)));

@@ -125,7 +125,7 @@ macro_rules! shared {
             while let Some(buf) = feed.take() {
                 srq.post_srq_recv(wr::Recv::new(buf)).unwrap();
             }
-            let made = $pd.create_qp_on_srq::<$t, $profile, _>(&cq, &cq, &srq, 4).unwrap();
+            let made = $pd.create_qp::<$t, $profile>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
             #[allow(unused_mut)]
             let mut $qp = <$t>::up(made, &$dev, 0xfffff0, &wish);
             let script = Script::seeded(0)

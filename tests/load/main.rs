@@ -74,7 +74,8 @@ fn run(name: &str, queue_pairs: usize, messages: u64, end: Option<Instant>) -> u
     let mut senders = Vec::new();
     let mut receivers = Vec::new();
     for _ in 0..pairs {
-        let make = || pd.create_qp_on_srq::<Rc, Shared, _>(&cq, &cq, &srq, WINDOW as u32).unwrap();
+        let make =
+            || pd.create_qp::<Rc, Shared>(&cq, &cq, Depth::on_srq(WINDOW as u32, &srq)).unwrap();
         let (a, b) = (make(), make());
         let (na, nb) = (a.qp_num(), b.qp_num());
         senders.push(Rc::up(a, &dev, nb, &wish));

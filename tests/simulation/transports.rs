@@ -67,7 +67,7 @@ macro_rules! create {
     (yes, $t:ident, $parents:ident, $srq:ident) => {{
         let AnySrq::$t(srq) = $srq else { unreachable!("the world has one") };
         let Parents { pd, send, recv, depth } = $parents;
-        pd.create_qp_on_srq(send, recv, srq, depth.send)
+        pd.create_qp(send, recv, Depth::on_srq(depth.send, srq))
     }};
 }
 

@@ -9,7 +9,7 @@ fn mixed(
     cq: &CompletionQueue,
     srq: &SharedReceiveQueue<Rc, Buf, proverbs::qp::Max<1>, InLane>,
 ) {
-    let _ = pd.create_qp_on_srq::<Rc, Served, _>(cq, cq, srq, 4);
+    let _ = pd.create_qp::<Rc, Served>(cq, cq, Depth::on_srq(4, srq));
 }
 
 fn main() {}

@@ -5,7 +5,7 @@ use proverbs::prelude::*;
 profile! { Shared { receive: SharedRq } }
 
 fn create(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Ud>) {
-    pd.create_qp_on_srq::<Rc, Shared, _>(cq, cq, srq, 16).unwrap();
+    pd.create_qp::<Rc, Shared>(cq, cq, Depth::on_srq(16, srq)).unwrap();
 }
 
 fn main() {}

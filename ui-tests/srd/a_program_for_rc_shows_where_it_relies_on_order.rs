@@ -11,7 +11,7 @@ type Qp = QueuePair<Srd, Rts, Spread>;
 // As before, but for the name of the transport; and one completion for many.
 fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
     let _ = pd.create_qp::<Srd, Spread>(cq, cq, depth);
-    let _ = pd.create_srd_qp::<Stream>(cq, cq, depth);
+    let _ = pd.create_qp::<Srd, Stream>(cq, cq, depth);
 }
 
 // The peer is told by a SEND that what was written before is there.

@@ -5,7 +5,7 @@ use proverbs::prelude::*;
 profile! { It { posting: ExtendedPosting } }
 
 fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
-    let _ = pd.create_srd_qp::<It>(cq, cq, depth);
+    let _ = pd.create_qp::<Srd, It>(cq, cq, depth);
 }
 
 fn main() {}

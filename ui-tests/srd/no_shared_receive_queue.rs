@@ -5,11 +5,11 @@ use proverbs::prelude::*;
 profile! { It { posting: ExtendedPosting<Srd>, receive: SharedRq } }
 
 fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
-    let _ = pd.create_srd_qp::<It>(cq, cq, depth);
+    let _ = pd.create_qp::<Srd, It>(cq, cq, depth);
 }
 
 fn shared(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Srd>) {
-    let _ = pd.create_qp_on_srq::<Srd, It, _>(cq, cq, srq, 8);
+    let _ = pd.create_qp::<Srd, It>(cq, cq, Depth::on_srq(8, srq));
 }
 
 fn main() {}

@@ -2,7 +2,6 @@
 // Enforced by `HasRecvQueue`, `UsesNoQueue` and `HasBothQueues`.
 use proverbs::device::Can;
 use proverbs::prelude::*;
-use proverbs::qp::Max;
 
 profile! { Initiating { receive: NoRq } }
 profile! { OnSrq { receive: SharedRq } }
@@ -20,7 +19,7 @@ fn as_others(pd: &ProtectionDomain, cq: &CompletionQueue) {
 }
 
 fn on_a_queue(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Xrc>) {
-    let _ = pd.create_qp_on_srq::<Xrc, OnSrq, Max<1>>(cq, cq, srq, 8);
+    let _ = pd.create_qp::<Xrc, OnSrq>(cq, cq, Depth::on_srq(8, srq));
 }
 
 fn main() {}

@@ -258,7 +258,7 @@ fn shared(stub: &Stub) -> Family {
     let ground = Ground::new();
     let cq = ground.cq();
     let srq = ground.pd.create_srq::<Rc, Buf, Max<1>, ()>(&ground.pool).expect("a shared queue");
-    let qp = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
+    let qp = ground.pd.create_qp::<Rc, Fed>(&cq, &cq, Depth::on_srq(16, &srq));
     let qp = bring_up(&ground, qp.expect("a queue pair"));
     // SAFETY: the queue pair is kept.
     unsafe { stub.install(qp.as_raw()) };

@@ -36,7 +36,7 @@ fn a_queue_pair_is_created_for_what_it_may_post() {
     macro_rules! of_srd {
         ($profile:ty) => {{
             let depth = Depth { send: 1, recv: 1 };
-            let error = pd.create_srd_qp::<$profile>(&cq, &cq, depth).unwrap_err();
+            let error = pd.create_qp::<Srd, $profile>(&cq, &cq, depth).unwrap_err();
             assert_eq!((error.verb(), error.errno()), ("efadv_create_qp_ex", Some(libc::ENOSYS)));
             assert!(error.to_string().contains("ibverbs-providers"), "{error}");
             ASKED.take()
@@ -105,18 +105,18 @@ fn a_refusal_says_what_was_asked_for() {
     assert!(plain.ends_with(&format!("({numbers})")), "{plain}");
     let none = QpCreateFlags { block_self_mcast_lb: false };
     let some = QpCreateFlags { block_self_mcast_lb: true };
-    let create = |flags| pd.create_qp_ex::<DefaultProfile>(&cq, &cq, depth, flags).map(drop);
+    let create = |flags| pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth.flags(flags)).map(drop);
     assert_eq!(said(create(none)), plain);
     let flagged = said(create(some));
     assert!(flagged.ends_with(&format!("({numbers}, {some:?})")), "{flagged}");
-    let create = |flags| pd.create_qp_ex::<Direct>(&cq, &cq, depth, flags).map(drop);
+    let create = |flags| pd.create_qp::<Ud, Direct>(&cq, &cq, depth.flags(flags)).map(drop);
     let ops = said(create(none));
     assert!(ops.ends_with(&format!("({numbers}, send_ops_flags 0xc)")), "{ops}");
     let both = said(create(some));
     assert!(both.ends_with(&format!("({numbers}, {some:?}, send_ops_flags 0xc)")), "{both}");
     // A device of SRD without RDMA WRITE has that without it.
-    let reads = said(pd.create_srd_qp::<Reader>(&cq, &cq, depth).map(drop));
-    let writes = said(pd.create_srd_qp::<Spread>(&cq, &cq, depth).map(drop));
+    let reads = said(pd.create_qp::<Srd, Reader>(&cq, &cq, depth).map(drop));
+    let writes = said(pd.create_qp::<Srd, Spread>(&cq, &cq, depth).map(drop));
     let instead = "one without RDMA WRITE";
     assert!(!reads.contains(instead) && writes.contains(instead), "{reads} {writes}");
 }

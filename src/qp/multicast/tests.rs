@@ -72,7 +72,7 @@ fn a_queue_pair_leaves_its_groups_before_it_goes() {
     let pool = pd.create_pool(2, 64).unwrap();
     let mut srq: SharedReceiveQueue<Ud> = pd.create_srq(&pool).unwrap();
     srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
-    let mut qp = noted(pd.create_qp_on_srq::<Ud, OnSrq, _>(&cq, &cq, &srq, 2).unwrap());
+    let mut qp = noted(pd.create_qp::<Ud, OnSrq>(&cq, &cq, Depth::on_srq(2, &srq)).unwrap());
     qp.attach_mcast(GROUP, 7).unwrap();
     drop(qp);
     assert_eq!(CALLS.take(), [("attach", 7), ("detach", 7)]);

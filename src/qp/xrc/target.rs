@@ -49,8 +49,8 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 /// let pd = host.alloc_pd()?;
 /// let (pool, other_pool) = (pd.create_pool(4, 64)?, pd.create_pool(4, 64)?);
 /// let (mut cq, mut other_cq) = (host.create_cq(4)?, host.create_cq(4)?);
-/// let mut srq: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&pool, &domain, &cq)?;
-/// let mut other: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(&other_pool, &domain, &other_cq)?;
+/// let mut srq: SharedReceiveQueue<Xrc> = domain.create_srq(&pd, &pool, &cq)?;
+/// let mut other: SharedReceiveQueue<Xrc> = domain.create_srq(&pd, &other_pool, &other_cq)?;
 /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
 /// other.post_srq_recv(wr::Recv::new(other_pool.take().ok_or("no buffer")?))?;
 ///

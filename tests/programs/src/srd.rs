@@ -47,7 +47,7 @@ fn live(w: &World, seed: u64, numbers: (usize, usize, usize, usize), end: End) -
     let region = pd.register::<RemoteReadWrite>(64)?;
     let (qkey, psn) = (Qkey::try_from(0x11)?, Psn::try_from(0)?);
     let qp = || -> Result<QueuePair<Srd, Rts, Spread>, Box<dyn std::error::Error>> {
-        let qp = pd.create_srd_qp::<Spread>(&cq, &cq, DEPTH)?;
+        let qp = pd.create_qp::<Srd, Spread>(&cq, &cq, DEPTH)?;
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
         Ok(qp.modify(UdRtr::default())?.modify(SrdRts::new(psn))?)
     };

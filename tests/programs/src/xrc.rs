@@ -23,7 +23,7 @@ impl World {
         };
         let mut queues = Vec::new();
         for pool in &pools {
-            let made = pd.create_xrc_srq::<Buf, Max<1>, ()>(pool, &domain, &cq);
+            let made = domain.create_srq::<Buf, Max<1>, (), _>(pd, pool, &cq);
             let Some(mut srq) = self.made(made) else { return };
             let _ = pool.take().map(|buf| srq.post_srq_recv(wr::Recv::new(buf)));
             queues.push(srq);

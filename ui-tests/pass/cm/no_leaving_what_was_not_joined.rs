@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn joined(id: &mut CmId<Udp, BoundToDevice>, group: SocketAddr) {
-    let _ = id.join_multicast_ex::<FullMember>(group, SECOND);
+    let _ = id.join_multicast(Join::<FullMember>::new(group), SECOND);
 }
 
 fn left(id: &mut CmId<Udp, BoundToDevice>, group: Group) {

@@ -8,5 +8,5 @@ fn of_one_lane(
     cq: &CompletionQueue<Buf, InLane>,
     srq: &SharedReceiveQueue<Rc, Buf, proverbs::qp::Max<1>, InLane>,
 ) {
-    let _ = lane.create_qp_on_srq::<Rc, Served, _>(cq, cq, srq, 4);
+    let _ = lane.create_qp::<Rc, Served>(cq, cq, Depth::on_srq(4, srq));
 }

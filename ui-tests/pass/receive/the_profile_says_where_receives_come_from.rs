@@ -9,9 +9,9 @@ fn own(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
 }
 
 fn shared(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Rc>) {
-    pd.create_qp_on_srq::<Rc, Shared, _>(cq, cq, srq, 16).unwrap();
+    pd.create_qp::<Rc, Shared>(cq, cq, Depth::on_srq(16, srq)).unwrap();
 }
 
 fn own_with_flags(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
-    pd.create_qp_ex::<DefaultProfile>(cq, cq, depth, QpCreateFlags::default()).unwrap();
+    pd.create_qp::<Ud, DefaultProfile>(cq, cq, depth.flags(QpCreateFlags::default())).unwrap();
 }

@@ -7,7 +7,7 @@ type Qp = QueuePair<Srd, Rts, Spread>;
 
 // Each has a completion.
 fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
-    let _ = pd.create_srd_qp::<Spread>(cq, cq, depth);
+    let _ = pd.create_qp::<Srd, Spread>(cq, cq, depth);
 }
 
 // The WRITE tells of itself.

@@ -4,5 +4,5 @@ use proverbs::prelude::*;
 profile! { It { posting: ExtendedPosting<Srd> } }
 
 fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
-    let _ = pd.create_srd_qp::<It>(cq, cq, depth);
+    let _ = pd.create_qp::<Srd, It>(cq, cq, depth);
 }

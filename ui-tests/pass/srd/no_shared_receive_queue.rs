@@ -5,9 +5,9 @@ profile! { It { posting: ExtendedPosting<Srd> } }
 profile! { OfRc { receive: SharedRq } }
 
 fn created(pd: &ProtectionDomain, cq: &CompletionQueue, depth: Depth) {
-    let _ = pd.create_srd_qp::<It>(cq, cq, depth);
+    let _ = pd.create_qp::<Srd, It>(cq, cq, depth);
 }
 
 fn shared(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Rc>) {
-    let _ = pd.create_qp_on_srq::<Rc, OfRc, _>(cq, cq, srq, 8);
+    let _ = pd.create_qp::<Rc, OfRc>(cq, cq, Depth::on_srq(8, srq));
 }

@@ -1,7 +1,6 @@
 // R26.2, ibv_create_qp_ex(3): the legal twin of the test of this name.
 use proverbs::device::{Can, XrcDomain};
 use proverbs::prelude::*;
-use proverbs::qp::Max;
 
 profile! { Initiating { receive: NoRq } }
 profile! { OnSrq { receive: SharedRq } }
@@ -19,9 +18,9 @@ fn as_others(pd: &ProtectionDomain, cq: &CompletionQueue) {
 }
 
 fn on_a_queue(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue<Rc>) {
-    let _ = pd.create_qp_on_srq::<Rc, OnSrq, Max<1>>(cq, cq, srq, 8);
+    let _ = pd.create_qp::<Rc, OnSrq>(cq, cq, Depth::on_srq(8, srq));
 }
 
 fn a_queue(pd: &ProtectionDomain, pool: &Pool, domain: &XrcDomain, cq: &CompletionQueue) {
-    let _: SharedReceiveQueue<Xrc> = pd.create_xrc_srq(pool, domain, cq).unwrap();
+    let _: SharedReceiveQueue<Xrc> = domain.create_srq(pd, pool, cq).unwrap();
 }

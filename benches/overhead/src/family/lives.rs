@@ -55,7 +55,7 @@ pub(super) fn lives(stub: &Stub) -> Family {
     let ground = Ground::new();
     let cq = ground.cq();
     let srq = ground.pd.create_srq::<Rc, Buf, Max<1>, ()>(&ground.pool).expect("a shared queue");
-    let fed = ground.pd.create_qp_on_srq::<Rc, Fed, Max<1>>(&cq, &cq, &srq, 16);
+    let fed = ground.pd.create_qp::<Rc, Fed>(&cq, &cq, Depth::on_srq(16, &srq));
     mem::forget(bring_up(&ground, fed.expect("a queue pair")));
     let other = connected::<DefaultProfile>(&ground, &cq, 64);
     let shallow = connected::<DefaultProfile>(&ground, &cq, 1);

@@ -172,8 +172,8 @@ fn clients_of_a_shared_receive_queue_crash(
     w.brings(srq.id(), cq.id());
     let pair = w.join(
         context,
-        w.made(pd.create_qp_on_srq::<Rc, AnyShared, _>(cq, cq, srq, 7)),
-        w.made(pd.create_qp_on_srq::<Rc, AnyShared, _>(cq, cq, srq, 7)),
+        w.made(pd.create_qp::<Rc, AnyShared>(cq, cq, Depth::on_srq(7, srq))),
+        w.made(pd.create_qp::<Rc, AnyShared>(cq, cq, Depth::on_srq(7, srq))),
         Some(srq.id()),
         ALIKE,
     );

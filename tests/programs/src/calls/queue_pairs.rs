@@ -40,7 +40,7 @@ fn create_qp_on_srq(
     srq: &Srq<T>,
 ) -> Option<Qp<T, Reset, AnyShared>> {
     w.brings(srq.id(), cq.id());
-    w.made(pd.create_qp_on_srq::<T, AnyShared, _>(cq, cq, srq, 7))
+    w.made(pd.create_qp::<T, AnyShared>(cq, cq, Depth::on_srq(7, srq)))
 }
 
 /// weight 3; on cq other
@@ -103,8 +103,8 @@ fn pair_on_srq(
     w.brings(srq.id(), cq.id());
     w.join(
         context,
-        w.made(pd.create_qp_on_srq::<T, AnyShared, _>(cq, cq, srq, 7)),
-        w.made(pd.create_qp_on_srq::<T, AnyShared, _>(cq, cq, srq, 7)),
+        w.made(pd.create_qp::<T, AnyShared>(cq, cq, Depth::on_srq(7, srq))),
+        w.made(pd.create_qp::<T, AnyShared>(cq, cq, Depth::on_srq(7, srq))),
         Some(srq.id()),
         ALIKE,
     )
