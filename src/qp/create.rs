@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::depth::{CreatedWith, Depth, Parts, Token, With};
+use super::depth::{CreatedWith, Depth, Parts, With};
 use super::{Aside, Core, QueuePair, books, srd};
 use crate::completion::attached::Share;
 use crate::completion::booking::CqShared;
@@ -86,7 +86,7 @@ impl<L: Threads> ProtectionDomain<L> {
         recv_cq: &CompletionQueue<P::Entry, L>,
         depth: impl CreatedWith<T, P>,
     ) -> Result<QueuePair<T, Reset, P>, Error> {
-        create::<T, P>(self, send_cq, recv_cq, depth.parts(Token))
+        create::<T, P>(self, send_cq, recv_cq, depth.parts())
     }
 
     /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
@@ -112,7 +112,7 @@ impl<L: Threads> ProtectionDomain<L> {
     {
         can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
         let depth = Depth { send: depth, recv: 0 };
-        create::<Xrc, P>(self, cq, cq, depth.parts(Token))
+        create::<Xrc, P>(self, cq, cq, depth.parts())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a queue pair is created with: its depths, a shared receive queue, flags.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::memory::entry::Entry;
@@ -49,8 +50,8 @@ impl Depth {
     pub fn on_srq<T: SharesReceives, E: Entry, M: Limit, L: Threads>(
         send: u32,
         srq: &SharedReceiveQueue<T, E, M, L>,
-    ) -> OnSrq<'_, T, E, M, L> {
-        OnSrq { send, srq }
+    ) -> OnSrq<'_, T, E, L> {
+        OnSrq { send, srq: srq.core(), types: PhantomData }
     }
 
     /// With flags, for a UD queue pair ([R23.6](crate::guide::rules#r23-6)).
@@ -73,28 +74,29 @@ impl Depth {
 
 /// Room for sends, and a shared receive queue, with which queue pairs are created:
 /// [`Depth::on_srq`].
-pub struct OnSrq<'a, T: SharesReceives, E: Entry, M: Limit, L: Threads> {
+pub struct OnSrq<'a, T: Transport, E: Entry, L: Threads> {
     send: u32,
-    srq: &'a SharedReceiveQueue<T, E, M, L>,
+    srq: &'a Arc<SrqCore>,
+    types: PhantomData<(T, E, L)>,
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> OnSrq<'_, T, E, M, L> {
+impl<T: Transport, E: Entry, L: Threads> OnSrq<'_, T, E, L> {
     /// With flags, like [`Depth::flags`].
     pub fn flags(self, flags: QpCreateFlags) -> WithFlags<Self> {
         WithFlags { depth: self, flags }
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Clone for OnSrq<'_, T, E, M, L> {
+impl<T: Transport, E: Entry, L: Threads> Clone for OnSrq<'_, T, E, L> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Copy for OnSrq<'_, T, E, M, L> {}
+impl<T: Transport, E: Entry, L: Threads> Copy for OnSrq<'_, T, E, L> {}
 
-impl_debug!([T: SharesReceives, E: Entry, M: Limit, L: Threads] OnSrq<'_, T, E, M, L>, |it|
-    "OnSrq({}, {:?})", it.send, it.srq);
+impl_debug!([T: Transport, E: Entry, L: Threads] OnSrq<'_, T, E, L>, |it|
+    "OnSrq({} sends, {} buffers)", it.send, it.srq.buffers);
 
 /// A [`Depth`] or an [`OnSrq`], with flags.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +148,7 @@ impl QpCreateFlags {
     label = "not what a queue pair is created with",
     note = "create it with a `Depth`, with `Depth::on_srq(send, &srq)` where the profile has `receive: SharedRq`, or on UD with `depth.flags(flags)` (R7.1, R23.6)"
 )]
+#[allow(private_bounds)] // sealed
 pub trait CreatedWith<T: Transport, P: Profile>: Parts {
     #[doc(hidden)]
     const SEAL: Seal;
@@ -159,13 +162,12 @@ where
     const SEAL: Seal = Seal;
 }
 
-impl<T, P, Q, E, M, L> CreatedWith<T, P> for OnSrq<'_, Q, E, M, L>
+impl<T, P, Q, E, L> CreatedWith<T, P> for OnSrq<'_, Q, E, L>
 where
-    T: HasBothQueues + SharesReceives,
+    T: HasBothQueues,
     P: Profile<Receive: UsesSharedQueue>,
-    Q: SharesReceives + Serves<T>,
+    Q: Serves<T>,
     E: ReceivedAs<P::Entry>,
-    M: Limit,
     L: StaysWith<P::Threads>,
 {
     const SEAL: Seal = Seal;
@@ -180,16 +182,13 @@ where
     const SEAL: Seal = Seal;
 }
 
-/// What the verb is given of it.
-pub trait Parts {
-    #[doc(hidden)]
-    fn parts(&self, _: Token) -> With<'_>;
+/// Only this crate can name this trait, so no other crate can implement it or call it.
+pub(crate) trait Parts {
+    fn parts(&self) -> With<'_>;
 }
 
-/// Only this crate asks for the parts.
-pub struct Token;
-
-pub struct With<'a> {
+/// What the verb is given.
+pub(crate) struct With<'a> {
     pub(super) depth: Depth,
     pub(super) srq: Option<&'a Arc<SrqCore>>,
     pub(super) flags: QpCreateFlags,
@@ -204,20 +203,20 @@ impl With<'_> {
 }
 
 impl Parts for Depth {
-    fn parts(&self, _: Token) -> With<'_> {
+    fn parts(&self) -> With<'_> {
         With { depth: *self, srq: None, flags: QpCreateFlags::default() }
     }
 }
 
-impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Parts for OnSrq<'_, T, E, M, L> {
-    fn parts(&self, _: Token) -> With<'_> {
+impl<T: Transport, E: Entry, L: Threads> Parts for OnSrq<'_, T, E, L> {
+    fn parts(&self) -> With<'_> {
         let depth = Depth { send: self.send, recv: 0 };
-        With { depth, srq: Some(self.srq.core()), flags: QpCreateFlags::default() }
+        With { depth, srq: Some(self.srq), flags: QpCreateFlags::default() }
     }
 }
 
 impl<D: Parts> Parts for WithFlags<D> {
-    fn parts(&self, token: Token) -> With<'_> {
-        With { flags: self.flags, ..self.depth.parts(token) }
+    fn parts(&self) -> With<'_> {
+        With { flags: self.flags, ..self.depth.parts() }
     }
 }

@@ -51,7 +51,6 @@ pub use attr::{
     RcSqd, RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit,
     UdReinit, UdReturn, UdRtr, UdRts, UdSqd,
 };
-pub(crate) use depth::Token;
 pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;

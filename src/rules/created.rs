@@ -79,7 +79,7 @@ impl TakesFlags for Ud {}
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue for `{Self}` serves no `{T}` queue pair",
     label = "a shared receive queue for `{Self}`",
-    note = "create one for `{T}`, by `create_srq` (R7.3)"
+    note = "a shared receive queue is created for RC, UD or XRC, and serves queue pairs of that transport alone (R7.3)"
 )]
 pub trait Serves<T: Transport>: Transport {}
 

@@ -58,7 +58,9 @@ mod srd;
 pub use crate::work::limits::Sges;
 pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
 #[doc(hidden)]
-pub use created::{CreatedBy, Creates, ReceivedAs, Serves, StaysWith, TakesFlags};
+pub use created::{
+    CreateQp, CreatedBy, Creates, EfaCreateQp, ReceivedAs, Serves, StaysWith, TakesFlags,
+};
 pub(crate) use on::Seal;
 pub use on::{PushOn, RecvOn, SendOn, SrqRecvOn};
 pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
@@ -163,7 +165,7 @@ impl NamesSrqs for Xrc {}
     note = "SRD queue pairs, which keep no order, are created by `create_qp` alone, with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.2)",
     note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
 )]
-pub trait HasBothQueues: KeepsOrder + CreatedBy<Verb = created::CreateQp> {}
+pub trait HasBothQueues: KeepsOrder + CreatedBy<Verb = CreateQp> {}
 
 impl HasBothQueues for Rc {}
 impl HasBothQueues for Uc {}

@@ -34,7 +34,7 @@ impl KeepsOrder for Xrc {}
 /// ([R27.3](crate::guide::rules#r27-3)).
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` signaling",
-    label = "a completion would speak for the work requests before it",
+    label = "with the profile's signaling, a completion would speak for the work requests before it",
     note = "on SRD they complete in any order, so a buffer would come back that is still sent: use a profile with `SignalAll`, which is the default (R27.3)"
 )]
 pub trait TellsOfEach: Signaling + CompletesEach {}
@@ -44,7 +44,7 @@ impl TellsOfEach for SignalAll {}
 /// Work requests of SRD have one scatter/gather element ([R27.6](crate::guide::rules#r27-6)).
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` for its sends",
-    label = "not one scatter/gather element",
+    label = "the profile's `MaxSendSge` is not one scatter/gather element",
     note = "an RDMA READ or WRITE of SRD has one element: use a profile with `max_send_sge: 1`, which is the default (R27.6)"
 )]
 pub trait OneElement: Limit {}

@@ -59,20 +59,24 @@ mod flags {
 mod forging {
     mod a_context_keeps_its_type;
     mod a_context_stays_on_its_thread;
+    mod a_depth_of_ones_own;
     mod a_pool_of_another_context;
     mod a_receive_of_ones_own;
     mod a_send_of_ones_own;
     mod a_shared_receive_of_ones_own;
     mod a_slot_of_ones_own;
     mod a_transition_of_ones_own;
+    mod a_way_to_create_of_ones_own;
     mod a_work_request_of_ones_own;
     mod an_entry_of_ones_own;
     mod data_of_ones_own;
     mod flags_of_ones_own;
     mod no_ability_is_made_up;
+    mod no_argument_by_hand;
     mod no_comp_vector_from_a_number;
     mod no_completion_leaves_a_drain;
     mod no_descriptor_is_a_file;
+    mod no_parts_of_an_argument;
     mod no_roce_v2_source_from_any_entry;
     mod no_state_by_exchange;
     mod no_step_of_a_completion_by_hand;
@@ -84,6 +88,7 @@ mod generic {
     mod no_post_of_a_buffer_itself;
     mod no_post_without_a_bound;
     mod no_profile_that_is_too_small;
+    mod no_queue_pair_without_a_bound;
     mod no_rule_is_broken_behind_a_bound;
 }
 
@@ -262,6 +267,7 @@ mod raw {
 }
 
 mod receive {
+    mod a_shared_receive_queue_has_entries_of_the_profile;
     mod a_shared_receive_queue_is_posted_to_by_its_own_call;
     mod a_shared_receive_queue_serves_one_transport;
     mod no_empty_receive_on_a_shared_receive_queue;
@@ -317,6 +323,7 @@ mod ud {
     mod no_address_handle_on_rc;
     mod no_destination_on_rc;
     mod no_destination_on_uc;
+    mod no_flags_on_rc;
 }
 
 mod xrc {

@@ -24,7 +24,7 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::memory::entry::Entry;
 use crate::profile::{DefaultProfile, Profile};
-use crate::qp::{CreatedWith, QueuePair, Token};
+use crate::qp::{CreatedWith, QueuePair};
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};
 
@@ -122,7 +122,7 @@ fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
 ) -> Result<(MadeBy<PS, P>, Rest<P>), Error> {
     let pd = pd.cloned().map_or_else(|| id.pd(), Ok)?;
     // One entry more each way, for the work request that shows that a queue has drained.
-    let [sends, receives] = depth.parts(Token).completions();
+    let [sends, receives] = depth.parts().completions();
     let send = Side::new(&pd, sends.saturating_add(1))?;
     let recv = Side::new(&pd, receives.saturating_add(1))?;
     let qp = id.create_qp::<P>(&pd, &send.cq, &recv.cq, depth)?;

@@ -1,0 +1,12 @@
+// Proves R7.1, ibv_create_qp(3): a queue pair is not created with a type of the program's own.
+// Enforced by `CreatedWith`, which no other crate can implement.
+use proverbs::prelude::*;
+use proverbs::qp::CreatedWith;
+
+struct Mine;
+
+impl CreatedWith<Rc, DefaultProfile> for Mine {
+    const SEAL: () = ();
+}
+
+fn main() {}
