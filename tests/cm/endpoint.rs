@@ -7,7 +7,12 @@ use std::time::Instant;
 use proverbs::cm::*;
 use proverbs::completion::WcOpcode;
 use proverbs::memory::AnyBuf;
-use proverbs::{Buf, DefaultProfile, Depth, ErrorKind, Outcome, PostError, profile};
+use proverbs::qp::SharedRq;
+use proverbs::transport::Rc;
+use proverbs::wr;
+use proverbs::{
+    Buf, DefaultProfile, Depth, ErrorKind, Outcome, PostError, SharedReceiveQueue, profile,
+};
 
 use crate::support::{address, event_channel, fabric, is_iwarp, listener, long, routed};
 
@@ -23,6 +28,7 @@ enum Task {
 profile! {
     Vectored { max_send_sge: 4, max_recv_sge: 4, entry: AnyBuf<Task> }
 }
+profile! { Served { receive: SharedRq } }
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
@@ -263,6 +269,59 @@ fn an_endpoint_that_is_refused_comes_back() {
     ep.drain(|_| home += 1).unwrap();
     assert_eq!((home, pool.available()), (1, 1));
     drop(asking.cancel());
+}
+
+/// Two endpoints receive from one queue, each into a completion queue of its own, which has room for
+/// all its buffers. What is found by a drain is given back too.
+/// Proves R7.13, R9.9.
+#[test]
+fn endpoints_on_a_shared_receive_queue() {
+    let (listening, at) = listener::<Tcp>();
+    let (tell, told) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let first = listening.get_request().unwrap();
+        let pd = first.id.pd().unwrap();
+        let arena: proverbs::Arena = pd.create_arena(4096, 4).unwrap();
+        let mut srq: SharedReceiveQueue<Rc> = first.id.create_srq(&arena).unwrap();
+        let mut first = Some(first);
+        let mut eps = [(); 2].map(|()| {
+            let request = first.take().unwrap_or_else(|| listening.get_request().unwrap());
+            let ep = request.create_ep::<Served>(Some(&pd), Depth::on_srq(2, &srq)).unwrap();
+            ep.accept(&AcceptParam::default(), long()).unwrap()
+        });
+        for _ in 0..4 {
+            srq.post_srq_recv(wr::Recv::new(arena.take(16).unwrap())).unwrap();
+        }
+        tell.send(()).unwrap();
+        for ep in &mut eps {
+            match ep.get_recv_comp_timeout(long()).unwrap() {
+                Outcome::Received(got) => assert_eq!(&got.entry.unwrap()[..], b"one"),
+                outcome => panic!("{outcome:?}"),
+            }
+        }
+        let mut found = Vec::new();
+        for mut ep in eps {
+            ep.id.wait_disconnected(long()).unwrap();
+            let mut ep = ep.disconnect().unwrap();
+            ep.drain(|buf| found.push(buf[..].to_vec())).unwrap();
+        }
+        assert_eq!(found, [b"two", b"two"]);
+    });
+    let mut clients = [(); 2].map(|()| {
+        let ep = routed::<Tcp>(at).create_ep::<DefaultProfile>(None, DEPTH).unwrap();
+        ep.connect(&ConnParam::default(), long()).unwrap()
+    });
+    told.recv_timeout(long()).unwrap();
+    for ep in &mut clients {
+        for message in [*b"one", *b"two"] {
+            ep.qp.post_send(wr::Send::inline(&message)).unwrap();
+            assert!(matches!(ep.get_send_comp_timeout(long()).unwrap(), Outcome::Sent(_)));
+        }
+    }
+    for ep in clients {
+        ep.disconnect().unwrap();
+    }
+    server.join().unwrap();
 }
 
 /// Proves R23.7.

@@ -7,6 +7,7 @@ use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
 use crate::cm::state::{Disconnected, Established, Mode, Requested, RouteResolved, Spent};
 use crate::cm::waits::finish;
+use crate::completion::outcome::Outcome;
 use crate::completion::queue::CompletionQueue;
 use crate::memory::entry::Owned;
 use crate::profile::Profile;
@@ -120,7 +121,16 @@ where
 fn own<E: Owned>(drained: Drained<'_, E>, found: &mut impl FnMut(E)) {
     match drained {
         Drained::Entry(entry) => found(entry),
-        // Only the endpoint's queue pair completes into its queues.
-        Drained::Other(completion) => drop(completion),
+        // Only the endpoint's queue pair completes into its queues. Its shared receive queue owns
+        // the receives that messages to it took.
+        Drained::Other(completion) => {
+            let entry = match completion.outcome() {
+                Outcome::Sent(sent) => sent.entry,
+                Outcome::Received(got) => got.entry,
+                Outcome::Failed(failed) => failed.entry,
+                _ => None,
+            };
+            entry.into_iter().for_each(found);
+        }
     }
 }
