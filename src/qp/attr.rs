@@ -304,8 +304,8 @@ attributes! {
         /// Without optional attributes.
     }
 
-    /// RTR -> RTS of SRD (ibv_modify_qp(3)), as
-    /// [`create_srd_qp`](crate::device::ProtectionDomain::create_srd_qp) shows.
+    /// RTR -> RTS of SRD (ibv_modify_qp(3)), as [`QueuePair::sender`](crate::QueuePair::sender)
+    /// shows.
     pub struct SrdRts {
         /// The first PSN that is sent.
         pub sq_psn: Psn,

@@ -193,8 +193,9 @@ impl World {
     /// that of a SEND, and answers RDMA only where an address handle leads back, as EFA does. (Its
     /// ports and addresses are [`ipv4`](World::ipv4)'s, which is not so on EFA.)
     ///
-    /// `create_srd_qp` has an example.
+    /// [`sender`] has an example.
     ///
+    /// [`sender`]: https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html#method.sender
     /// [`Srd`]: https://docs.rs/proverbs/latest/proverbs/transport/enum.Srd.html
     pub const fn efa() -> World {
         World { srd: Some(0), longest: 8928, ..World::of(Link::Ipv4) }

@@ -23,7 +23,7 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 ///
 /// It has neither queue: nothing is posted to it, it completes nothing, and there is nothing to
 /// drain. Each message names by number the [shared receive
-/// queue](crate::ProtectionDomain::create_xrc_srq) that it is received by, one of the target's own
+/// queue](XrcDomain::create_srq) that it is received by, one of the target's own
 /// [`XrcDomain`], and completes in that queue's completion queue. A number of no such queue is
 /// refused: the initiator's work request fails with
 /// [`RemInvReq`](crate::completion::WcStatus::RemInvReq), and both ends are in the error state

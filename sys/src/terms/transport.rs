@@ -27,11 +27,9 @@ pub enum Ud {}
 /// for: the *completion* of a WRITE says that it is there, and a
 /// [`RdmaWriteWithImm`] tells the peer so of itself.
 ///
-/// A queue pair is created by
-/// `create_srd_qp`, which has an example; moved
-/// by [`UdInit`], [`UdRtr`] and [`SrdRts`];
-/// and sends as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH
-/// before them, and [`sender`] says whose they are.
+/// A queue pair is created by `create_qp`, moved by [`UdInit`], [`UdRtr`] and [`SrdRts`], and sends
+/// as UD does, with an address handle, to as many peers as it likes. Arrivals have no GRH before
+/// them, and [`sender`], which has an example, says whose they are.
 ///
 /// [R27.1]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-1
 /// [R27.3]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r27-3
