@@ -74,8 +74,8 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ([R12.1](crate::guide::rules#r12-1)), [`ErrorKind::PdMismatch`] if the shared receive queue
     /// is of another protection domain ([R7.4](crate::guide::rules#r7-4)), otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or EINVAL if the device
-    /// knows no such flags; for SRD, ENOSYS if there is no libefa.so.1, and EOPNOTSUPP if the device
-    /// is no EFA, or lacks RDMA.
+    /// knows no such flags; for SRD, ENOSYS if there is no libefa.so.1, and EOPNOTSUPP if the
+    /// device is no EFA, or lacks RDMA.
     #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
     #[doc(alias("rdma_create_qp_ex", "ibv_create_qp_ex", "IBV_QP_INIT_ATTR_PD"))]
     #[doc(alias("IBV_QP_INIT_ATTR_CREATE_FLAGS", "ibv_qp_init_attr_ex", "qp_context", "qp_type"))]

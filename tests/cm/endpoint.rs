@@ -271,8 +271,8 @@ fn an_endpoint_that_is_refused_comes_back() {
     drop(asking.cancel());
 }
 
-/// Two endpoints receive from one queue, each into a completion queue of its own, which has room for
-/// all its buffers. What is found by a drain is given back too.
+/// Two endpoints receive from one queue, each into a completion queue of its own, which has room
+/// for all its buffers. A drain gives back the messages that it finds.
 /// Proves R7.13, R9.9.
 #[test]
 fn endpoints_on_a_shared_receive_queue() {
