@@ -28,7 +28,7 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// Room for `send` sends, and the receives of `srq`: the argument of
+    /// Room for `send` sends, and the receives of `srq`. This is the argument of
     /// [`create_qp`](crate::ProtectionDomain::create_qp) where the profile has `receive: SharedRq`
     /// ([R7.1](crate::guide::rules#r7-1)).
     ///
@@ -72,12 +72,13 @@ impl Depth {
     }
 }
 
-/// Room for sends, and a shared receive queue, with which queue pairs are created:
-/// [`Depth::on_srq`].
+/// Room for sends, and a shared receive queue: made by [`Depth::on_srq`], and an argument of
+/// [`create_qp`](crate::ProtectionDomain::create_qp).
 pub struct OnSrq<'a, T: Transport, E: Entry, L: Threads> {
     send: u32,
     srq: &'a Arc<SrqCore>,
-    types: PhantomData<(T, E, L)>,
+    // Stays on its thread, as a reference to the queue does.
+    types: PhantomData<(T, E, L, *mut ())>,
 }
 
 impl<T: Transport, E: Entry, L: Threads> OnSrq<'_, T, E, L> {
@@ -121,9 +122,9 @@ impl QpCreateFlags {
     }
 }
 
-/// What queue pairs of transport `T` and profile `P` are created with: a [`Depth`], or
-/// [`Depth::on_srq`] where the profile has `receive: SharedRq`, and on UD either with
-/// [flags](Depth::flags).
+/// The sizes and options with which queue pairs of transport `T` and profile `P` are created
+/// ([`create_qp`](crate::ProtectionDomain::create_qp)): a [`Depth`], or [`Depth::on_srq`] where the
+/// profile has `receive: SharedRq`, and on UD either with [flags](Depth::flags).
 ///
 /// Code that creates queue pairs of any transport needs this bound alone:
 ///
