@@ -111,7 +111,7 @@ impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
     /// ```no_run
     /// use proverbs::{cm::*, prelude::*};
     ///
-    /// fn again(id: &CmId<Tcp, RouteResolved>, qp: QueuePair<Rc, Err>)
+    /// fn again(id: &CmId<Tcp, RouteResolved>, qp: QueuePair<Rc, state::Err>)
     ///     -> Result<QueuePair<Rc, Init>, proverbs::Error>
     /// {
     ///     let (qp, _released) = qp.reset()?;
