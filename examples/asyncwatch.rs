@@ -10,22 +10,23 @@
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use proverbs::{Context, DeviceEvents, devices};
 
 /// Tells the asynchronous events of a device.
-#[derive(Parser)]
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Cli {
     /// RDMA device [default: the first one]
-    #[arg(short, long = "ib-dev", value_name = "DEVICE", env = "PROVERBS_DEVICE")]
+    #[bpaf(short('d'), long("ib-dev"), env("PROVERBS_DEVICE"), argument("DEVICE"))]
     device: Option<String>,
     /// End after so many events
-    #[arg(short = 'n', long)]
+    #[bpaf(short('n'), long, argument("COUNT"))]
     count: Option<u64>,
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
+    match run(cli().run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("asyncwatch: {error}");

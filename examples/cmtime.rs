@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use bpaf::Bpaf;
 use cm_common::{BACKLOG, Result, STEP, address, report};
 use proverbs::cm::{
     AcceptParam, Accepted, CmId, ConnParam, Connection, Event, EventChannel, EventKind, HasDevice,
@@ -24,26 +24,32 @@ use proverbs::cm::{
 use proverbs::prelude::*;
 use proverbs::state::Init;
 
-#[derive(Parser)]
-#[command(version, about = "Times of each step of rdma_cm, for many connections at once")]
+/// Times of each step of rdma_cm, for many connections at once
+#[derive(Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address of the server; absent, this is the server
-    #[arg(short)]
+    #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
     /// Address of this end [default: any]
-    #[arg(short)]
+    #[bpaf(short('b'), argument("ADDRESS"))]
     bind: Option<String>,
-    #[arg(short, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Connections
+    #[bpaf(
+        short('c'), argument("CONNECTIONS"), fallback(100), display_fallback,
+        guard(|n| (1..=10_000).contains(n), "must be from 1 to 10000")
+    )]
     connections: u32,
-    #[arg(short, default_value_t = 7471)]
+    /// Port to listen on or to connect to
+    #[bpaf(short('p'), argument("PORT"), fallback(7471), display_fallback)]
     port: u16,
     /// Milliseconds that an address and a route may take
-    #[arg(short, default_value_t = 2000)]
+    #[bpaf(short('t'), argument("MILLISECONDS"), fallback(2000), display_fallback)]
     timeout: u64,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = options().run();
     let result = match &options.server {
         Some(server) => client(server, &options),
         None => server(&options),

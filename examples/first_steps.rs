@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use proverbs::completion::{Sent, WcOpcode};
+use proverbs::device::LinkLayer;
 use proverbs::loopback::Fabric;
 use proverbs::prelude::*;
 use std::error::Error;
@@ -79,8 +80,13 @@ fn connect(
     qp: QueuePair<Rc, Reset>,
     peer: u32,
 ) -> Result<QueuePair<Rc, Rts>, Box<dyn Error>> {
-    let index = std::env::var("PROVERBS_GID_INDEX").map_or(Ok(1), |index| index.parse())?;
-    let (port, gid) = (context.query_port(1)?, context.query_gid(1, index)?);
+    let port = context.query_port(1)?;
+    let index = match std::env::var("PROVERBS_GID_INDEX") {
+        Ok(index) => index.parse()?,
+        Err(_) if port.link_layer == LinkLayer::Ethernet => context.roce_v2_gid(1)?.index(),
+        Err(_) => 0, // the GID of an InfiniBand port itself
+    };
+    let gid = context.query_gid(1, index)?;
     let address = AddressVector { dlid: port.lid, ..AddressVector::roce(1, gid, index) };
     let psn = Psn::try_from(7)?;
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };

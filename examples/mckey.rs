@@ -16,33 +16,34 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use clap::Parser;
-use cm_common::{Datagrams, PATIENCE, Result, STEP, address, report};
+use bpaf::Bpaf;
+use cm_common::{Datagrams, FEW, PATIENCE, Result, SOME, STEP, address, few, report, some};
 use proverbs::cm::{AddrResolved, CmId, Group, Udp};
 
 /// Switches, and the subnet manager of an InfiniBand, learn who joined in this time.
 const SETTLE: Duration = Duration::from_secs(3);
 
-#[derive(Parser)]
-#[command(version, about = "Datagrams to a multicast group")]
+/// Datagrams to a multicast group
+#[derive(Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address of the group
-    #[arg(short)]
+    #[bpaf(short('m'), argument("GROUP"))]
     multicast: String,
     /// Be the sender
-    #[arg(short)]
+    #[bpaf(short('s'))]
     sender: bool,
     /// Address of this end [default: where the route to the group begins]
-    #[arg(short)]
+    #[bpaf(short('b'), argument("ADDRESS"))]
     bind: Option<String>,
     /// Members that this program is
-    #[arg(short = 'c', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[bpaf(short('c'), argument("MEMBERS"), fallback(1), display_fallback, guard(some, SOME))]
     connections: u32,
     /// Messages of each sender, and to each receiver
-    #[arg(short = 'C', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[bpaf(short('C'), argument("COUNT"), fallback(10), display_fallback, guard(few, FEW))]
     count: u32,
     /// Bytes of a message
-    #[arg(short = 'S', default_value_t = 100)]
+    #[bpaf(short('S'), argument("SIZE"), fallback(100), display_fallback)]
     size: usize,
 }
 
@@ -54,7 +55,7 @@ struct Member {
 }
 
 fn main() -> ExitCode {
-    report("mckey", run(&Options::parse()))
+    report("mckey", run(&options().run()))
 }
 
 fn run(options: &Options) -> Result<()> {

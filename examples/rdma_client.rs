@@ -10,7 +10,7 @@ mod cm_common;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use cm_common::{Buffers, Result, Session, report, route};
 use proverbs::cm::Tcp;
 use proverbs::wr;
@@ -18,18 +18,20 @@ use proverbs::wr;
 /// What is sent; the server answers with as much.
 const MESSAGE: &[u8; 16] = b"a verbs program!";
 
-#[derive(Parser)]
-#[command(version, about = "Sends one message over a connection of rdma_cm, and takes the answer")]
+/// Sends one message over a connection of rdma_cm, and takes the answer
+#[derive(Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address of the server
-    #[arg(short)]
+    #[bpaf(short('s'), argument("ADDRESS"))]
     server: String,
-    #[arg(short, default_value_t = 7471)]
+    /// Port to listen on or to connect to
+    #[bpaf(short('p'), argument("PORT"), fallback(7471), display_fallback)]
     port: u16,
 }
 
 fn main() -> ExitCode {
-    report("rdma_client", run(&Options::parse()))
+    report("rdma_client", run(&options().run()))
 }
 
 fn run(options: &Options) -> Result<()> {

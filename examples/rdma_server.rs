@@ -11,7 +11,7 @@ mod cm_common;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use cm_common::{Buffers, Result, Session, listen, report};
 use proverbs::cm::Tcp;
 use proverbs::wr;
@@ -19,18 +19,20 @@ use proverbs::wr;
 /// Bytes of each message.
 const MESSAGE: usize = 16;
 
-#[derive(Parser)]
-#[command(version, about = "Answers one message over a connection of rdma_cm")]
+/// Answers one message over a connection of rdma_cm
+#[derive(Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address to listen on [default: any]
-    #[arg(short)]
+    #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
-    #[arg(short, default_value_t = 7471)]
+    /// Port to listen on or to connect to
+    #[bpaf(short('p'), argument("PORT"), fallback(7471), display_fallback)]
     port: u16,
 }
 
 fn main() -> ExitCode {
-    report("rdma_server", run(&Options::parse()))
+    report("rdma_server", run(&options().run()))
 }
 
 fn run(options: &Options) -> Result<()> {

@@ -2,9 +2,9 @@
 //! are awaited.
 //!
 //! ```text
-//! tokio_pingpong -g 1 -c             on the server
-//! tokio_pingpong -g 1 -c SERVER      on the client
-//! tokio_pingpong                     where there is no RDMA device: both ends, on the loopback device
+//! tokio_pingpong -c             on the server
+//! tokio_pingpong -c SERVER      on the client
+//! tokio_pingpong                where there is no RDMA device: both ends, on the loopback device
 //! ```
 //!
 //! Either end may be the C program (`ibv_rc_pingpong -e`). Build with `--features tokio`.
@@ -13,69 +13,97 @@
 
 mod common;
 
-use std::process::ExitCode;
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::Instant;
 
-use clap::Parser;
-use common::patience::patience;
-use common::{Game, Options, Result, Station, rc};
-use proverbs::prelude::*;
+use anyhow::Context as _;
+use common::{Result, Station, bail};
+use proverbs::{bounded::Mtu, endpoint::Endpoint, prelude::*, qp::Limit};
 use tokio::time::timeout;
 
-/// SEND ping-pong over RC on tokio, on the wire as ibv_rc_pingpong.
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    options: Options,
-    /// Path MTU: 256, 512, 1024, 2048 or 4096
-    #[arg(short, long, default_value = "1024", value_parser = common::options::mtu)]
-    mtu: Mtu,
-}
+/// The bytes of the C program's first message.
+const FIRST: u8 = 0x7b;
 
-/// A peer that does nothing for so long does nothing more.
-static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(10)));
-
-fn main() -> ExitCode {
-    let Cli { options, mtu } = Cli::parse();
-    common::main("tokio_pingpong", options, move |station| {
+fn main() {
+    common::main(|station| {
         // One thread an end: there is one queue pair to serve.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(end(station, mtu))
-    })
+        runtime.block_on(end(station))
+    });
 }
 
-async fn end(station: &mut Station, mtu: Mtu) -> Result<()> {
-    let pd = station.context.alloc_pd()?;
-    let mut events = station.context.events()?.into_async()?;
-    let mut channel = station.context.create_comp_channel()?.into_async()?;
-    let mut cq =
-        station.context.cq(rc::completions(station)).channel(channel.get_ref()).create()?;
-    let (mut connection, spare) = rc::establish(station, &pd, &cq, mtu)?;
+async fn end(station: &Station) -> Result<()> {
+    let (context, options) = (&station.context, &station.options);
+    let (size, depth) = (options.size.unwrap_or(4096), Depth { send: 1, recv: options.rx_depth });
+    let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?.into_async()?);
+    // The queue pair books its depths here, and one send more for a drain.
+    let mut cq = context.cq(depth.send + 1 + depth.recv).channel(channel.get_ref()).create()?;
+    let mut events = context.events()?.into_async()?;
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
+    let mut qp = qp.modify(ConnectedInit::new(options.ib_port, QpAccess::empty()))?;
 
-    let mut game = Game::begin(station, &mut connection, spare, rc::size(station), rc::FIRST)?;
-    while !game.is_over() {
-        // Whichever futures are dropped here own no buffer, and leave what is there to the next
-        // wait.
+    // Receives are posted before the peer learns of this queue pair. One buffer is for the send.
+    let pool = pd.create_pool(depth.recv as usize + 1, size)?;
+    let mut spare = pool.take();
+    while let Some(buf) = pool.take() {
+        qp.post_recv(wr::Recv::new(station.blank(buf)))?;
+    }
+
+    let mine = Endpoint::of_rc(&qp, station.gid_index)?;
+    let peer = station.meet(&[mine.clone()], 1)?.remove(0);
+    let path_mtu = options.mtu.unwrap_or(Mtu::Bytes1024);
+    let rtr = RcRtr::new(station.path_to(&peer)?, peer.qpn(), peer.psn());
+    let qp = qp.modify(RcRtr { path_mtu, ..rtr })?;
+    let mut qp = qp.modify(RcRts::new(mine.psn(), ReadDepth::ONE))?;
+    station.ready(&[mine], 1)?;
+
+    let began = Instant::now();
+    let (mut scnt, mut rcnt) = (0, 0);
+    let mut answer = if station.is_client { spare.take() } else { None };
+    let mut is_sending = false;
+    while scnt < options.iters || rcnt < options.iters {
+        // The next message goes out when the last one is out and the answer is in.
+        if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
+            if let Some(buf) = spare.take() {
+                qp.post_recv(wr::Recv::new(station.blank(buf)))?;
+            }
+            let message = station.fill(rcnt, size, message);
+            is_sending = true;
+            if size <= MaxInline::VALUE as usize {
+                qp.post_send(wr::Send::inline_slice(&message))?;
+                spare = Some(message);
+            } else {
+                qp.post_send(wr::Send::new(message))?;
+            }
+        }
+        // Whichever future is dropped here owns no buffer, and leaves what is there to the next wait.
         let completions = tokio::select! {
             event = events.next() => {
-                station.say(&format!("asynchronous event: {}", event?));
+                println!("  asynchronous event: {}", event?);
                 continue;
             }
-            completions = timeout(*PATIENCE, channel.wait(&mut cq)) => completions,
+            completions = timeout(station.patience, channel.wait(&mut cq)) => completions,
         };
-        let completions = completions.map_err(|_| {
-            let time = PATIENCE.as_secs();
-            format!("no completion for {time} s: the peer is gone")
-        })?;
-        for completion in completions? {
-            game.completed(completion.outcome())?;
-            // What comes after the last exchange is no matter: the peer may be gone.
-            if game.is_over() {
-                break;
+        let late = || format!("no completion for {:?}: the peer is gone", station.patience);
+        for completion in completions.with_context(late)?? {
+            match completion.outcome() {
+                Outcome::Sent(sent) => {
+                    (scnt, is_sending, spare) = (scnt + 1, false, spare.take().or(sent.entry));
+                }
+                Outcome::Received(received) => {
+                    let message = received.entry.expect("a receive has a buffer");
+                    answer = Some(station.check(rcnt, size, FIRST, message)?);
+                    rcnt += 1;
+                }
+                Outcome::Failed(failed) if scnt < options.iters || rcnt < options.iters => {
+                    bail!("after {rcnt} exchanges: {}", failed.error)
+                }
+                _ => {} // after the last exchange the peer may be gone
             }
         }
     }
-    game.report();
+    station.report(size, began);
     Ok(())
 }
+
+/// Bytes that go inline: the work request carries them itself, and the buffer stays here.
+type MaxInline = <DefaultProfile as Profile>::MaxInline;

@@ -1,9 +1,9 @@
 //! `ibv_uc_pingpong` without a line of `unsafe`: SEND back and forth on an unreliable connection.
 //!
 //! ```text
-//! uc_pingpong -g 1 -c             on the server
-//! uc_pingpong -g 1 -c SERVER      on the client
-//! uc_pingpong                     where there is no RDMA device: both ends, on the loopback device
+//! uc_pingpong -c             on the server
+//! uc_pingpong -c SERVER      on the client
+//! uc_pingpong                where there is no RDMA device: both ends, on the loopback device
 //! ```
 //!
 //! Either end may be the C program. UC does not retransmit: where C hangs after a lost packet, this
@@ -13,99 +13,80 @@
 
 mod common;
 
-use std::process::ExitCode;
+use std::time::Instant;
 
-use clap::Parser;
-use common::{Options, Queues, Record, Result, Station};
-use proverbs::prelude::*;
-use proverbs::qp::{Limit, RtrOptional};
+use common::{Result, Station, bail};
+use proverbs::{bounded::Mtu, endpoint::Endpoint, prelude::*, qp::Limit};
 
-/// SEND ping-pong over UC, on the wire as ibv_uc_pingpong.
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    options: Options,
-    /// Path MTU: 256, 512, 1024, 2048 or 4096
-    #[arg(short, long, default_value = "1024", value_parser = common::options::mtu)]
-    mtu: Mtu,
-}
-
-/// What the first message of the C namesake is made of.
+/// The bytes of the C program's first message.
 const FIRST: u8 = 0x7b;
 
-fn main() -> ExitCode {
-    let Cli { options, mtu } = Cli::parse();
-    common::main("uc_pingpong", options, move |station| end(station, mtu))
+fn main() {
+    common::main(end);
 }
 
-fn end(station: &mut Station, mtu: Mtu) -> Result<()> {
-    let size = station.options.size_or(4096);
-    let path_mtu = station.path_mtu(mtu)?;
-    let depth = Depth { send: 1, recv: station.options.rx_depth };
-
-    let pd = station.context.alloc_pd()?;
+fn end(station: &Station) -> Result<()> {
+    let (context, options) = (&station.context, &station.options);
+    let (size, depth) = (options.size.unwrap_or(4096), Depth { send: 1, recv: options.rx_depth });
+    let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
     // The queue pair books its depths here, and one send more for a drain.
-    let mut polling = station.completion_queue(depth.send + 1 + depth.recv)?;
-    let cq = &polling.cq;
-    let mut qp = pd.create_qp::<Uc, DefaultProfile>(cq, cq, depth)?.modify(ConnectedInit {
-        pkey_index: 0,
-        port: station.options.ib_port,
-        access: QpAccess::empty(),
-    })?;
+    let mut cq = context.cq(depth.send + 1 + depth.recv).channel(&channel).create()?;
+    let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, depth)?;
+    let mut qp = qp.modify(ConnectedInit::new(options.ib_port, QpAccess::empty()))?;
 
     // Receives are posted before the peer learns of this queue pair. One buffer is for the send.
     let pool = pd.create_pool(depth.recv as usize + 1, size)?;
-    let mut buffers = station.buffers(&pool);
-    for buf in buffers.drain(1..) {
-        qp.post_recv(wr::Recv::new(buf))?;
+    let mut spare = pool.take();
+    while let Some(buf) = pool.take() {
+        qp.post_recv(wr::Recv::new(station.blank(buf)))?;
     }
 
-    let mine = station.record(qp.qp_num())?;
-    let qp =
-        station.exchange(&[mine], 1, |peers| connect(station, qp, mine, peers[0], path_mtu))?;
-    common::play(station, &mut polling, &mut Connection(qp), buffers, size, FIRST)
-}
+    let mine = Endpoint::of_uc(&qp, station.gid_index)?;
+    let peer = station.meet(&[mine.clone()], 1)?.remove(0);
+    let path_mtu = options.mtu.unwrap_or(Mtu::Bytes1024);
+    let rtr = UcRtr::new(station.path_to(&peer)?, peer.qpn(), peer.psn());
+    let qp = qp.modify(UcRtr { path_mtu, ..rtr })?;
+    let mut qp = qp.modify(UcRts::new(mine.psn()))?;
+    station.ready(&[mine], 1)?;
 
-fn connect(
-    station: &Station,
-    qp: QueuePair<Uc, Init>,
-    mine: Record,
-    peer: Record,
-    path_mtu: Mtu,
-) -> Result<QueuePair<Uc, Rts>> {
-    let qp = qp.modify(UcRtr {
-        address: station.path_to(&peer)?,
-        path_mtu,
-        dest_qpn: peer.qpn,
-        rq_psn: peer.psn,
-        optional: RtrOptional::default(),
-    })?;
-    Ok(qp.modify(UcRts::new(mine.psn))?)
-}
-
-struct Connection(QueuePair<Uc, Rts>);
-
-impl Queues for Connection {
-    fn stream(&self, qp_num: u32) -> Option<usize> {
-        (qp_num == self.0.qp_num()).then_some(0)
-    }
-
-    fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>> {
-        self.0.post_recv(wr::Recv::new(buf))
-    }
-
-    fn post_send(
-        &mut self,
-        _: usize,
-        message: Buf,
-    ) -> std::result::Result<Option<Buf>, PostError<Buf>> {
-        if message.len() <= MaxInline::VALUE as usize {
-            self.0.post_send(wr::Send::inline_slice(&message))?;
-            return Ok(Some(message));
+    let began = Instant::now();
+    let (mut scnt, mut rcnt, mut last) = (0, 0, began);
+    let mut answer = if station.is_client { spare.take() } else { None };
+    let mut is_sending = false;
+    while scnt < options.iters || rcnt < options.iters {
+        // The next message goes out when the last one is out and the answer is in.
+        if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
+            if let Some(buf) = spare.take() {
+                qp.post_recv(wr::Recv::new(station.blank(buf)))?;
+            }
+            let message = station.fill(rcnt, size, message);
+            is_sending = true;
+            if size <= MaxInline::VALUE as usize {
+                qp.post_send(wr::Send::inline_slice(&message))?;
+                spare = Some(message);
+            } else {
+                qp.post_send(wr::Send::new(message))?;
+            }
         }
-        self.0.post_send(wr::Send::new(message))?;
-        Ok(None)
+        for completion in station.poll(&mut cq, &mut channel, &mut last)? {
+            match completion.outcome() {
+                Outcome::Sent(sent) => {
+                    (scnt, is_sending, spare) = (scnt + 1, false, spare.take().or(sent.entry));
+                }
+                Outcome::Received(received) => {
+                    let message = received.entry.expect("a receive has a buffer");
+                    answer = Some(station.check(rcnt, size, FIRST, message)?);
+                    rcnt += 1;
+                }
+                Outcome::Failed(failed) if scnt < options.iters || rcnt < options.iters => {
+                    bail!("after {rcnt} exchanges: {}", failed.error)
+                }
+                _ => {} // after the last exchange the peer may be gone
+            }
+        }
     }
+    station.report(size, began);
+    Ok(())
 }
 
 /// Bytes that go inline: the work request carries them itself, and the buffer stays here.

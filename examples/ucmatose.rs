@@ -14,37 +14,43 @@ mod cm_common;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use cm_common::{Buffers, Result, STEP, Session, address, listen, report};
+use bpaf::Bpaf;
+use cm_common::{Buffers, Result, SOME, STEP, Session, address, listen, report, some};
 use proverbs::cm::{CmId, RouteResolved, Tcp};
 use proverbs::wr;
 
-#[derive(Parser)]
-#[command(version, about = "Messages over many connections of rdma_cm")]
+/// Messages over many connections of rdma_cm
+#[derive(Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address of the server; absent, this is the server
-    #[arg(short)]
+    #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
     /// Address of this end [default: any]
-    #[arg(short)]
+    #[bpaf(short('b'), argument("ADDRESS"))]
     bind: Option<String>,
-    #[arg(short, default_value_t = 7471)]
+    /// Port to listen on or to connect to
+    #[bpaf(short('p'), argument("PORT"), fallback(7471), display_fallback)]
     port: u16,
-    #[arg(short, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Connections
+    #[bpaf(short('c'), argument("CONNECTIONS"), fallback(1), display_fallback, guard(some, SOME))]
     connections: u32,
     /// Messages each way on each connection
-    #[arg(short = 'C', default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[bpaf(short('C'), argument("COUNT"), fallback(10), display_fallback, guard(|n| *n <= 1000, "at most 1000"))]
     count: u32,
     /// Bytes of a message
-    #[arg(short = 'S', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=0x10_0000))]
+    #[bpaf(
+        short('S'), argument("SIZE"), fallback(100), display_fallback,
+        guard(|n| (1..=0x10_0000).contains(n), "must be from 1 to 1048576")
+    )]
     size: u32,
     /// The client's type of service
-    #[arg(short)]
+    #[bpaf(short('t'), argument("TOS"))]
     tos: Option<u8>,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = options().run();
     let result = match &options.server {
         Some(server) => client(server, &options),
         None => server(&options),

@@ -1,9 +1,9 @@
 //! `ibv_ud_pingpong` without a line of `unsafe`: datagrams back and forth.
 //!
 //! ```text
-//! ud_pingpong -g 1 -c             on the server
-//! ud_pingpong -g 1 -c SERVER      on the client
-//! ud_pingpong                     where there is no RDMA device: both ends, on the loopback device
+//! ud_pingpong -c             on the server
+//! ud_pingpong -c SERVER      on the client
+//! ud_pingpong                where there is no RDMA device: both ends, on the loopback device
 //! ```
 //!
 //! Either end may be the C program. UD does not retransmit: where C hangs after a lost packet, this
@@ -13,97 +13,86 @@
 
 mod common;
 
-use std::process::ExitCode;
+use std::time::Instant;
 
-use clap::Parser;
-use common::{Options, Queues, Record, Result, Station};
-use proverbs::completion::GRH_LEN;
-use proverbs::prelude::*;
-use proverbs::qp::Limit;
+use common::{Result, Station, bail, ensure};
+use proverbs::{completion::GRH_LEN, endpoint::Endpoint, prelude::*, qp::Limit};
 
-/// SEND ping-pong over UD, on the wire as ibv_ud_pingpong.
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    options: Options,
-}
-
-/// The Q_Key of both ends.
-const QKEY: u32 = 0x1111_1111;
-
-/// What the first message of the C namesake is made of.
+/// The bytes of the C program's first message.
 const FIRST: u8 = 0x7b;
 
-fn main() -> ExitCode {
-    common::main("ud_pingpong", Cli::parse().options, end)
+fn main() {
+    common::main(end);
 }
 
-fn end(station: &mut Station) -> Result<()> {
-    let size = station.options.size_or(1024);
-    let mtu = station.active_mtu().bytes();
-    if size > mtu as usize {
-        return Err(format!(
-            "a UD message is one packet: {size} bytes exceed the port's MTU of {mtu}"
-        )
-        .into());
-    }
-    let depth = Depth { send: 1, recv: station.options.rx_depth };
-    let qkey = Qkey::try_from(QKEY)?;
-
-    let pd = station.context.alloc_pd()?;
+fn end(station: &Station) -> Result<()> {
+    let (context, options) = (&station.context, &station.options);
+    let (size, depth) = (options.size.unwrap_or(1024), Depth { send: 1, recv: options.rx_depth });
+    ensure!(options.mtu.is_none(), "UD has no path MTU: leave -m out");
+    let qkey = Qkey::try_from(0x1111_1111)?; // of both ends
+    let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
     // The queue pair books its depths here, and one send more for a drain.
-    let mut polling = station.completion_queue(depth.send + 1 + depth.recv)?;
-    let cq = &polling.cq;
-    let mut qp = pd.create_qp::<Ud, DefaultProfile>(cq, cq, depth)?.modify(UdInit {
-        pkey_index: 0,
-        port: station.options.ib_port,
-        qkey: qkey.into(),
-    })?;
+    let mut cq = context.cq(depth.send + 1 + depth.recv).channel(&channel).create()?;
+    let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?;
+    let mut qp = qp.modify(UdInit::new(options.ib_port, qkey))?;
 
-    // Each message arrives behind a GRH. One buffer is for the send.
+    // Each message arrives behind a GRH. Receives are posted before the peer learns of this queue pair. One buffer is for the send.
     let pool = pd.create_pool(depth.recv as usize + 1, GRH_LEN + size)?;
-    let mut buffers = station.buffers(&pool);
-    for buf in buffers.drain(1..) {
-        qp.post_recv(wr::Recv::new(buf))?;
+    let mut spare = pool.take();
+    while let Some(buf) = pool.take() {
+        qp.post_recv(wr::Recv::new(station.blank(buf)))?;
     }
 
-    let mine = station.record(qp.qp_num())?;
-    let mut queues = station.exchange(&[mine], 1, |peers| {
-        let qp = qp.modify(UdRtr::default())?;
-        let mut qp = qp.modify(UdRts::new(mine.psn))?;
-        let peer: Record = peers[0];
-        let address_handle = qp.add_address_handle(pd.create_ah(station.path_to(&peer)?)?)?;
-        Ok(Datagrams { qp, peer: wr::Destination { address_handle, qpn: peer.qpn, qkey } })
-    })?;
-    common::play(station, &mut polling, &mut queues, buffers, size, FIRST)
-}
+    let mine = Endpoint::of_ud(&qp, qkey, station.gid_index)?;
+    let most = mine.mtu().bytes() as usize;
+    ensure!(size <= most, "a UD message is one packet: {size} bytes exceed the port's MTU, {most}");
+    let peer = station.meet(&[mine.clone()], 1)?.remove(0);
+    let mut qp = qp.modify(UdRtr::default())?.modify(UdRts::new(mine.psn()))?;
+    let address_handle = qp.add_address_handle(pd.create_ah(station.path_to(&peer)?)?)?;
+    let to = wr::Destination { address_handle, qpn: peer.qpn(), qkey };
+    station.ready(&[mine], 1)?;
 
-struct Datagrams {
-    qp: QueuePair<Ud, Rts>,
-    peer: wr::Destination,
-}
-
-impl Queues for Datagrams {
-    fn stream(&self, qp_num: u32) -> Option<usize> {
-        (qp_num == self.qp.qp_num()).then_some(0)
-    }
-
-    fn post_recv(&mut self, buf: Buf) -> std::result::Result<(), PostError<Buf>> {
-        self.qp.post_recv(wr::Recv::new(buf))
-    }
-
-    fn post_send(
-        &mut self,
-        _: usize,
-        message: Buf,
-    ) -> std::result::Result<Option<Buf>, PostError<Buf>> {
-        if message.len() <= MaxInline::VALUE as usize {
-            self.qp.post_send(wr::Send::inline_slice(&message).to(self.peer))?;
-            return Ok(Some(message));
+    let began = Instant::now();
+    let (mut scnt, mut rcnt, mut last) = (0, 0, began);
+    let mut answer = if station.is_client { spare.take() } else { None };
+    let mut is_sending = false;
+    while scnt < options.iters || rcnt < options.iters {
+        // The next message goes out when the last one is out and the answer is in.
+        if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
+            if let Some(buf) = spare.take() {
+                qp.post_recv(wr::Recv::new(station.blank(buf)))?;
+            }
+            let message = station.fill(rcnt, size, message);
+            is_sending = true;
+            if size <= MaxInline::VALUE as usize {
+                qp.post_send(wr::Send::inline_slice(&message).to(to))?;
+                spare = Some(message);
+            } else {
+                qp.post_send(wr::Send::new(message).to(to))?;
+            }
         }
-        self.qp.post_send(wr::Send::new(message).to(self.peer))?;
-        Ok(None)
+        for completion in station.poll(&mut cq, &mut channel, &mut last)? {
+            match completion.outcome() {
+                Outcome::Sent(sent) => {
+                    (scnt, is_sending, spare) = (scnt + 1, false, spare.take().or(sent.entry));
+                }
+                Outcome::Datagram(datagram) => {
+                    let mut message = datagram.entry.expect("a receive has a buffer");
+                    let len = message.len() - GRH_LEN;
+                    message.copy_within(GRH_LEN.., 0);
+                    message.set_len(len);
+                    answer = Some(station.check(rcnt, size, FIRST, message)?);
+                    rcnt += 1;
+                }
+                Outcome::Failed(failed) if scnt < options.iters || rcnt < options.iters => {
+                    bail!("after {rcnt} exchanges: {}", failed.error)
+                }
+                _ => {} // after the last exchange the peer may be gone
+            }
+        }
     }
+    station.report(size, began);
+    Ok(())
 }
 
 /// Bytes that go inline: the work request carries them itself, and the buffer stays here.

@@ -12,31 +12,33 @@ mod cm_common;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use cm_common::{Datagrams, PATIENCE, Result, STEP, listen, report, route};
+use bpaf::Bpaf;
+use cm_common::{Datagrams, FEW, PATIENCE, Result, STEP, few, listen, report, route};
 use proverbs::cm::{PrivateData, RDMA_UDP_QKEY, Udp};
 
-#[derive(Parser)]
-#[command(version, about = "Datagrams by rdma_cm")]
+/// Datagrams by rdma_cm
+#[derive(Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address of the server; absent, this is the server
-    #[arg(short)]
+    #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
     /// Address to listen on [default: any]
-    #[arg(short)]
+    #[bpaf(short('b'), argument("ADDRESS"))]
     bind: Option<String>,
-    #[arg(short, default_value_t = 7174)]
+    /// Port to listen on or to connect to
+    #[bpaf(short('p'), argument("PORT"), fallback(7174), display_fallback)]
     port: u16,
     /// Messages each way
-    #[arg(short = 'C', default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[bpaf(short('C'), argument("COUNT"), fallback(10), display_fallback, guard(few, FEW))]
     count: u32,
     /// Bytes of a message
-    #[arg(short = 'S', default_value_t = 100)]
+    #[bpaf(short('S'), argument("SIZE"), fallback(100), display_fallback)]
     size: usize,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = options().run();
     let result = match &options.server {
         Some(server) => client(server, &options),
         None => server(&options),

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 use proverbs::completion::{Received, Sent, WcOpcode};
+use proverbs::device::LinkLayer;
 use proverbs::loopback::Fabric;
 use proverbs::memory::{BoundWindow, LentWindow, MemoryWindow, Revocable, WindowEntry, Windowed};
 use proverbs::post::PostErrorKind;
@@ -187,8 +188,13 @@ fn wait<R>(cq: &mut Queue, take: impl Fn(Received<AnyBuf>) -> Option<R>) -> Resu
 
 /// Connects `qp` to `peer`, a queue pair of the same port.
 fn connect(context: &Context, qp: QueuePair<Rc, Reset, Ends>, peer: u32) -> Result<End, Failure> {
-    let index = std::env::var("PROVERBS_GID_INDEX").map_or(Ok(1), |index| index.parse())?;
-    let (port, gid) = (context.query_port(1)?, context.query_gid(1, index)?);
+    let port = context.query_port(1)?;
+    let index = match std::env::var("PROVERBS_GID_INDEX") {
+        Ok(index) => index.parse()?,
+        Err(_) if port.link_layer == LinkLayer::Ethernet => context.roce_v2_gid(1)?.index(),
+        Err(_) => 0, // the GID of an InfiniBand port itself
+    };
+    let gid = context.query_gid(1, index)?;
     let address = AddressVector { dlid: port.lid, ..AddressVector::roce(1, gid, index) };
     let psn = Psn::try_from(7)?;
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };

@@ -27,6 +27,18 @@ pub static STEP: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_s
 /// A peer that says nothing for so long says nothing more.
 pub static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(30)));
 
+/// Whether there is anything to do, for an option.
+pub fn some(count: &u32) -> bool {
+    *count >= 1
+}
+pub const SOME: &str = "must be at least 1";
+
+/// Whether this many messages fit into the queues, for an option.
+pub fn few(count: &u32) -> bool {
+    (1..=1000).contains(count)
+}
+pub const FEW: &str = "must be from 1 to 1000";
+
 /// Connections that may ask at once: Linux's most.
 pub const BACKLOG: u32 = 1024;
 

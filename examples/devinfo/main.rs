@@ -13,7 +13,7 @@ mod attributes;
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use proverbs::device::fork_status;
 use proverbs::loopback::Fabric;
 use proverbs::{Context, devices};
@@ -21,22 +21,22 @@ use proverbs::{Context, devices};
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// RDMA devices, and what can be done on them
-#[derive(Parser)]
-#[command(name = "devinfo")]
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Options {
     /// One device only; "loopback" is the one inside this program
-    #[arg(short, long = "ib-dev", value_name = "DEVICE", env = "PROVERBS_DEVICE")]
+    #[bpaf(short('d'), long("ib-dev"), env("PROVERBS_DEVICE"), argument("DEVICE"))]
     device: Option<String>,
     /// The names alone
-    #[arg(short, long)]
+    #[bpaf(short, long)]
     list: bool,
     /// As ibv_devinfo has it; all is always told here
-    #[arg(short, long)]
-    verbose: bool,
+    #[bpaf(short('v'), long("verbose"))]
+    _verbose: bool,
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    match run(&options().run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("devinfo: {error}");

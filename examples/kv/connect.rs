@@ -1,5 +1,6 @@
 //! A server and a client in one process, connected.
 
+use proverbs::device::LinkLayer;
 use proverbs::memory::{Memory, Writable};
 use proverbs::prelude::*;
 
@@ -45,8 +46,13 @@ where
 }
 
 fn connect(context: &Context, qp: QueuePair<Rc, Init>, peer: u32) -> Result<QueuePair<Rc, Rts>> {
-    let index = std::env::var("PROVERBS_GID_INDEX").map_or(Ok(1), |index| index.parse())?;
-    let (port, gid) = (context.query_port(1)?, context.query_gid(1, index)?);
+    let port = context.query_port(1)?;
+    let index = match std::env::var("PROVERBS_GID_INDEX") {
+        Ok(index) => index.parse()?,
+        Err(_) if port.link_layer == LinkLayer::Ethernet => context.roce_v2_gid(1)?.index(),
+        Err(_) => 0, // the GID of an InfiniBand port itself
+    };
+    let gid = context.query_gid(1, index)?;
     let address = AddressVector { dlid: port.lid, ..AddressVector::roce(1, gid, index) };
     let psn = Psn::try_from(0)?;
     let qp = qp.modify(RcRtr::new(address, Qpn::try_from(peer)?, psn))?;

@@ -30,8 +30,9 @@ mod tests;
 use std::error::Error;
 use std::fs::File;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use proverbs::memory::{HugePage, MapOptions, Memory, Writable};
 use proverbs::{Context, devices, loopback::Fabric};
 
@@ -40,20 +41,32 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// The bytes of a table.
 const LEN: usize = 64 * table::BUCKET;
 
-#[derive(Parser)]
+/// A small key-value store whose readers use RDMA READ
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Args {
     /// Keep the table in this file, and what is in it.
-    #[arg(long, value_name = "PATH")]
+    #[bpaf(long, argument("PATH"))]
     file: Option<PathBuf>,
     /// Keep the table in huge pages of 2 MiB (`sysctl vm.nr_hugepages`).
-    #[arg(long, conflicts_with = "file")]
+    #[bpaf(long)]
     huge: bool,
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    match start(args().run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kv: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: Args) -> Result<()> {
     let options = MapOptions::new();
     match args.file {
+        Some(_) if args.huge => Err("the table is either in a file or in huge pages".into()),
         Some(path) => {
             let file =
                 File::options().read(true).write(true).create(true).truncate(false).open(path)?;

@@ -40,15 +40,15 @@ pub struct Starting {
 }
 
 impl Starting {
-    pub fn new(context: Context, gid_index: u8, memory: Memory) -> Result<Starting> {
+    pub fn new(context: Context, gid_index: Option<u8>, memory: Memory) -> Result<Starting> {
         let pd = context.alloc_pd()?;
         let depth = Depth { send: u32::from(READS), recv: 1 };
-        let cq = context.cq(0).queue_pairs(1, depth).create()?;
+        let cq = context.create_cq(depth.send + 1 + depth.recv)?;
         let qp = pd.create_qp::<Rc, CatchUp>(&cq, &cq, depth)?;
         let access = QpAccess::REMOTE_WRITE;
         let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
         let log = pd.region::<RemoteWrite>().create_in(memory)?;
-        let mut connector = RcConnector::new(qp, Some(gid_index))?;
+        let mut connector = RcConnector::new(qp, gid_index)?;
         connector.set_initiator_depth(ReadDepth::new(READS).ok_or("at most 128")?);
         connector.export(log.remote())?;
         Ok(Starting { connector, cq, log })

@@ -32,7 +32,7 @@ pub struct Leader {
     pd: ProtectionDomain,
     cq: CompletionQueue<SharedBuf>,
     pool: Pool,
-    gid_index: u8,
+    gid_index: Option<u8>,
     /// Read by those who catch up.
     log: MemoryRegion<RemoteRead>,
     /// Entries that are not posted yet.
@@ -61,7 +61,7 @@ struct Link {
 }
 
 impl Leader {
-    pub fn new(context: Context, gid_index: u8) -> Result<Leader> {
+    pub fn new(context: Context, gid_index: Option<u8>) -> Result<Leader> {
         let pd = context.alloc_pd()?;
         // For each follower its sends and one for a drain.
         let cq = context.create_cq(FOLLOWERS as u32 * (DEPTH + 1 + 1))?;
@@ -72,7 +72,7 @@ impl Leader {
         Ok(Leader { pd, cq, pool, gid_index, log, batch, last: 0, links })
     }
 
-    pub fn gid_index(&self) -> u8 {
+    pub fn gid_index(&self) -> Option<u8> {
         self.gid_index
     }
 
@@ -95,7 +95,7 @@ impl Leader {
         let qp = self.pd.create_qp::<Rc, Fanout>(&self.cq, &self.cq, depth)?;
         let access = QpAccess::REMOTE_READ;
         let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access })?;
-        let mut connector = RcConnector::new(qp, Some(self.gid_index))?;
+        let mut connector = RcConnector::new(qp, self.gid_index)?;
         connector.set_responder_depth(ResponderDepth::new(4).ok_or("at most 128")?);
         connector.export(self.log.remote())?;
         let mine = connector.endpoint().clone();

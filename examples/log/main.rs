@@ -32,8 +32,10 @@ mod patience;
 mod tests;
 
 use std::error::Error;
+use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
+use proverbs::device::LinkLayer;
 use proverbs::{Context, devices, loopback::Fabric};
 
 use follower::{Follower, Starting, blank};
@@ -44,29 +46,41 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// How many followers there are.
 const FOLLOWERS: usize = 3;
 
-#[derive(Parser)]
+/// A replicated log: a leader writes it into the memory of three followers
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Args {
     /// RDMA device; "loopback" is a device in this process [default: the first one, or loopback]
-    #[arg(short, long = "ib-dev", value_name = "DEVICE", env = "PROVERBS_DEVICE")]
+    #[bpaf(short('d'), long("ib-dev"), env("PROVERBS_DEVICE"), argument("DEVICE"))]
     device: Option<String>,
-    /// Index of the local GID
-    #[arg(
-        short,
-        long = "gid-idx",
-        value_name = "INDEX",
-        env = "PROVERBS_GID_INDEX",
-        default_value_t = 1
-    )]
-    gid_index: u8,
+    /// Index of the local GID [default: the RoCE v2 GID that routers forward]
+    #[bpaf(short('g'), long("gid-idx"), env("PROVERBS_GID_INDEX"), argument("INDEX"))]
+    gid_index: Option<u8>,
     /// Entries to append
-    #[arg(short = 'n', long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=entry::MOST))]
+    #[bpaf(short('n'), long, argument::<u64>("ENTRIES"), parse(entries), fallback(1000), display_fallback)]
     entries: u64,
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
-    let name = match args.device {
-        Some(name) => Some(name).filter(|name| name != "loopback"),
+/// As many as the log has room for, and some of them before a follower dies.
+fn entries(count: u64) -> std::result::Result<u64, String> {
+    let most = entry::MOST;
+    let is_right = (10..=most).contains(&count);
+    is_right.then_some(count).ok_or_else(|| format!("must be from 10 to {most}"))
+}
+
+fn main() -> ExitCode {
+    match run(&args().run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("log: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let name = match &args.device {
+        Some(name) => Some(name.clone()).filter(|name| name != "loopback"),
         None => devices()?.first().map(|name| name.to_string()),
     };
     let fabric = Fabric::new();
@@ -76,7 +90,14 @@ fn main() -> Result<()> {
     };
     println!("on {}", name.as_deref().unwrap_or("the loopback device"));
 
-    let mut leader = Leader::new(open()?, args.gid_index)?;
+    let device = open()?;
+    let gid_index = match args.gid_index {
+        None if device.query_port(1)?.link_layer == LinkLayer::Ethernet => {
+            Some(device.roce_v2_gid(1)?.index())
+        }
+        given => given,
+    };
+    let mut leader = Leader::new(device, gid_index)?;
     let mut followers = Vec::new();
     for place in 0..FOLLOWERS {
         followers.push(join(&mut leader, place, open()?, blank())?);

@@ -13,7 +13,7 @@ fn text(n: u64) -> Vec<u8> {
 
 /// A leader and its followers, each on a device of its own.
 fn start(fabric: &Fabric) -> Result<(Leader, Vec<Follower>)> {
-    let mut leader = Leader::new(fabric.open_device(), 1)?;
+    let mut leader = Leader::new(fabric.open_device(), Some(1))?;
     let mut followers = Vec::new();
     for place in 0..FOLLOWERS {
         followers.push(join(&mut leader, place, fabric.open_device(), blank())?);

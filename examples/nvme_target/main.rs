@@ -35,11 +35,12 @@ mod queue;
 mod wire;
 
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, ValueEnum};
+use bpaf::Bpaf;
 use cm_common::{Result, listen, report};
 use proverbs::cm::{Request, Tcp};
 
@@ -47,29 +48,42 @@ use controller::{Reply, Served, Target};
 use queue::{Next, Queue};
 use wire::{Command, Completion, Direction, KeyedSgl, RdmaRequest};
 
-#[derive(Clone, Parser)]
-#[command(version, about = "An NVMe over RDMA target with a namespace in memory")]
+/// An NVMe over RDMA target with a namespace in memory
+#[derive(Clone, Bpaf)]
+#[bpaf(options, version)]
 struct Options {
     /// Address of this machine to listen on [default: any]
-    #[arg(short, long)]
+    #[bpaf(short, long, argument("ADDRESS"))]
     address: Option<String>,
-    #[arg(short, long, default_value_t = 4420)]
+    /// Port to listen on
+    #[bpaf(short, long, argument("PORT"), fallback(4420), display_fallback)]
     port: u16,
     /// NVMe qualified name of the subsystem
-    #[arg(short, long, default_value = "nqn.2026-01.example:proverbs", value_parser = nqn)]
+    #[bpaf(
+        short, long, argument("NQN"), fallback(NQN.into()), display_fallback,
+        guard(nqn, "an NVMe qualified name has 1 to 223 bytes")
+    )]
     nqn: String,
     /// Size of the namespace in MiB
-    #[arg(short, long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    #[bpaf(
+        short, long, argument("MIB"), fallback(64), display_fallback,
+        guard(|n| (1..=65536).contains(n), "must be from 1 to 65536")
+    )]
     size: u32,
     /// Print each command
-    #[arg(short, long)]
+    #[bpaf(short, long)]
     verbose: bool,
     /// How to answer a command that asks for the invalidation of its key; for tests of hosts
-    #[arg(long, value_enum, default_value_t = Invalidation::AsAsked)]
+    ///
+    /// as-asked: SEND_WITH_INV of the command's key [default];
+    /// never: SEND, which leaves the key to the host;
+    /// others-key: SEND_WITH_INV of the key of another command, if one is outstanding; it ends the
+    /// connection
+    #[bpaf(long, argument("HOW"), fallback(Invalidation::AsAsked))]
     invalidation: Invalidation,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Invalidation {
     /// SEND_WITH_INV of the command's key
     AsAsked,
@@ -79,16 +93,29 @@ enum Invalidation {
     OthersKey,
 }
 
-/// The field has 256 bytes, with a zero at the end.
-fn nqn(name: &str) -> std::result::Result<String, String> {
-    match name.len() {
-        1..=223 => Ok(name.to_owned()),
-        len => Err(format!("an NVMe qualified name has 1 to 223 bytes, not {len}")),
+impl FromStr for Invalidation {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Invalidation, String> {
+        match text {
+            "as-asked" => Ok(Invalidation::AsAsked),
+            "never" => Ok(Invalidation::Never),
+            "others-key" => Ok(Invalidation::OthersKey),
+            _ => Err("expected as-asked, never or others-key".into()),
+        }
     }
 }
 
+/// The name of the subsystem, unless another is given.
+const NQN: &str = "nqn.2026-01.example:proverbs";
+
+/// The field has 256 bytes, with a zero at the end.
+fn nqn(name: &String) -> bool {
+    (1..=223).contains(&name.len())
+}
+
 fn main() -> ExitCode {
-    report("nvme_target", run(&Options::parse()))
+    report("nvme_target", run(&options().run()))
 }
 
 fn run(options: &Options) -> Result<()> {

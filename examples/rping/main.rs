@@ -19,47 +19,61 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::thread;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use cm_common::{Buffers, Result, Session, listen, report, route};
 use info::{Info, WIRE_LEN};
 use proverbs::cm::{Request, Tcp};
 use proverbs::completion::WcOpcode;
 use proverbs::prelude::*;
 
-#[derive(Clone, Parser)]
-#[command(about = "RDMA READ and WRITE ping-pong over a connection of rdma_cm")]
+/// RDMA READ and WRITE ping-pong over a connection of rdma_cm
+#[derive(Clone, Bpaf)]
+#[bpaf(options)]
 struct Options {
     /// Be the server
-    #[arg(short, conflicts_with = "client", required_unless_present = "client")]
+    #[bpaf(short('s'))]
     server: bool,
     /// Be the client
-    #[arg(short, requires = "address")]
+    #[bpaf(short('c'))]
     client: bool,
     /// Address of the server; of this machine, for the server itself [default: any]
-    #[arg(short)]
+    #[bpaf(short('a'), argument("ADDRESS"))]
     address: Option<String>,
-    #[arg(short, default_value_t = 7174)]
+    /// Port to listen on or to connect to
+    #[bpaf(short('p'), argument("PORT"), fallback(7174), display_fallback)]
     port: u16,
     /// Show the data of each ping
-    #[arg(short)]
+    #[bpaf(short('v'))]
     verbose: bool,
     /// Compare what comes back with what was sent
-    #[arg(short = 'V')]
+    #[bpaf(short('V'))]
     validate: bool,
     /// Bytes of a ping; the server's must be as large as the client's
-    #[arg(short = 'S', default_value_t = 64, value_parser = clap::value_parser!(u32).range(32..=0x10_0000))]
+    #[bpaf(
+        short('S'), argument("SIZE"), fallback(64), display_fallback,
+        guard(|n| (32..=0x10_0000).contains(n), "must be from 32 to 1048576")
+    )]
     size: u32,
     /// Pings; 0: without end
-    #[arg(short = 'C', default_value_t = 0)]
+    #[bpaf(short('C'), argument("COUNT"), fallback(0), display_fallback)]
     count: u32,
     /// Serve one client after another, several at once
-    #[arg(short = 'P', requires = "server")]
+    #[bpaf(short('P'))]
     persistent: bool,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    report("rping", if options.server { serve(&options) } else { ping(&options) })
+    report("rping", run(&options().run()))
+}
+
+fn run(options: &Options) -> Result<()> {
+    match (options.server, options.client, &options.address) {
+        (true, false, _) => serve(options),
+        (false, true, Some(_)) if options.persistent => Err("-P is for the server: -s".into()),
+        (false, true, Some(address)) => ping(address, options),
+        (false, true, None) => Err("the client needs the server's address: -a ADDRESS".into()),
+        _ => Err("either -s, for the server, or -c, for the client".into()),
+    }
 }
 
 fn serve(options: &Options) -> Result<()> {
@@ -123,8 +137,8 @@ fn go_ahead(session: &mut Session) -> Result<()> {
     Ok(session.connection.qp.post_send(wr::Send::inline(&[0; WIRE_LEN]))?)
 }
 
-fn ping(options: &Options) -> Result<()> {
-    let id = route::<Tcp>(options.address.as_deref().unwrap_or_default(), options.port)?;
+fn ping(server: &str, options: &Options) -> Result<()> {
+    let id = route::<Tcp>(server, options.port)?;
     let size = options.size as usize;
     let mut session = Session::connect(id, Buffers::in_turn(WIRE_LEN, size))?;
     // Open to the server as far as it must be, and no further.

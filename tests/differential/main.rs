@@ -12,7 +12,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::Parser;
+use bpaf::Bpaf;
 use proverbs::completion::Direction;
 use proverbs::loopback::Fabric;
 use proverbs::prelude::*;
@@ -21,16 +21,17 @@ use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg32;
 use support::*;
 
-#[derive(Parser)]
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Options {
     /// Programs for each transport.
-    #[arg(long, default_value_t = 10)]
+    #[bpaf(long, argument("PROGRAMS"), fallback(10), display_fallback)]
     programs: u64,
     /// What the programs are drawn from.
-    #[arg(long, default_value_t = 1)]
+    #[bpaf(long, argument("SEED"), fallback(1), display_fallback)]
     seed: u64,
     /// What cargo gives to every test.
-    #[arg(hide = true)]
+    #[bpaf(positional("REST"), many, hide)]
     _rest: Vec<String>,
 }
 
@@ -42,7 +43,7 @@ const ROUNDS: usize = 12;
 const REGION: u64 = 256;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = options().run();
     let mut known: BTreeMap<&str, u64> = BTreeMap::new();
     let mut events = 0;
     for program in 0..options.programs {

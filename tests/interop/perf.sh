@@ -1,18 +1,20 @@
 #!/bin/sh
 # perf between two processes on a real RDMA device: every verb on every transport that carries it.
 #
-#   perf.sh EXAMPLES       the directory with the built examples; the device is PROVERBS_DEVICE
+#   perf.sh EXAMPLES       the directory with the built examples, perf in the one above; the
+#                          device is PROVERBS_DEVICE
 set -u
 examples=$1
+perf=$examples/../perf
 failed=0 port=18600
 
 run() {
     port=$((port + 1))
-    "$examples/perf" -p $port "$@" >/tmp/perf-server 2>&1 &
+    "$perf" -p $port "$@" >/tmp/perf-server 2>&1 &
     server=$!
     # The server listens when it says so.
     until grep -q waiting /tmp/perf-server || ! kill -0 $server 2>/dev/null; do sleep 0.1; done
-    if "$examples/perf" -p $port "$@" 127.0.0.1 >/tmp/perf-client 2>&1 && wait $server; then
+    if "$perf" -p $port "$@" 127.0.0.1 >/tmp/perf-client 2>&1 && wait $server; then
         echo "ok: perf $*"
         cat /tmp/perf-client
     else

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The example perf against the programs of perftest, in both roles: what each end printed is looked at.
 #
-#     cargo build --release --examples
+#     cargo build --release --examples && cargo build --release --package perf
 #     cargo xtask soft-roce -- sh tests/interop/perftest.sh "$PWD/target/release/examples" [PATTERN]
 #
 # The argument is an absolute path; with PATTERN, a case of shell, only the cases that it fits. The
@@ -11,6 +11,7 @@
 set -u
 
 examples=${1:?usage: perftest.sh DIRECTORY-OF-EXAMPLES [PATTERN]}
+perf=$examples/../perf
 pattern=${2:-*}
 device=${PROVERBS_DEVICE:-rxe0}
 gid=${PROVERBS_GID_INDEX:-1}
@@ -59,7 +60,7 @@ end() {
     ib_atomic_*) verb=fetch-add size= ;;
     esac
     case $tool in *_lat) lat=--lat ;; *) lat= ;; esac
-    timeout "$seconds" "$examples/perf" --perftest -d "$device" -x "$gid" -p "$port" \
+    timeout "$seconds" "$perf" --perftest -d "$device" -x "$gid" -p "$port" \
         -c "$connection" -n "$iters" ${size:+-s "$size"} -V "$verb" $lat $cm "$@"
 }
 
@@ -115,8 +116,8 @@ against_c() {
     pair "$1" "$2" "$3" "${4:-20}" c rust
 }
 
-[ -x "$examples/perf" ] || {
-    echo "no $examples/perf: cargo build --release --examples" >&2
+[ -x "$perf" ] || {
+    echo "no $perf: cargo build --release --package perf" >&2
     exit 1
 }
 command -v ib_send_lat >/dev/null || {

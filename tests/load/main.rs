@@ -10,26 +10,27 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use bpaf::Bpaf;
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use support::{Bring, Device, Wish};
 
 profile! { Shared { receive: SharedRq } }
 
-#[derive(Parser)]
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Options {
     /// Queue pairs, two by two connected.
-    #[arg(long, default_value_t = 64)]
+    #[bpaf(long, argument("QUEUE_PAIRS"), fallback(64), display_fallback)]
     queue_pairs: usize,
     /// Messages in all.
-    #[arg(long, default_value_t = 20_000)]
+    #[bpaf(long, argument("MESSAGES"), fallback(20_000), display_fallback)]
     messages: u64,
     /// Go on for so long instead: half of it with one thread, half with two.
-    #[arg(long, value_name = "SECONDS")]
+    #[bpaf(long, argument("SECONDS"))]
     seconds: Option<u64>,
     /// What cargo gives to every test.
-    #[arg(hide = true)]
+    #[bpaf(positional("REST"), many, hide)]
     _rest: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ const SIZE: usize = 64;
 const WINDOW: usize = 4;
 
 fn main() {
-    let options = Options::parse();
+    let options = options().run();
     let time = options.seconds.map(|seconds| Duration::from_secs(seconds) / 2);
     let end = || time.map(|time| Instant::now() + time);
     let half = options.queue_pairs.div_ceil(2).max(2);

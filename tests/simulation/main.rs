@@ -25,30 +25,31 @@ mod world;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser;
+use bpaf::Bpaf;
 
 /// Steps of one world.
 const STEPS: usize = 400;
 
-#[derive(Parser)]
 /// Runs random programs on the loopback device against a model.
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Options {
     /// How many steps in all; rounded up to whole worlds.
-    #[arg(long, default_value_t = 40_000)]
+    #[bpaf(long, argument("STEPS"), fallback(40_000), display_fallback)]
     steps: u64,
     /// What the worlds are drawn from.
-    #[arg(long, default_value_t = 1)]
+    #[bpaf(long, argument("SEED"), fallback(1), display_fallback)]
     seed: u64,
     /// Run this world alone, as a failure names it.
-    #[arg(long)]
+    #[bpaf(long, argument("WORLD"))]
     world: Option<u64>,
     /// What cargo gives to every test.
-    #[arg(hide = true)]
+    #[bpaf(positional("REST"), many, hide)]
     _rest: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = options().run();
     let started = Instant::now();
     let mut total = run::Figures::default();
     let mut dice = program::Dice::new(options.seed);

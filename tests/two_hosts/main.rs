@@ -25,36 +25,42 @@ mod talk;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::str::FromStr;
 
-use clap::{Parser, ValueEnum};
+use bpaf::Bpaf;
 
 use station::Station;
 use talk::Talk;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-#[derive(Parser)]
+#[derive(Bpaf)]
+#[bpaf(options)]
 struct Options {
     /// Which end this is: 1 sends and judges, 2 is its peer.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=2))]
+    #[bpaf(long, argument("HOST"), guard(|host| (1..=2).contains(host), "must be 1 or 2"))]
     host: u8,
     /// The other host's address.
-    #[arg(long)]
+    #[bpaf(long, argument("ADDRESS"))]
     peer: String,
     /// TCP port for the talk beside the fabric.
-    #[arg(long, default_value_t = 18600)]
+    #[bpaf(long, argument("PORT"), fallback(18600), display_fallback)]
     port: u16,
-    #[arg(long, env = "PROVERBS_DEVICE")]
+    /// RDMA device.
+    #[bpaf(long, env("PROVERBS_DEVICE"), argument("DEVICE"))]
     device: String,
-    #[arg(long, env = "PROVERBS_GID_INDEX", default_value_t = 0)]
+    /// Index of the local GID.
+    #[bpaf(long, env("PROVERBS_GID_INDEX"), argument("INDEX"), fallback(0), display_fallback)]
     gid_index: u8,
     /// The peer's network interface, for scenarios that take it down.
-    #[arg(long, default_value = "eth0")]
+    #[bpaf(long, argument("NAME"), fallback("eth0".into()), display_fallback)]
     netdev: String,
+    /// One of rc-loss, uc-loss, ud-loss, peer-killed, link-down, device-removed.
+    #[bpaf(positional("SCENARIO"))]
     scenario: Scenario,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq)]
 enum Scenario {
     /// RC over a fabric that loses: every byte, in order.
     RcLoss,
@@ -70,9 +76,29 @@ enum Scenario {
     DeviceRemoved,
 }
 
+/// The scenarios by their names.
+const SCENARIOS: [(&str, Scenario); 6] = [
+    ("rc-loss", Scenario::RcLoss),
+    ("uc-loss", Scenario::UcLoss),
+    ("ud-loss", Scenario::UdLoss),
+    ("peer-killed", Scenario::PeerKilled),
+    ("link-down", Scenario::LinkDown),
+    ("device-removed", Scenario::DeviceRemoved),
+];
+
+impl FromStr for Scenario {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Scenario, &'static str> {
+        let found = SCENARIOS.iter().find(|(name, _)| *name == text);
+        found.map(|(_, scenario)| *scenario).ok_or("no such scenario: --help names them")
+    }
+}
+
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let name = options.scenario.to_possible_value().map_or(String::new(), |v| v.get_name().into());
+    let options = options().run();
+    let is_run = |(_, scenario): &&(_, Scenario)| *scenario == options.scenario;
+    let name = SCENARIOS.iter().find(is_run).map_or("", |(name, _)| name);
     match run(&options) {
         Ok(figures) => {
             println!("ok {name} on host {}: {figures}", options.host);

@@ -391,9 +391,21 @@ fn examples() -> Result<()> {
     }
     example("faults", &["42"])?;
     example("log", &["-d", "loopback"])?;
-    example("perf", &["-d", "loopback", "-V", "send", "--lat"])?;
+    let perf = ["run", "--quiet", "-p", "perf", "--"];
+    cargo::run(&[&perf[..], &["--help"]].concat())?;
+    cargo::run(&[&perf[..], &["-d", "loopback", "-V", "send", "--lat"]].concat())?;
+    light()?;
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {
         example(name, &["-d", "loopback", "-c"])?;
+    }
+    Ok(())
+}
+
+/// The examples of the crate do not wait for heavy dependencies.
+fn light() -> Result<()> {
+    let tree = cargo::cargo(&["tree", "-p", "proverbs", "-e", "normal,build,dev"])?.text()?;
+    for heavy in ["plotters", "clap", "indicatif"] {
+        ensure!(!tree.contains(heavy), "the examples depend on {heavy}:\n{tree}");
     }
     Ok(())
 }

@@ -112,8 +112,9 @@ fn on_device(device: Option<&str>, lines: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the examples; the directory that they are in.
+/// Builds the examples, and perf; the directory that the examples are in.
 fn examples() -> Result<PathBuf> {
+    cargo::executables("Building perf", &["build", "--release", "--package", "perf"])?;
     let examples = cargo::executables(
         "Building the examples",
         &["build", "--release", "--examples", "--features", FEATURES],

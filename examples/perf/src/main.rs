@@ -17,10 +17,9 @@
 
 mod bandwidth;
 mod chart;
-#[path = "../cm_common/mod.rs"]
+#[path = "../../cm_common/mod.rs"]
 mod cm_common;
 mod connect;
-#[path = "../common/device.rs"]
 mod device;
 mod end;
 mod exchange;
