@@ -75,7 +75,8 @@ async fn end(station: &Station) -> Result<()> {
                 qp.post_send(wr::Send::new(message))?;
             }
         }
-        // Whichever future is dropped here owns no buffer, and leaves what is there to the next wait.
+        // Whichever future is dropped here owns no buffer, and leaves what is there to the next
+        // wait.
         let completions = tokio::select! {
             event = events.next() => {
                 println!("  asynchronous event: {}", event?);

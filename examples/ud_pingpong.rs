@@ -36,7 +36,8 @@ fn end(station: &Station) -> Result<()> {
     let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?;
     let mut qp = qp.modify(UdInit::new(options.ib_port, qkey))?;
 
-    // Each message arrives behind a GRH. Receives are posted before the peer learns of this queue pair. One buffer is for the send.
+    // Each message arrives behind a GRH. Receives are posted before the peer learns of this queue
+    // pair. One buffer is for the send.
     let pool = pd.create_pool(depth.recv as usize + 1, GRH_LEN + size)?;
     let mut spare = pool.take();
     while let Some(buf) = pool.take() {

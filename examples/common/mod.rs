@@ -18,7 +18,7 @@ pub use anyhow::{Context as _, Result, bail, ensure};
 use bpaf::Bpaf;
 use proverbs::{bounded::Mtu, completion::Completions, endpoint::Endpoint};
 use proverbs::{loopback::Fabric, prelude::*};
-use record::{UNUSED, from_wire, to_wire};
+use record::{UNUSED, from_wire, to_text};
 
 /// SEND ping-pong, on the wire as rdma-core's program: rc_pingpong as ibv_rc_pingpong
 #[derive(Bpaf, Clone)]
@@ -147,9 +147,7 @@ impl Station {
     /// when it has connected and can receive.
     pub fn meet(&self, mine: &[Endpoint], wire: usize) -> Result<Vec<Endpoint>> {
         let (records, service) = (records(mine, wire), mine[0].service());
-        mine.iter().for_each(|mine| {
-            println!("  local address:  {}", to_wire(mine).trim_end_matches('\0'))
-        });
+        mine.iter().for_each(|mine| println!("  local address:  {}", to_text(mine)));
         if self.is_client {
             self.write(&records)?;
         }
@@ -158,15 +156,10 @@ impl Station {
         let used = theirs.chunks(UNUSED.len()).take_while(|record| record[5..11] != *b"000000");
         let peers: Option<Vec<_>> = used.map(|record| from_wire(record, service)).collect();
         let peers = peers.with_context(|| format!("not addresses: {}", theirs.escape_ascii()))?;
-        peers.iter().for_each(|peer| {
-            println!("  remote address: {}", to_wire(peer).trim_end_matches('\0'))
-        });
+        peers.iter().for_each(|peer| println!("  remote address: {}", to_text(peer)));
         let (there, here) = (peers.len(), mine.len());
         ensure!(self.options.num_qp.is_none_or(|q| q == here), "-q is for srq_pingpong");
-        ensure!(
-            there == here,
-            "the peer has {there} queue pairs, this end {here}: use the same -q"
-        );
+        ensure!(there == here, "the peer has {there} queue pairs, not {here}: use the same -q");
         Ok(peers)
     }
 
@@ -264,12 +257,10 @@ impl Station {
     }
 
     pub fn report(&self, size: usize, began: Instant) {
-        let (iters, seconds) = (self.options.iters, began.elapsed().as_secs_f64());
-        let (bytes, usec) =
-            (size as f64 * f64::from(iters) * 2.0, seconds * 1e6 / f64::from(iters));
-        let mbit = bytes * 8e-6 / seconds;
-        println!("  {bytes} bytes in {seconds:.2} seconds = {mbit:.2} Mbit/sec");
-        println!("  {iters} iters in {seconds:.2} seconds = {usec:.2} usec/iter");
+        let (iters, time) = (f64::from(self.options.iters), began.elapsed().as_secs_f64());
+        let (bytes, usec) = (iters * 2.0 * size as f64, time * 1e6 / iters);
+        println!("  {bytes} bytes in {time:.2} seconds = {:.2} Mbit/sec", bytes * 8e-6 / time);
+        println!("  {iters} iters in {time:.2} seconds = {usec:.2} usec/iter");
         if self.options.check {
             println!("  every byte of {iters} messages checked");
         }
@@ -278,5 +269,6 @@ impl Station {
 
 /// In one write: the C server reads a record with one read.
 fn records(mine: &[Endpoint], wire: usize) -> String {
-    mine.iter().map(to_wire).collect::<String>() + &UNUSED.repeat(wire - mine.len())
+    mine.iter().map(|mine| to_text(mine) + "\0").collect::<String>()
+        + &UNUSED.repeat(wire - mine.len())
 }

@@ -8,9 +8,10 @@ use proverbs::endpoint::{Endpoint, Service};
 /// A record of no queue pair. The C programs always send as many as they can have.
 pub const UNUSED: &str = "0000:000000:000000:00000000000000000000000000000000\0";
 
-pub fn to_wire(of: &Endpoint) -> String {
+/// A record without its NUL.
+pub fn to_text(of: &Endpoint) -> String {
     let (qpn, psn, gid) = (of.qpn().get(), of.psn().get(), u128::from_be_bytes(of.gid().0));
-    format!("{:04x}:{qpn:06x}:{psn:06x}:{gid:032x}\0", of.lid())
+    format!("{:04x}:{qpn:06x}:{psn:06x}:{gid:032x}", of.lid())
 }
 
 pub fn from_wire(wire: &[u8], service: Service) -> Option<Endpoint> {
