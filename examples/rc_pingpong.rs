@@ -40,13 +40,13 @@ fn end(station: &Station) -> Result<()> {
         qp.post_recv(wr::Recv::new(station.blank(buf)))?;
     }
 
-    let mine = Endpoint::of_rc(&qp, station.gid_index)?;
-    let peer = station.meet(&[mine.clone()], 1)?.remove(0);
+    let mine = [Endpoint::of_rc(&qp, station.gid_index)?];
+    let peer = station.meet(&mine, 1)?.remove(0);
     let path_mtu = options.mtu.unwrap_or(Mtu::Bytes1024);
     let rtr = RcRtr::new(station.path_to(&peer)?, peer.qpn(), peer.psn());
     let qp = qp.modify(RcRtr { path_mtu, ..rtr })?;
-    let mut qp = qp.modify(RcRts::new(mine.psn(), ReadDepth::ONE))?;
-    station.ready(&[mine], 1)?;
+    let mut qp = qp.modify(RcRts::new(mine[0].psn(), ReadDepth::ONE))?;
+    station.ready(&mine, 1)?;
 
     let began = Instant::now();
     let (mut scnt, mut rcnt, mut last) = (0, 0, began);

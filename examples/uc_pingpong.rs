@@ -41,13 +41,13 @@ fn end(station: &Station) -> Result<()> {
         qp.post_recv(wr::Recv::new(station.blank(buf)))?;
     }
 
-    let mine = Endpoint::of_uc(&qp, station.gid_index)?;
-    let peer = station.meet(&[mine.clone()], 1)?.remove(0);
+    let mine = [Endpoint::of_uc(&qp, station.gid_index)?];
+    let peer = station.meet(&mine, 1)?.remove(0);
     let path_mtu = options.mtu.unwrap_or(Mtu::Bytes1024);
     let rtr = UcRtr::new(station.path_to(&peer)?, peer.qpn(), peer.psn());
     let qp = qp.modify(UcRtr { path_mtu, ..rtr })?;
-    let mut qp = qp.modify(UcRts::new(mine.psn()))?;
-    station.ready(&[mine], 1)?;
+    let mut qp = qp.modify(UcRts::new(mine[0].psn()))?;
+    station.ready(&mine, 1)?;
 
     let began = Instant::now();
     let (mut scnt, mut rcnt, mut last) = (0, 0, began);

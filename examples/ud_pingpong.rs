@@ -44,14 +44,14 @@ fn end(station: &Station) -> Result<()> {
         qp.post_recv(wr::Recv::new(station.blank(buf)))?;
     }
 
-    let mine = Endpoint::of_ud(&qp, qkey, station.gid_index)?;
-    let most = mine.mtu().bytes() as usize;
+    let mine = [Endpoint::of_ud(&qp, qkey, station.gid_index)?];
+    let most = mine[0].mtu().bytes() as usize;
     ensure!(size <= most, "a UD message is one packet: {size} bytes exceed the port's MTU, {most}");
-    let peer = station.meet(&[mine.clone()], 1)?.remove(0);
-    let mut qp = qp.modify(UdRtr::default())?.modify(UdRts::new(mine.psn()))?;
+    let peer = station.meet(&mine, 1)?.remove(0);
+    let mut qp = qp.modify(UdRtr::default())?.modify(UdRts::new(mine[0].psn()))?;
     let address_handle = qp.add_address_handle(pd.create_ah(station.path_to(&peer)?)?)?;
     let to = wr::Destination { address_handle, qpn: peer.qpn(), qkey };
-    station.ready(&[mine], 1)?;
+    station.ready(&mine, 1)?;
 
     let began = Instant::now();
     let (mut scnt, mut rcnt, mut last) = (0, 0, began);

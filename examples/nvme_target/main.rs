@@ -61,7 +61,7 @@ struct Options {
     /// NVMe qualified name of the subsystem
     #[bpaf(
         short, long, argument("NQN"), fallback(NQN.into()), display_fallback,
-        guard(nqn, "an NVMe qualified name has 1 to 223 bytes")
+        guard(|nqn: &String| (1..=223).contains(&nqn.len()), "must have 1 to 223 bytes")
     )]
     nqn: String,
     /// Size of the namespace in MiB
@@ -108,11 +108,6 @@ impl FromStr for Invalidation {
 
 /// The name of the subsystem, unless another is given.
 const NQN: &str = "nqn.2026-01.example:proverbs";
-
-/// The field has 256 bytes, with a zero at the end.
-fn nqn(name: &String) -> bool {
-    (1..=223).contains(&name.len())
-}
 
 fn main() -> ExitCode {
     report("nvme_target", run(&options().run()))
