@@ -43,12 +43,9 @@ impl State {
 
     /// Refuses to book more than there is room for.
     fn check_room(&self, verb: &'static str, asked: u32) -> Result<(), Error> {
-        let free = self.unbooked();
-        if asked <= free {
-            return Ok(());
-        }
-        let enough = self.booked.saturating_add(asked);
-        Err(Error::new(verb, ErrorKind::CqTooSmall { asked, free, enough }))
+        let (free, enough) = (self.unbooked(), self.booked.saturating_add(asked));
+        let too_small = || Error::new(verb, ErrorKind::CqTooSmall { asked, free, enough });
+        if asked <= free { Ok(()) } else { Err(too_small()) }
     }
 
     /// Notes that the queue pair with these books is parked. Another thread may have destroyed it:
@@ -217,6 +214,7 @@ impl Inbox {
 
     /// Checks the room for `sends` and for a shared receive queue that completes here as well, so
     /// that a refusal counts both. The shared queue may have booked its `receives` already.
+    #[cold]
     pub fn check_room_for_both(
         &self,
         verb: &'static str,

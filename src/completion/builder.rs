@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::completion::channel::CompletionChannel;
+use crate::completion::create;
 use crate::completion::extended::{CompletionQueueEx, WcFields};
 use crate::completion::queue::CompletionQueue;
 use crate::device::comp_vector::CompVector;
@@ -60,28 +61,21 @@ pub struct CqBuilder<'a, L: Threads = AnyThread, F = NoFields, C = NoChannel> {
 }
 
 /// Its completions have the fields of `ibv_wc`.
-#[doc(hidden)]
-#[derive(Debug)]
 pub enum NoFields {}
 
 /// Its completions have the fields `F` besides.
-#[doc(hidden)]
-#[derive(Debug)]
 pub struct Fields<F>(PhantomData<F>);
 
 /// It has no events.
 #[doc(hidden)]
-#[derive(Debug)]
 pub enum NoChannel {}
 
 /// Its events go to a channel, on vector 0.
 #[doc(hidden)]
-#[derive(Debug)]
 pub enum WithChannel {}
 
 /// Its events go to the channel `C` on a vector that was chosen.
 #[doc(hidden)]
-#[derive(Debug)]
 pub struct WithVector<C>(PhantomData<C>);
 
 /// The state of a builder without a channel ([R13.7](crate::guide::rules#r13-7)).
@@ -90,7 +84,6 @@ pub struct WithVector<C>(PhantomData<C>);
     label = "a second channel",
     note = "a completion queue has one channel; a channel may have many completion queues (R13.7)"
 )]
-#[doc(hidden)]
 pub trait TakesChannel {}
 impl TakesChannel for NoChannel {}
 // Of a vector without a channel `vector` tells. This would be a second error.
@@ -103,7 +96,6 @@ impl TakesChannel for WithVector<NoChannel> {}
     label = "there is no channel yet, or a vector already",
     note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)` (R13.7)"
 )]
-#[doc(hidden)]
 pub trait TakesVector {}
 impl TakesVector for WithChannel {}
 
@@ -120,7 +112,7 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cq(&self, cqe: u32) -> CqBuilder<'static> {
-        CqBuilder::new(self.clone(), cqe)
+        sized(self.clone(), cqe)
     }
 
     /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
@@ -163,7 +155,7 @@ impl Lane {
     /// ```
     #[doc(alias("IBV_CREATE_CQ_ATTR_SINGLE_THREADED", "ibv_create_cq_attr_flags"))]
     pub fn cq(&self, cqe: u32) -> CqBuilder<'static, InLane> {
-        CqBuilder::new(self.context(), cqe)
+        sized(self.context(), cqe)
     }
 
     /// Creates a completion queue of this lane, with room for at least `cqe` completions
@@ -190,10 +182,9 @@ impl Lane {
     }
 }
 
-impl<L: Threads> CqBuilder<'static, L> {
-    fn new(context: Context, cqe: u32) -> Self {
-        CqBuilder { context, cqe, events: None, on: None, _chosen: PhantomData }
-    }
+/// A builder to which only its size was said.
+fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
+    CqBuilder { context, cqe, events: None, on: None, _chosen: PhantomData }
 }
 
 impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
@@ -214,33 +205,32 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn receives(self, count: u32) -> Self {
-        self.with_entries(count)
-    }
-
-    /// Adds entries. A sum that has no `u32` exceeds every device's `max_cqe` as `u32::MAX` does.
-    pub(crate) fn with_entries(self, more: u32) -> Self {
-        CqBuilder { cqe: self.cqe.saturating_add(more), ..self }
+        // A sum that has no `u32` exceeds every device's `max_cqe`, as `u32::MAX` does.
+        CqBuilder { cqe: self.cqe.saturating_add(count), ..self }
     }
 
     /// Its events are delivered to `channel` ([R13.7](crate::guide::rules#r13-7)).
-    pub fn channel<'b>(self, channel: &'b CompletionChannel) -> CqBuilder<'b, L, F, WithChannel>
+    pub fn channel(self, channel: &'a CompletionChannel) -> CqBuilder<'a, L, F, WithChannel>
     where
         C: TakesChannel,
     {
-        let CqBuilder { context, cqe, .. } = self;
-        CqBuilder { context, cqe, events: Some(channel), on: None, _chosen: PhantomData }
+        CqBuilder { events: Some(channel), ..self.typed() }
     }
 
     /// Its events are delivered on `vector`, one of [`Context::comp_vectors`]; [`CompVector`] has
     /// an example. Without this call it is vector 0.
     #[doc(alias = "comp_vector")]
-    pub fn vector<'b>(self, vector: &'b CompVector) -> CqBuilder<'b, L, F, WithVector<C>>
+    pub fn vector(self, vector: &'a CompVector) -> CqBuilder<'a, L, F, WithVector<C>>
     where
-        'a: 'b,
         C: TakesVector,
     {
-        let CqBuilder { context, cqe, events, .. } = self;
-        CqBuilder { context, cqe, events, on: Some(vector), _chosen: PhantomData }
+        CqBuilder { on: Some(vector), ..self.typed() }
+    }
+
+    /// Notes what was chosen.
+    fn typed<G, D>(self) -> CqBuilder<'a, L, G, D> {
+        let CqBuilder { context, cqe, events, on, .. } = self;
+        CqBuilder { context, cqe, events, on, _chosen: PhantomData }
     }
 }
 
@@ -267,8 +257,7 @@ impl<'a, L: Threads, C> CqBuilder<'a, L, NoFields, C> {
     /// ```
     #[doc(alias = "wc_flags")]
     pub fn fields<G: WcFields>(self) -> CqBuilder<'a, L, Fields<G>, C> {
-        let CqBuilder { context, cqe, events, on, .. } = self;
-        CqBuilder { context, cqe, events, on, _chosen: PhantomData }
+        self.typed()
     }
 
     /// Creates the completion queue, for queues whose entry type is `E` (`ibv_create_cq`).
@@ -296,7 +285,9 @@ impl<L: Threads, F: WcFields, C> CqBuilder<'_, L, Fields<F>, C> {
     /// library lack one of the fields, or extended polling ([R14.6](crate::guide::rules#r14-6)).
     #[doc(alias("ibv_create_cq_ex", "cqe"))]
     pub fn create<E: Owned>(self) -> Result<CompletionQueueEx<F, E, L>, Error> {
-        CompletionQueueEx::create(&self.context, self.cqe, self.events, self.on)
+        let fields = Some(create::Fields::of::<F>());
+        CompletionQueue::create(&self.context, self.cqe, self.events, self.on, fields)
+            .map(CompletionQueueEx::of)
     }
 }
 

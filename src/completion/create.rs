@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
 use crate::completion::channel::CompletionChannel;
+use crate::completion::extended::WcFields;
 use crate::completion::extended::adapter::Extended;
 use crate::completion::queue::{At, CompletionQueue};
 use crate::device::comp_vector::CompVector;
@@ -16,7 +17,7 @@ use crate::device::ids::CqId;
 use crate::device::refusal::of_creation;
 use crate::memory::entry::Entry;
 use crate::sys::handle;
-use crate::sys::polling::{CqAttr, ibv_cq_ex};
+use crate::sys::polling::{CqAttr, ibv_cq_ex, wc_flags};
 use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
@@ -28,6 +29,12 @@ pub(crate) struct Fields {
     pub wc_flags: u64,
     /// Makes what is polled, of a queue with these.
     pub adapter: unsafe fn(NonNull<ibv_cq_ex>, bool) -> Extended,
+}
+
+impl Fields {
+    pub fn of<F: WcFields>() -> Self {
+        Fields { wc_flags: wc_flags::OURS | F::WC_FLAGS, adapter: Extended::new::<F> }
+    }
 }
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {

@@ -176,8 +176,8 @@ pub(super) fn create<T: Transport, P: Profile>(
     };
     check_limits::<P>(verb, &context, Depth { send: sends, ..depth })?;
 
-    if let Some(srq) = srq.filter(|_| Arc::ptr_eq(ends[0], ends[1])) {
-        ends[0].check_room_for_both(VERB, sends, &srq.books, srq.buffers)?;
+    if let Some(srq) = srq.filter(|_| Arc::ptr_eq(send_cq.shared(), recv_cq.shared())) {
+        send_cq.shared().check_room_for_both(VERB, sends, &srq.books, srq.buffers)?;
     }
     let booking = Booking::new::<P>(pd, ends, [sends, receives])?;
     if let Some(srq) = srq {

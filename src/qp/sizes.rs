@@ -24,6 +24,6 @@ impl<L: Threads, F, C> CqBuilder<'_, L, F, C> {
     pub fn queue_pairs(self, count: u32, depth: Depth) -> Self {
         let each = u64::from(depth.send) + u64::from(SENTINEL) + u64::from(depth.recv);
         let all = u64::from(count).saturating_mul(each);
-        self.with_entries(u32::try_from(all).unwrap_or(u32::MAX))
+        self.receives(u32::try_from(all).unwrap_or(u32::MAX))
     }
 }

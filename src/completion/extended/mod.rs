@@ -3,7 +3,6 @@
 #![allow(unsafe_code)] // reads what was polled
 
 pub(crate) mod adapter;
-mod create;
 mod fields;
 
 pub use fields::{CompletionTs, CompletionWallclock, DlidPathBits, HasField, ReadFields, WcFields};
@@ -78,6 +77,11 @@ pub struct CompletionQueueEx<F: WcFields, E: Owned = Buf, L: Threads = AnyThread
 }
 
 impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
+    /// A queue that was created with these fields.
+    pub(super) fn of(queue: CompletionQueue<E, L>) -> Self {
+        CompletionQueueEx { queue, _fields: PhantomData }
+    }
+
     /// Polls (`ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll`): returns up to 16 completions,
     /// those that are there, each with its fields. All else is as for [`CompletionQueue::poll`]:
     /// the next poll hands out what the iterator did not.
@@ -130,9 +134,7 @@ impl<F: WcFields, E: Owned, L: Threads> CompletionQueueEx<F, E, L> {
     /// # Errors
     /// As for [`CompletionQueue::destroy`].
     pub fn destroy(self) -> Result<(), Refused<Self>> {
-        self.queue.destroy().map_err(|refused| {
-            refused.map(|queue| CompletionQueueEx { queue, _fields: PhantomData })
-        })
+        self.queue.destroy().map_err(|refused| refused.map(Self::of))
     }
 
     /// The queue in here is one of these fields, unless the program put another one in its place.
