@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::depth::{CreatedWith, Depth, Parts, With};
+use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, books, srd};
 use crate::completion::attached::Share;
 use crate::completion::booking::CqShared;
@@ -86,7 +86,8 @@ impl<L: Threads> ProtectionDomain<L> {
         recv_cq: &CompletionQueue<P::Entry, L>,
         depth: impl CreatedWith<T, P>,
     ) -> Result<QueuePair<T, Reset, P>, Error> {
-        create::<T, P>(self, send_cq, recv_cq, depth.parts())
+        let With { depth, srq, flags } = depth.parts();
+        create::<T, P>(self, send_cq, recv_cq, depth, srq, flags)
     }
 
     /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
@@ -112,15 +113,19 @@ impl<L: Threads> ProtectionDomain<L> {
     {
         can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
         let depth = Depth { send: depth, recv: 0 };
-        create::<Xrc, P>(self, cq, cq, depth.parts())
+        create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
     }
 }
 
+/// One copy for each transport and profile, whatever its queue pairs are created with.
+#[inline(never)]
 pub(super) fn create<T: Transport, P: Profile>(
     pd: &ProtectionDomain<P::Threads>,
     send_cq: &CompletionQueue<P::Entry, P::Threads>,
     recv_cq: &CompletionQueue<P::Entry, P::Threads>,
-    With { depth, srq, flags }: With<'_>,
+    depth: Depth,
+    srq: Option<&Arc<SrqCore>>,
+    flags: QpCreateFlags,
 ) -> Result<QueuePair<T, Reset, P>, Error> {
     let send_ops = send_ops::<T, P>();
     let more_ops = send_ops & (FLUSH | ATOMIC_WRITE);
