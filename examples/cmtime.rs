@@ -19,7 +19,7 @@ use bpaf::Bpaf;
 use cm_common::{BACKLOG, Result, STEP, address, report};
 use proverbs::cm::{
     AcceptParam, Accepted, CmId, ConnParam, Connection, Event, EventChannel, EventKind, HasDevice,
-    IdKey, OnChannel, Pending, Step, Tcp,
+    IdKey, OnChannel, Pending, Progress, Tcp,
 };
 use proverbs::prelude::*;
 use proverbs::state::Init;
@@ -108,16 +108,16 @@ fn server(options: &Options) -> Result<()> {
             accepted.insert(key, request.accept(qp, &AcceptParam::default())?);
         } else if let Some(this) = accepted.remove(&key) {
             match this.advance(&event) {
-                Step::Done(connection) => drop(connected.insert(key, connection)),
-                Step::Waiting(this) => drop(accepted.insert(key, this)),
+                Progress::Done(connection) => drop(connected.insert(key, connection)),
+                Progress::Waiting(this) => drop(accepted.insert(key, this)),
                 // The next client may do better.
-                Step::Failed(refused) => eprintln!("cmtime: {refused}"),
+                Progress::Failed(refused) => eprintln!("cmtime: {refused}"),
             }
         } else if let Some(this) = connected.remove(&key) {
             match this.advance(&event) {
-                Step::Done(_) => served += 1,
-                Step::Waiting(this) => drop(connected.insert(key, this)),
-                Step::Failed(refused) => eprintln!("cmtime: {refused}"),
+                Progress::Done(_) => served += 1,
+                Progress::Waiting(this) => drop(connected.insert(key, this)),
+                Progress::Failed(refused) => eprintln!("cmtime: {refused}"),
             }
             if accepted.is_empty() && connected.is_empty() {
                 println!("cmtime: {served} connections served");
@@ -217,7 +217,7 @@ impl Times {
         channel: &EventChannel,
         these: Vec<A>,
         begin: impl Fn(A) -> Result<(IdKey, W)>,
-        advance: impl Fn(W, &Event) -> Step<D, W, F>,
+        advance: impl Fn(W, &Event) -> Progress<D, W, F>,
     ) -> Result<Vec<D>> {
         let (began, mut each) = (Instant::now(), Vec::new());
         let (mut waiting, mut done) = (HashMap::new(), Vec::new());
@@ -241,9 +241,9 @@ impl Times {
             let Some(event) = event else { continue };
             let Some((began, waits)) = waiting.remove(&event.id()) else { continue };
             match advance(waits, &event) {
-                Step::Waiting(waits) => drop(waiting.insert(event.id(), (began, waits))),
-                Step::Failed(refused) => return Err(refused.error.into()),
-                Step::Done(one) => {
+                Progress::Waiting(waits) => drop(waiting.insert(event.id(), (began, waits))),
+                Progress::Failed(refused) => return Err(refused.error.into()),
+                Progress::Done(one) => {
                     each.push(began.elapsed());
                     done.push(one);
                 }

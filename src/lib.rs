@@ -10,8 +10,8 @@
 //!    check`.
 //! 2. **Safe means sound.** No safe code, `mem::forget` included, makes the device touch memory
 //!    that Rust believes to be free or exclusively its own. Posting moves a buffer to the device;
-//!    its completion gives it back. There is one `unsafe` way to post, for those who keep their own
-//!    books.
+//!    its completion gives it back. There is one `unsafe` way to post, for programs that do their
+//!    own bookkeeping.
 //! 3. **Zero overhead.** No allocation, no lock, no atomic read-modify-write and no dynamic
 //!    dispatch on the post and poll paths besides the provider's own call, which C makes too.
 //! 4. **Nothing lost.** After a failed or partial post, a flush or a destroyed queue pair, each
@@ -128,6 +128,7 @@ extern crate self as proverbs;
 mod debug;
 
 mod absence;
+mod black_box;
 #[doc(alias("rdma_cm", "librdmacm"))]
 #[cfg(feature = "cm")]
 pub mod cm;
@@ -139,8 +140,7 @@ pub mod device;
 pub mod diagnostics;
 pub mod endpoint;
 pub mod guide;
-mod hidden;
-mod ledger;
+mod in_flight;
 #[cfg(feature = "loopback")]
 pub mod loopback;
 pub mod memory;
@@ -186,14 +186,16 @@ pub mod wr {
     pub use crate::rules::{RecvOn, SendOn, SrqRecvOn};
     pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
     pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
-    pub use crate::work::flags::{Fenced, MayBeSignaled, Plain, Signaled, Told, Unfenced};
+    pub use crate::work::flags::{
+        AlwaysSignaled, Fenced, MayBeSignaled, Plain, Signaled, Unfenced,
+    };
     pub use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
-    pub use crate::work::numbered::{NoBuffer, WithId};
     pub use crate::work::opcode::*;
-    pub use crate::work::prepared::{Later, Prepared};
+    pub use crate::work::prepared::{Placeholder, Prepared};
     pub use crate::work::recv::Recv;
     pub use crate::work::request::WorkRequest;
     pub use crate::work::sge::{Piece, Sge};
+    pub use crate::work::with_id::{NoBuffer, WithId};
 }
 
 // Last, so that the compiler's messages name the modules above.

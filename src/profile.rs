@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-use crate::ledger::SendMode;
-use crate::ledger::credits::Credits;
-use crate::ledger::ring::Ring;
+use crate::in_flight::SendMode;
+use crate::in_flight::credits::Credits;
+use crate::in_flight::ring::Ring;
 use crate::memory::entry::Entry;
 use crate::sys::data::{PostSend, Verb};
 use crate::sys::session::{Session, send_ops};
@@ -462,13 +462,13 @@ impl<T: Transport, P: Profile> Signals<T, P> {
 }
 
 impl SendMode for SignalAll {
-    type Ledger<E: Entry> = Credits<E>;
+    type InFlight<E: Entry> = Credits<E>;
     const SIG_ALL: bool = true;
     const SIGNAL_LAST: u32 = 0;
 }
 
 impl SendMode for Selective {
-    type Ledger<E: Entry> = Ring<E>;
+    type InFlight<E: Entry> = Ring<E>;
     const SIG_ALL: bool = false;
     const SIGNAL_LAST: u32 = ibv_send_flags::IBV_SEND_SIGNALED.0;
 }

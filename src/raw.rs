@@ -167,9 +167,9 @@ handles! {
 
 impl ProtectionDomain {
     /// A region that was registered elsewhere, such as by C code, with the rights `A` or more, over
-    /// all of `memory`: a [`Foreign`](crate::memory::Foreign), say, whose keeper deregisters it. It
-    /// is not deregistered here, and [`MemoryRegion::destroy`] gives the memory back with the
-    /// region as it is.
+    /// all of `memory`: a [`ExternalMemory`](crate::memory::ExternalMemory), say, whose keeper
+    /// deregisters it. It is not deregistered here, and [`MemoryRegion::destroy`] gives the memory
+    /// back with the region as it is.
     ///
     /// # Safety
     /// - `mr` is a region of libibverbs, and live until `memory` is dropped, wherever it is moved.

@@ -362,7 +362,7 @@ fn prepared_work_requests() {
     let dev = device();
     let Ends { mut a, b: _b, mut ca, pool, pd, .. } = ends::<DefaultProfile>(&dev);
     let region = pd.register::<RemoteAll>(64).unwrap();
-    let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, region.remote().write()).prepare();
     let mut inline = wr::RdmaWrite::inline(&[1; 8], region.remote().write()).prepare();
     counted("prepared", dev.posts / 8, || {
         for _ in 0..4 {
@@ -370,7 +370,7 @@ fn prepared_work_requests() {
             inline.bytes_mut()[0] ^= 1;
             a.post_prepared_inline(&mut inline).unwrap();
         }
-        write.refill(wr::RdmaWrite::new(wr::Later, region.remote().write()));
+        write.refill(wr::RdmaWrite::new(wr::Placeholder, region.remote().write()));
         drain(&mut ca, 8);
         8
     });
@@ -455,7 +455,7 @@ fn the_counter_counts() {
 
 profile! { OnShared { receive: SharedRq } }
 
-/// Everything that a program makes, with buffers that are stranded, shared and forgotten by their
+/// Everything that a program makes, with buffers that are orphaned, shared and forgotten by their
 /// queues.
 fn one_life(dev: &Device) {
     let pd = dev.ctx.alloc_pd().unwrap();

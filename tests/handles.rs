@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use proverbs::memory::Foreign;
+use proverbs::memory::ExternalMemory;
 use proverbs::prelude::*;
 use proverbs::raw::{AsRaw, ibv_context, ibv_mr, ibv_pd};
 
@@ -111,7 +111,8 @@ fn what_c_has_is_used_by_both() {
     let region = unsafe {
         let mr = ibv_reg_mr(pd.as_raw(), bytes.as_ptr().cast(), 4096, LOCAL_AND_REMOTE_WRITE);
         let mr = NonNull::new(mr).unwrap();
-        let memory = Foreign::<TheirMr>::new(bytes.cast(), 4096, TheirMr(mr, bytes, ends.clone()));
+        let memory =
+            ExternalMemory::<TheirMr>::new(bytes.cast(), 4096, TheirMr(mr, bytes, ends.clone()));
         pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap()
     };
 

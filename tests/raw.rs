@@ -1,4 +1,4 @@
-//! The `unsafe` path: the caller chooses wr_ids, keeps the books, and borrows regions.
+//! The `unsafe` path: the caller chooses wr_ids, does the bookkeeping, and borrows regions.
 
 use proverbs::completion::WcOpcode;
 use proverbs::device::Gid;

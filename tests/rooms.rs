@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const ORDER: [&str; 22] = [
     "debug",
     "cold_calls",
-    "hidden",
+    "black_box",
     "counters",
     "absence",
     "wait",
@@ -20,7 +20,7 @@ const ORDER: [&str; 22] = [
     "memory",
     "work",
     "completion",
-    "ledger",
+    "in_flight",
     "profile",
     "rules",
     "post",
@@ -86,7 +86,7 @@ fn each_room_imports_only_from_those_below() {
 }
 
 /// The modules of the loopback device with their code, without comments, its root and its tests.
-/// `entry` and `cm`, the boundaries to C, are one module each.
+/// `c_api` and `cm`, the boundaries to C, are one module each.
 fn modules_of_the_loopback() -> BTreeMap<String, String> {
     let root = Path::new("loopback/src");
     let mut files = Vec::new();
@@ -97,7 +97,7 @@ fn modules_of_the_loopback() -> BTreeMap<String, String> {
         let parts: Vec<_> = inside.iter().map(|part| part.to_str().unwrap()).collect();
         let name = match parts[..] {
             ["lib"] | ["tests", ..] => continue,
-            ["entry" | "cm", ..] | [_, "mod"] => parts[0].to_owned(),
+            ["c_api" | "cm", ..] | [_, "mod"] => parts[0].to_owned(),
             _ => parts.join("::"),
         };
         let text = fs::read_to_string(&path).unwrap();
@@ -363,9 +363,9 @@ help: there is a `proverbs::memory::pool::Gone`
 help: the trait `proverbs::work::limits::Within` is not implemented for `Gone`
  --> src/qp/mod.rs
   |
-9 | pub use proverbs::ledger::Ring;
+9 | pub use proverbs::in_flight::Ring;
   | ^^^^^^^
-  = note: required by `proverbs::ledger::Room`
+  = note: required by `proverbs::in_flight::Room`
   = help: the following types implement trait `proverbs::work::data::Data`:
             proverbs::terms::error::Error
 ";

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::entry::LOOPBACK;
+use crate::c_api::LOOPBACK;
 use crate::shared::Shared;
 use crate::state::State;
 use crate::words::injected::Injected;
@@ -44,7 +44,7 @@ impl Fabric {
     ///
     /// The context lives until `LOOPBACK.close_device`.
     pub(crate) fn open(&self, place: Option<u32>) -> NonNull<ibv_context> {
-        crate::entry::open(&self.0, place)
+        crate::c_api::open(&self.0, place)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -99,7 +99,7 @@ impl Fabric {
     }
 
     pub(crate) fn number_of(&self, device: &handle::Context) -> Option<u32> {
-        crate::entry::number_on(&self.0, device)
+        crate::c_api::number_on(&self.0, device)
     }
 
     /// Moves the queue pair with this number to ERR, as a device does by itself

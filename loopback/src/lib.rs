@@ -15,7 +15,7 @@
 //! | `verbs` | what changes the state, one file for each kind of object |
 //! | `engine` | requester, responder, datagrams, SRD: moves data over the state |
 //! | `shared` | the one lock: the engine works before a verb, and after a post |
-//! | `entry` | the C boundary and the table of verbs: pointers come in, numbers go on |
+//! | `c_api` | the C boundary and the table of verbs: pointers come in, numbers go on |
 //! | `fabric` | what a test says to its fabric: worlds, faults, the clock |
 //! | `cm` | rdma_cm: ids, their events, and the boundary to C |
 
@@ -23,10 +23,10 @@
 // A message that does not go out comes back by value.
 #![allow(clippy::result_large_err)]
 
+mod c_api;
 #[cfg(feature = "cm")]
 pub mod cm;
 mod engine;
-mod entry;
 mod fabric;
 mod objects;
 mod shared;
@@ -37,7 +37,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use entry::LOOPBACK;
+pub use c_api::LOOPBACK;
 pub use fabric::Fabric;
 #[doc(hidden)]
 pub use shared::is_at_work;

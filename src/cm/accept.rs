@@ -13,9 +13,9 @@ use super::listen::Request;
 use super::param::{AcceptParam, check_depth};
 use super::queue_pair::{Moved, bring_up, brought_up};
 use super::space::Tcp;
-use super::state::{Accepting, Mode, OnChannel, Requested, Spent, Synchronous};
+use super::state::{Accepting, Mode, OnChannel, Requested, Synchronous, Unusable};
 use super::table::Waiting;
-use super::waits::{Awaited, Step, Waits, finish};
+use super::waits::{Awaited, Progress, Waits, finish};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::sys::cm::Id;
@@ -58,7 +58,7 @@ pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The connection was not established.
     Failed {
         /// The id, of no further use.
-        id: CmId<Tcp, Spent, M>,
+        id: CmId<Tcp, Unusable, M>,
         /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings its receives
         /// back.
         qp: QueuePair<Rc, Err, P>,
@@ -74,12 +74,12 @@ pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 /// fn on_event(accepted: Accepted, event: &Event) -> Option<Accepted> {
 ///     println!("{:?} is about {:?}", event, accepted.id());
 ///     match accepted.advance(event) {
-///         Step::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
-///         Step::Waiting(accepted) if event.kind() == EventKind::AddrChange => {
+///         Progress::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
+///         Progress::Waiting(accepted) if event.kind() == EventKind::AddrChange => {
 ///             accepted.cancel(); // gives it up
 ///         }
-///         Step::Waiting(accepted) => return Some(accepted),
-///         Step::Failed(refused) => eprintln!("{refused}"),
+///         Progress::Waiting(accepted) => return Some(accepted),
+///         Progress::Failed(refused) => eprintln!("{refused}"),
 ///     }
 ///     None
 /// }
@@ -229,9 +229,9 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
         Awaited::new(VERB, Waiting::Accept, &self.id.core)
     }
 
-    fn done(self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(self, _: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         let Accepted { id, qp, peer, private_data } = self;
-        Step::Done(Connection { qp, id: id.to(), peer, private_data })
+        Progress::Done(Connection { qp, id: id.to(), peer, private_data })
     }
 
     fn give_up(self) -> Self::Failed {
@@ -243,12 +243,12 @@ impl<P: Profile> Accepted<P> {
     /// Processes an event of this id: ESTABLISHED makes it a connection. An event of another id
     /// changes nothing.
     ///
-    /// [`Step::Failed`] has the queue pair, in the error state, and
+    /// [`Progress::Failed`] has the queue pair, in the error state, and
     /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) with the event.
     pub fn advance(
         self,
         event: &Event,
-    ) -> Step<Connection<P, OnChannel>, Self, NotAccepted<P, OnChannel>> {
+    ) -> Progress<Connection<P, OnChannel>, Self, NotAccepted<P, OnChannel>> {
         self.step(event)
     }
 }

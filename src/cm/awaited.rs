@@ -8,14 +8,14 @@ use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
 use super::channel::EventChannel;
-use super::connection::Ends;
+use super::connection::Disconnects;
 use super::event::{Event, EventKind};
 use super::id::CmId;
 use super::listen::Request;
 use super::space::{PortSpace, Tcp};
 use super::state::{Listening, OnChannel};
 use super::table::Waiting;
-use super::waits::{Step, Waits};
+use super::waits::{Progress, Waits};
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, registration};
 
@@ -161,7 +161,7 @@ impl AsyncEventChannel {
     /// says nothing: put a time-out around it.
     ///
     /// Dropped, the future gives the attempt up, and drops what went into it: a queue pair sends
-    /// its receives home when it is gone.
+    /// its receives back when it is gone.
     ///
     /// # Errors
     /// What `advance` of it says, with what went into it; and as for [`next`](Self::next), with the
@@ -174,13 +174,13 @@ impl AsyncEventChannel {
                 None => waiting.look(),
             };
             let ended = match step {
-                Step::Done(done) => Ok(done),
-                Step::Failed(refused) => Err(refused),
-                Step::Waiting(still) if at < self.kept.len() => {
+                Progress::Done(done) => Ok(done),
+                Progress::Failed(refused) => Err(refused),
+                Progress::Waiting(still) if at < self.kept.len() => {
                     (waiting, at) = (still, at + 1);
                     continue;
                 }
-                Step::Waiting(still) => match self.take().await {
+                Progress::Waiting(still) => match self.take().await {
                     Ok(event) => {
                         (waiting, at) = (still, self.keep(event));
                         continue;
@@ -236,7 +236,7 @@ impl AsyncEventChannel {
     /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the connection broke or the
     /// device is going away: the error names the event, such as UNREACHABLE; and as for
     /// [`next`](Self::next).
-    pub async fn disconnected<S: Ends>(
+    pub async fn disconnected<S: Disconnects>(
         &mut self,
         id: &CmId<Tcp, S, OnChannel>,
     ) -> Result<(), Error> {

@@ -29,11 +29,11 @@ use crate::wait::{Sleep, Waker, end_of, readiness_of};
 /// use std::time::Duration;
 ///
 /// /// The step that `event` is.
-/// fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, proverbs::Error> {
+/// fn done<D, W, F>(step: Progress<D, W, F>) -> Result<D, proverbs::Error> {
 ///     match step {
-///         Step::Done(done) => Ok(done),
-///         Step::Failed(refused) => Err(refused.error),
-///         Step::Waiting(_) => panic!("an event of another id"),
+///         Progress::Done(done) => Ok(done),
+///         Progress::Failed(refused) => Err(refused.error),
+///         Progress::Waiting(_) => panic!("an event of another id"),
 ///     }
 /// }
 ///

@@ -13,10 +13,10 @@ use super::param::{ConnParam, Tuning};
 use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
 use super::state::{
-    CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Spent, Synchronous,
+    CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Synchronous, Unusable,
 };
 use super::table::Waiting;
-use super::waits::{Awaited, Step, Waits, finish};
+use super::waits::{Awaited, Progress, Waits, finish};
 use crate::endpoint::Receiving;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
@@ -54,7 +54,7 @@ const VERB: &str = "rdma_connect";
 ///         if left == 0 {
 ///             return Err(error);
 ///         }
-///         failed.drain(cq, |_| ())?; // the receives come home
+///         failed.drain(cq, |_| ())?; // the receives come back
 ///         (qp, _) = failed.reset()?;
 ///     }
 /// }
@@ -70,7 +70,7 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     /// The peer refused, or the time-out expired.
     Failed {
         /// The id, of no further use.
-        id: CmId<Tcp, Spent, M>,
+        id: CmId<Tcp, Unusable, M>,
         /// The queue pair, in the error state. [`drain`](QueuePair::drain) brings its receives
         /// back; after a [`reset`](QueuePair::reset), [`init_qp`](CmId::init_qp) makes it ready for
         /// another id.
@@ -91,9 +91,9 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
 ///         return None;
 ///     }
 ///     match pending.advance(event) {
-///         Step::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
-///         Step::Waiting(pending) => return Some(pending),
-///         Step::Failed(refused) => eprintln!("{refused}"),
+///         Progress::Done(Connection { qp, .. }) => println!("{qp:?} is connected"),
+///         Progress::Waiting(pending) => return Some(pending),
+///         Progress::Failed(refused) => eprintln!("{refused}"),
 ///     }
 ///     None
 /// }
@@ -245,7 +245,7 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
         Awaited::new(VERB, Waiting::Connect { is_iwarp }, &self.id.core)
     }
 
-    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         let Pending { mut id, qp, qp_num, tuning } = self;
         let established = if qp.qp_num() == qp_num {
             id.establish(qp, tuning, event)
@@ -256,13 +256,13 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
         match established {
             Ok((qp, peer)) => {
                 let private_data = event.private_data().to_vec();
-                Step::Done(Connection { qp, id: id.to(), peer, private_data })
+                Progress::Done(Connection { qp, id: id.to(), peer, private_data })
             }
             Err(refused) => {
                 // The peer waits for a confirmation. If even the rejection is refused, it waits in
                 // vain.
                 let _ = id.core.id.reject(&[]);
-                Step::Failed(refused.map(|qp| NotConnected::Failed { id: id.to(), qp }))
+                Progress::Failed(refused.map(|qp| NotConnected::Failed { id: id.to(), qp }))
             }
         }
     }
@@ -276,12 +276,12 @@ impl<P: Profile> Pending<P> {
     /// Processes an event of this id: when the peer accepted, the queue pair moves to RTS and the
     /// connection is confirmed (`rdma_establish`). An event of another id changes nothing.
     ///
-    /// [`Step::Failed`] has the queue pair, in the error state, and the error that `connect` of a
-    /// synchronous id returns.
+    /// [`Progress::Failed`] has the queue pair, in the error state, and the error that `connect` of
+    /// a synchronous id returns.
     pub fn advance(
         self,
         event: &Event,
-    ) -> Step<Connection<P, OnChannel>, Self, NotConnected<P, OnChannel>> {
+    ) -> Progress<Connection<P, OnChannel>, Self, NotConnected<P, OnChannel>> {
         self.step(event)
     }
 }

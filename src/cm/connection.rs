@@ -9,11 +9,11 @@ use super::event::{Event, PeerParam};
 use super::id::CmId;
 use super::space::{PortSpace, Tcp};
 use super::state::{
-    Accepting, CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Spent, Synchronous,
-    WaitsInCalls,
+    Accepting, CmState, Disconnected, Established, HasDevice, Mode, OnChannel, Synchronous,
+    Unusable, WaitsInCalls,
 };
 use super::table::Waiting;
-use super::waits::{Awaited, Step, Waits};
+use super::waits::{Awaited, Progress, Waits};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -35,7 +35,7 @@ const WAIT: &str = "rdma_get_cm_event";
 /// fn end(connection: Connection, cq: &mut CompletionQueue) -> Result<(), proverbs::Error> {
 ///     println!("the peer {:?} said {:?}", connection.peer, connection.private_data);
 ///     let mut ended = connection.disconnect()?;
-///     ended.qp.drain(cq, |_| ())?; // every buffer comes home, whatever the peer does
+///     ended.qp.drain(cq, |_| ())?; // every buffer comes back, whatever the peer does
 ///     ended.qp.destroy()?;
 ///     ended.id.wait_disconnected(Duration::from_secs(1))?; // the peer confirms
 ///     Ok(ended.id.destroy()?)
@@ -119,8 +119,8 @@ impl<P: Profile> Connection<P, OnChannel> {
     /// Processes an event of this id: when the peer disconnected, this side confirms, as
     /// [`disconnect`](Self::disconnect) does. The [table](super#events) says what other events do.
     ///
-    /// [`Step::Failed`] has the connection as it was: [`Cm`](ErrorKind::Cm) if the connection broke
-    /// or the device is going away (then [`disconnect`](Self::disconnect) ends it without the
+    /// [`Progress::Failed`] has the connection as it was: [`Cm`](ErrorKind::Cm) if the connection
+    /// broke or the device is going away (then [`disconnect`](Self::disconnect) ends it without the
     /// peer), or the error of [`disconnect`](Self::disconnect).
     ///
     /// ```
@@ -133,9 +133,9 @@ impl<P: Profile> Connection<P, OnChannel> {
     /// let a = a.disconnect()?;
     /// let mut ended: Ended<_, OnChannel> = loop {
     ///     match connection.advance(&channel.wait()?) {
-    ///         Step::Done(ended) => break ended,
-    ///         Step::Waiting(waiting) => connection = waiting,
-    ///         Step::Failed(refused) => return Err(refused.error.into()),
+    ///         Progress::Done(ended) => break ended,
+    ///         Progress::Waiting(waiting) => connection = waiting,
+    ///         Progress::Failed(refused) => return Err(refused.error.into()),
     ///     }
     /// };
     /// ended.qp.drain(&mut cq, |_| ())?;
@@ -143,7 +143,7 @@ impl<P: Profile> Connection<P, OnChannel> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn advance(self, event: &Event) -> Step<Ended<P, OnChannel>, Self, Self> {
+    pub fn advance(self, event: &Event) -> Progress<Ended<P, OnChannel>, Self, Self> {
         self.step(event)
     }
 }
@@ -156,12 +156,12 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
         Awaited::of_an_end(&self.id)
     }
 
-    fn done(self, _: &Event) -> Step<Self::Done, Self, Self> {
+    fn done(self, _: &Event) -> Progress<Self::Done, Self, Self> {
         self.ended()
     }
 
     /// This side confirms the end.
-    fn ended(self) -> Step<Self::Done, Self, Self> {
+    fn ended(self) -> Progress<Self::Done, Self, Self> {
         self.disconnect().into()
     }
 
@@ -175,7 +175,7 @@ impl CmId<Tcp, Disconnected, OnChannel> {
     /// id is left. After an end that the peer began ([`Connection::advance`]) there is nothing to
     /// wait for.
     ///
-    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the device is
+    /// [`Progress::Failed`] has [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the device is
     /// going away.
     ///
     /// ```
@@ -184,11 +184,11 @@ impl CmId<Tcp, Disconnected, OnChannel> {
     /// # let channel = EventChannel::on(&fabric)?;
     /// let mut id = a.migrate_to(&channel)?.disconnect()?.id;
     /// # b.disconnect()?; // the peer
-    /// let over: CmId<Tcp, Spent, _> = loop {
+    /// let over: CmId<Tcp, Unusable, _> = loop {
     ///     match id.advance(&channel.wait()?) {
-    ///         Step::Done(over) => break over,
-    ///         Step::Waiting(waiting) => id = waiting,
-    ///         Step::Failed(refused) => return Err(refused.error.into()),
+    ///         Progress::Done(over) => break over,
+    ///         Progress::Waiting(waiting) => id = waiting,
+    ///         Progress::Failed(refused) => return Err(refused.error.into()),
     ///     }
     /// };
     /// over.destroy()?;
@@ -197,25 +197,25 @@ impl CmId<Tcp, Disconnected, OnChannel> {
     pub fn advance(
         self,
         event: &Event,
-    ) -> Step<CmId<Tcp, Spent, OnChannel>, Self, CmId<Tcp, Spent, OnChannel>> {
+    ) -> Progress<CmId<Tcp, Unusable, OnChannel>, Self, CmId<Tcp, Unusable, OnChannel>> {
         self.step(event)
     }
 }
 
 impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
-    type Done = CmId<Tcp, Spent, M>;
-    type Failed = CmId<Tcp, Spent, M>;
+    type Done = CmId<Tcp, Unusable, M>;
+    type Failed = CmId<Tcp, Unusable, M>;
 
     fn awaits(&self) -> Awaited<'_> {
         Awaited::new(WAIT, Waiting::Confirmation, &self.core)
     }
 
-    fn done(self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(self, _: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         self.ended()
     }
 
-    fn ended(self) -> Step<Self::Done, Self, Self::Failed> {
-        Step::Done(self.to())
+    fn ended(self) -> Progress<Self::Done, Self, Self::Failed> {
+        Progress::Done(self.to())
     }
 
     fn give_up(self) -> Self::Failed {
@@ -297,9 +297,9 @@ impl HasAnswered for Established {}
     label = "this id is in state `{Self}`",
     note = "connect or accept first (R16.1)"
 )]
-pub trait Ends: CmState {}
-impl Ends for Established {}
-impl Ends for Disconnected {}
+pub trait Disconnects: CmState {}
+impl Disconnects for Established {}
+impl Disconnects for Disconnected {}
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Waits, for at most `timeout`, until the connection has ended: the peer ended it or confirmed
@@ -313,7 +313,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
-        S: Ends,
+        S: Disconnects,
         M: WaitsInCalls,
     {
         let deadline = Instant::now().checked_add(timeout);

@@ -11,10 +11,11 @@ use super::listen::Request;
 use super::private_data::{LookupData, ReplyData};
 use super::space::Udp;
 use super::state::{
-    CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Spent, Synchronous,
+    CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Synchronous,
+    Unusable,
 };
 use super::table::Waiting;
-use super::waits::{Awaited, Step, Waits, failure, finish};
+use super::waits::{Awaited, Progress, Waits, failure, finish};
 use crate::device::ah::AddressVector;
 use crate::device::ah_table::AhIndex;
 use crate::profile::Profile;
@@ -133,7 +134,7 @@ pub enum NotFound<M: Mode = Synchronous> {
     /// The call was refused and nothing was sent.
     Unsent(CmId<Udp, RouteResolved, M>),
     /// The peer refused, or the time-out expired.
-    Failed(CmId<Udp, Spent, M>),
+    Failed(CmId<Udp, Unusable, M>),
 }
 
 fn param(private_data: &[u8], qp_num: u32) -> rdma_conn_param {
@@ -194,9 +195,9 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// let mut id = id.connect(&LookupData::of(b"who?"))?;
     /// let found = loop {
     ///     match id.advance(&channel.wait()?) {
-    ///         Step::Done(found) => break found,
-    ///         Step::Waiting(waiting) => id = waiting,
-    ///         Step::Failed(refused) => return Err(refused.error),
+    ///         Progress::Done(found) => break found,
+    ///         Progress::Waiting(waiting) => id = waiting,
+    ///         Progress::Failed(refused) => return Err(refused.error),
     ///     }
     /// };
     /// println!("{}", found.peer);
@@ -223,13 +224,13 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
         Awaited::new(CONNECT, Waiting::LookUp, &self.core)
     }
 
-    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         match event.ud_peer() {
             Some(peer) => {
                 let private_data = event.private_data().to_vec();
-                Step::Done(Found { id: self.to(), peer, private_data })
+                Progress::Done(Found { id: self.to(), peer, private_data })
             }
-            None => Step::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
+            None => Progress::Failed(Refused::new(self.give_up(), failure(CONNECT, event))),
         }
     }
 
@@ -242,9 +243,9 @@ impl CmId<Udp, Connecting, OnChannel> {
     /// Processes an event of this id: ESTABLISHED brings the peer's numbers. An event of another id
     /// changes nothing.
     ///
-    /// [`Step::Failed`] has the id, and [`Rejected`](crate::ErrorKind::Rejected) or
+    /// [`Progress::Failed`] has the id, and [`Rejected`](crate::ErrorKind::Rejected) or
     /// [`Cm`](crate::ErrorKind::Cm).
-    pub fn advance(self, event: &Event) -> Step<Found<OnChannel>, Self, NotFound<OnChannel>> {
+    pub fn advance(self, event: &Event) -> Progress<Found<OnChannel>, Self, NotFound<OnChannel>> {
         self.step(event)
     }
 }

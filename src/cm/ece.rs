@@ -154,7 +154,9 @@ mod tests {
 
     use super::*;
     use crate::cm::state::{Listening, OnChannel, RouteResolved};
-    use crate::cm::{AcceptParam, ConnParam, Event, EventChannel, NotAccepted, NotConnected, Step};
+    use crate::cm::{
+        AcceptParam, ConnParam, Event, EventChannel, NotAccepted, NotConnected, Progress,
+    };
     use crate::completion::queue::CompletionQueue;
     use crate::device::context::Context;
     use crate::device::pd::ProtectionDomain;
@@ -165,9 +167,9 @@ mod tests {
 
     const THEIRS: ibv_ece = ibv_ece { vendor_id: 0x15b3, options: 1, comp_mask: 0 };
 
-    fn done<D, W, F>(step: Step<D, W, F>) -> D {
+    fn done<D, W, F>(step: Progress<D, W, F>) -> D {
         match step {
-            Step::Done(done) => done,
+            Progress::Done(done) => done,
             _ => panic!("done when the call returns"),
         }
     }
@@ -256,10 +258,10 @@ mod tests {
         request.id.core.id.set_local_ece(THEIRS).unwrap();
         let qp = ground.qp(&request.id);
         let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
-        let Step::Failed(refused) = pending.advance(&ground.event()) else { panic!("refused") };
+        let Progress::Failed(refused) = pending.advance(&ground.event()) else { panic!("refused") };
         assert!(refused.error.to_string().contains("vendor 0x15b3"), "{}", refused.error);
         assert!(matches!(refused.into_object(), NotConnected::Failed { .. }));
-        let Step::Failed(_) = accepted.advance(&ground.event()) else { panic!("rejected") };
+        let Progress::Failed(_) = accepted.advance(&ground.event()) else { panic!("rejected") };
     }
 
     /// A side that asked for none makes nothing of those that an answer has, and a device without

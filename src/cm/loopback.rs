@@ -15,7 +15,7 @@ use super::param::{AcceptParam, ConnParam};
 use super::provider::Provider;
 use super::space::{PortSpace, Tcp};
 use super::state::{CmState, Created, Mode};
-use super::waits::Step;
+use super::waits::Progress;
 use crate::absence::{self, Wanted};
 use crate::completion::queue::CompletionQueue;
 use crate::device::context::Context;
@@ -172,7 +172,7 @@ pub fn loopback_pair() -> Result<ConnectedPair, Error> {
     let id = done(id.advance(&channel.wait()?))?;
     let qp = id.create_qp(&pd, &cq, &cq, depth)?;
     let pending = id.connect(qp, &ConnParam::default())?;
-    let request = listening.request(channel.wait()?).map_err(|event| strange(&event))?;
+    let request = listening.request(channel.wait()?).map_err(|event| unexpected(&event))?;
     let qp = request.id.create_qp(&pd, &cq, &cq, depth)?;
     let accepted = request.accept(qp, &AcceptParam::default())?;
     let a = done(pending.advance(&channel.wait()?))?;
@@ -182,15 +182,15 @@ pub fn loopback_pair() -> Result<ConnectedPair, Error> {
 }
 
 /// The step that is done: on a fabric the event is there when the call returns.
-fn done<D, W, F>(step: Step<D, W, F>) -> Result<D, Error> {
+fn done<D, W, F>(step: Progress<D, W, F>) -> Result<D, Error> {
     match step {
-        Step::Done(done) => Ok(done),
-        Step::Failed(refused) => Err(refused.error),
-        Step::Waiting(_) => Err(Error::os(EVENT, libc::EPROTO, "an event of another step")),
+        Progress::Done(done) => Ok(done),
+        Progress::Failed(refused) => Err(refused.error),
+        Progress::Waiting(_) => Err(Error::os(EVENT, libc::EPROTO, "an event of another step")),
     }
 }
 
-fn strange(event: &Event) -> Error {
+fn unexpected(event: &Event) -> Error {
     Error::os(EVENT, libc::EPROTO, format!("{event:?} in the place of a request"))
 }
 

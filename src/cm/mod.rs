@@ -31,7 +31,7 @@
 //!             id.destroy()?;
 //!         }
 //!         Err((NotConnected::Failed { id, .. }, error)) => {
-//!             let id: CmId<Tcp, Spent> = id;
+//!             let id: CmId<Tcp, Unusable> = id;
 //!             println!("{id:?}: {error}");
 //!         }
 //!         Err((_, error)) => println!("nothing was sent: {error}"),
@@ -83,7 +83,7 @@
 //! that receives can be posted; UD in RTS on [`Udp`]. `connect` and `accept` take it and return it
 //! in RTS, in a [`Connection`]. librdmacm never sees it: this crate moves it with the attributes
 //! that rdma_cm negotiates (`rdma_init_qp_attr`), destroys it with `ibv_destroy_qp`, and keeps its
-//! books like any other's. So id and queue pair may be dropped in any order, a queue pair may
+//! counters like any other's. So id and queue pair may be dropped in any order, a queue pair may
 //! outlive a failed attempt and try again, and it may be on any [`Context`](crate::Context) of the
 //! id's device.
 //!
@@ -105,7 +105,7 @@
 //! let mut connection = id.connect(qp, &ConnParam::default(), second)?;
 //! post_send!(connection.qp, [wr::Send::inline(b"hello")])?;
 //! // ... poll `cq` ...
-//! let ended = connection.disconnect()?; // and `ended.qp.drain(..)` brings every buffer home
+//! let ended = connection.disconnect()?; // and `ended.qp.drain(..)` brings every buffer back
 //! # Ok(())
 //! # }
 //! ```
@@ -321,10 +321,10 @@ pub use addrinfo::{AddrInfo, PassiveInfo};
 pub use awaited::AsyncEventChannel;
 pub use channel::EventChannel;
 pub use connect::{NotConnected, Pending};
-pub use connection::{Connection, Ended, Ends, HasAnswered};
+pub use connection::{Connection, Disconnects, Ended, HasAnswered};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ece::HeardPeer;
-pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingStep};
+pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingOperation};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use ib::IbAddr;
 pub use id::CmId;
@@ -339,7 +339,7 @@ pub use private_data::{
     AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,
     ReplyData,
 };
-pub use queue_pair::{Brings, MadeBy, NewFor};
+pub use queue_pair::{BringsQueuePair, MadeBy, NewFor};
 pub use space::{PortSpace, Tcp, Udp};
 pub use state::*;
-pub use waits::{Step, Waits};
+pub use waits::{Progress, Waits};

@@ -12,7 +12,7 @@ use super::event::{Event, EventKind, IdKey};
 use super::id::CmId;
 use super::space::Udp;
 use super::state::{CmState, JoinsGroups, Mode, OnChannel};
-use super::waits::{Step, failure};
+use super::waits::{Progress, failure};
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::sys::cm::{FULLMEMBER, Failed, SENDONLY_FULLMEMBER};
@@ -200,9 +200,9 @@ impl<S: JoinsGroups> CmId<Udp, S> {
             }
             match events.next() {
                 Ok(Some(event)) => match joining.advance(&event) {
-                    Step::Done(group) => return Ok(group),
-                    Step::Waiting(waiting) => joining = waiting,
-                    Step::Failed(refused) => break refused.error,
+                    Progress::Done(group) => return Ok(group),
+                    Progress::Waiting(waiting) => joining = waiting,
+                    Progress::Failed(refused) => break refused.error,
                 },
                 Ok(None) => break Error::new(verb, ErrorKind::TimedOut { after: timeout }),
                 Err(error) => break error,
@@ -277,9 +277,9 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
     /// let mut joining = id.join_multicast(at)?;
     /// let group = loop {
     ///     match joining.advance(&channel.wait()?) {
-    ///         Step::Done(group) => break group,
-    ///         Step::Waiting(waiting) => joining = waiting,
-    ///         Step::Failed(refused) => return Err(refused.error.into()),
+    ///         Progress::Done(group) => break group,
+    ///         Progress::Waiting(waiting) => joining = waiting,
+    ///         Progress::Failed(refused) => return Err(refused.error.into()),
     ///     }
     /// };
     /// # drop(group);
@@ -302,21 +302,21 @@ impl<J: Membership> Joining<J> {
     /// Processes an event of the id: MULTICAST_JOIN completes the join. An event of another id or
     /// group changes nothing.
     ///
-    /// [`Step::Failed`] has [`Cm`](ErrorKind::Cm) with the event, which may be that of the device's
-    /// removal.
-    pub fn advance(mut self, event: &Event) -> Step<Group<J>, Self, ()> {
+    /// [`Progress::Failed`] has [`Cm`](ErrorKind::Cm) with the event, which may be that of the
+    /// device's removal.
+    pub fn advance(mut self, event: &Event) -> Progress<Group<J>, Self, ()> {
         // It is of no group, and nothing comes after it.
         let is_removal = event.kind() == EventKind::DeviceRemoval;
         if event.id() != self.id || !(is_removal || event.group() == self.key) {
-            return Step::Waiting(self);
+            return Progress::Waiting(self);
         }
         match (event.kind(), event.status(), event.ud_peer()) {
             (EventKind::MulticastJoin, 0, Some(peer)) => {
                 self.joined = true;
                 let Joining { key, address, member, .. } = self;
-                Step::Done(Group { key, address, peer, member })
+                Progress::Done(Group { key, address, peer, member })
             }
-            _ => Step::Failed(Refused::new((), failure(self.verb, event))),
+            _ => Progress::Failed(Refused::new((), failure(self.verb, event))),
         }
     }
 }

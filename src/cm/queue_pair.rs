@@ -31,7 +31,7 @@ pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 /// use proverbs::{cm::*, prelude::*};
 ///
 /// /// On either port space.
-/// fn end<PS: Brings, S: HasDevice>(
+/// fn end<PS: BringsQueuePair, S: HasDevice>(
 ///     id: &CmId<PS, S>,
 ///     cq: &CompletionQueue,
 /// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
@@ -39,14 +39,14 @@ pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 /// }
 ///
 /// /// Once more, with one that was reset.
-/// fn again<PS: Brings, S: HasDevice>(
+/// fn again<PS: BringsQueuePair, S: HasDevice>(
 ///     id: &CmId<PS, S>,
 ///     qp: NewFor<PS, DefaultProfile>,
 /// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
 ///     Ok(id.init_qp(&id.pd()?, qp)?)
 /// }
 /// ```
-pub trait Brings: PortSpace {
+pub trait BringsQueuePair: PortSpace {
     #[doc(hidden)]
     fn bring<P: Profile>(
         attributes: &Attributes<'_>,
@@ -60,7 +60,7 @@ pub struct Attributes<'id>(&'id Id);
 
 const CREATE: &str = "rdma_create_qp";
 
-impl<PS: Brings, S: CmState, M: Mode> CmId<PS, S, M> {
+impl<PS: BringsQueuePair, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Creates a queue pair on this id's device (`rdma_create_qp`) that completes into the
     /// program's completion queues.
     ///
@@ -156,7 +156,7 @@ fn step<T: Transport, From: State, To: State, P: Profile>(
     }
 }
 
-impl Brings for Tcp {
+impl BringsQueuePair for Tcp {
     fn bring<P: Profile>(
         from: &Attributes<'_>,
         qp: QueuePair<Rc, Reset, P>,
@@ -165,7 +165,7 @@ impl Brings for Tcp {
     }
 }
 
-impl Brings for Udp {
+impl BringsQueuePair for Udp {
     fn bring<P: Profile>(
         from: &Attributes<'_>,
         qp: QueuePair<Ud, Reset, P>,

@@ -17,7 +17,7 @@ use super::state::{
     ResolvingAddr, ResolvingRoute, RouteResolved, Synchronous,
 };
 use super::table::Waiting;
-use super::waits::{Awaited, Step, Waits, finish};
+use super::waits::{Awaited, Progress, Waits, finish};
 use crate::sys::cm::to_c;
 use crate::terms::error::{Error, Refused};
 
@@ -187,13 +187,13 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
         Awaited::new(ADDR, Waiting::Addr, &self.core)
     }
 
-    fn done(mut self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(mut self, _: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         self.core.look();
         if self.core.device.is_some() {
-            return Step::Done(self.to());
+            return Progress::Done(self.to());
         }
         let error = Error::os(ADDR, libc::ENODEV, "the id has no device");
-        Step::Failed(Refused::new(self.to(), error))
+        Progress::Failed(Refused::new(self.to(), error))
     }
 
     fn give_up(self) -> Self::Failed {
@@ -205,12 +205,12 @@ impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
     /// Processes an event of this id: ADDR_RESOLVED gives the id a device. An event of another id
     /// changes nothing.
     ///
-    /// [`Step::Failed`] has the id, bound, and the error that `resolve_addr` of a synchronous id
-    /// returns.
+    /// [`Progress::Failed`] has the id, bound, and the error that `resolve_addr` of a synchronous
+    /// id returns.
     pub fn advance(
         self,
         event: &Event,
-    ) -> Step<CmId<PS, AddrResolved, OnChannel>, Self, CmId<PS, Bound, OnChannel>> {
+    ) -> Progress<CmId<PS, AddrResolved, OnChannel>, Self, CmId<PS, Bound, OnChannel>> {
         self.step(event)
     }
 }
@@ -283,8 +283,8 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
         Awaited::new(ROUTE, Waiting::Route, &self.core)
     }
 
-    fn done(self, _: &Event) -> Step<Self::Done, Self, Self::Failed> {
-        Step::Done(self.to())
+    fn done(self, _: &Event) -> Progress<Self::Done, Self, Self::Failed> {
+        Progress::Done(self.to())
     }
 
     fn give_up(self) -> Self::Failed {
@@ -296,12 +296,12 @@ impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
     /// Processes an event of this id: after ROUTE_RESOLVED the id may connect. An event of another
     /// id changes nothing.
     ///
-    /// [`Step::Failed`] has the id, with its address resolved, and the error that `resolve_route`
-    /// of a synchronous id returns.
+    /// [`Progress::Failed`] has the id, with its address resolved, and the error that
+    /// `resolve_route` of a synchronous id returns.
     pub fn advance(
         self,
         event: &Event,
-    ) -> Step<CmId<PS, RouteResolved, OnChannel>, Self, CmId<PS, AddrResolved, OnChannel>> {
+    ) -> Progress<CmId<PS, RouteResolved, OnChannel>, Self, CmId<PS, AddrResolved, OnChannel>> {
         self.step(event)
     }
 }
@@ -333,8 +333,8 @@ mod tests {
         let id = CmId::<Tcp, ResolvingAddr>::from_core(Core::new(stub::id(7, None)));
         let event =
             |key| Event { copied: stub::event(key, 0, Type::RDMA_CM_EVENT_ADDR_RESOLVED, 0) };
-        let Step::Waiting(id) = id.step(&event(8)) else { panic!("not its event") };
-        let Step::Failed(refused) = id.step(&event(7)) else { panic!("it has no device") };
+        let Progress::Waiting(id) = id.step(&event(8)) else { panic!("not its event") };
+        let Progress::Failed(refused) = id.step(&event(7)) else { panic!("it has no device") };
         assert_eq!(refused.error.errno(), Some(libc::ENODEV));
         forget(refused.into_object());
     }

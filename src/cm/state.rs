@@ -41,7 +41,7 @@ pub enum Listening {}
 pub enum Disconnected {}
 /// The attempt failed. The id can only be destroyed.
 #[derive(Debug)]
-pub enum Spent {}
+pub enum Unusable {}
 
 /// A state of a [`CmId`](super::CmId); [the module docs](super) describe the transitions.
 ///
@@ -111,7 +111,7 @@ pub enum Spent {}
 ///     id.join_multicast(at, SECOND)
 /// }
 ///
-/// fn is_over<S: Ends>(id: &mut CmId<Tcp, S>) -> bool {
+/// fn is_over<S: Disconnects>(id: &mut CmId<Tcp, S>) -> bool {
 ///     id.wait_disconnected(Duration::ZERO).is_ok()
 /// }
 /// ```
@@ -267,4 +267,4 @@ macro_rules! states {
 }
 
 states!(Created Bound BoundToDevice ResolvingAddr AddrResolved ResolvingRoute RouteResolved Connecting Requested);
-states!(Accepting Established Listening Disconnected Spent);
+states!(Accepting Established Listening Disconnected Unusable);

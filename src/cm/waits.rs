@@ -22,15 +22,15 @@ use crate::wait::end_of;
 /// {
 ///     loop {
 ///         match id.advance(&channel.wait()?) {
-///             Step::Done(id) => return Ok(id),
-///             Step::Waiting(waiting) => id = waiting,
-///             Step::Failed(refused) => return Err(refused.error),
+///             Progress::Done(id) => return Ok(id),
+///             Progress::Waiting(waiting) => id = waiting,
+///             Progress::Failed(refused) => return Err(refused.error),
 ///         }
 ///     }
 /// }
 /// ```
 #[derive(Debug)]
-pub enum Step<D, W, F> {
+pub enum Progress<D, W, F> {
     /// The step is done.
     Done(D),
     /// The event was of another id, or of another kind: the id still waits.
@@ -39,20 +39,20 @@ pub enum Step<D, W, F> {
     Failed(Refused<F>),
 }
 
-impl<D, W, F> Step<D, W, F> {
+impl<D, W, F> Progress<D, W, F> {
     /// The same, with something that is kept beside it.
-    pub(super) fn beside<T>(self, kept: T) -> Step<(D, T), (W, T), (F, T)> {
+    pub(super) fn beside<T>(self, kept: T) -> Progress<(D, T), (W, T), (F, T)> {
         match self {
-            Step::Done(done) => Step::Done((done, kept)),
-            Step::Waiting(waiting) => Step::Waiting((waiting, kept)),
-            Step::Failed(refused) => Step::Failed(refused.map(|failed| (failed, kept))),
+            Progress::Done(done) => Progress::Done((done, kept)),
+            Progress::Waiting(waiting) => Progress::Waiting((waiting, kept)),
+            Progress::Failed(refused) => Progress::Failed(refused.map(|failed| (failed, kept))),
         }
     }
 }
 
-impl<D, W, F> From<Result<D, Refused<F>>> for Step<D, W, F> {
+impl<D, W, F> From<Result<D, Refused<F>>> for Progress<D, W, F> {
     fn from(result: Result<D, Refused<F>>) -> Self {
-        result.map_or_else(Step::Failed, Step::Done)
+        result.map_or_else(Progress::Failed, Progress::Done)
     }
 }
 
@@ -71,12 +71,12 @@ pub trait Waits: Sized {
 
     /// The result of the event that completes the step.
     #[doc(hidden)]
-    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed>;
+    fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed>;
 
     /// The result of a step that ends with the connection.
     #[doc(hidden)]
-    fn ended(self) -> Step<Self::Done, Self, Self::Failed> {
-        Step::Waiting(self)
+    fn ended(self) -> Progress<Self::Done, Self, Self::Failed> {
+        Progress::Waiting(self)
     }
 
     /// Stops waiting.
@@ -84,29 +84,29 @@ pub trait Waits: Sized {
     fn give_up(self) -> Self::Failed;
 
     #[doc(hidden)]
-    fn step(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn step(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         let Awaited { verb, waiting, core } = self.awaits();
         if event.id().0 != core.id.key() {
-            return Step::Waiting(self);
+            return Progress::Waiting(self);
         }
         match meaning(waiting, event) {
             Meaning::Done => self.done(event),
-            Meaning::Fails => Step::Failed(Refused::new(self.give_up(), failure(verb, event))),
+            Meaning::Fails => Progress::Failed(Refused::new(self.give_up(), failure(verb, event))),
             Meaning::Nothing if waiting.is_for_the_end() => self.look(),
-            Meaning::Nothing => Step::Waiting(self),
+            Meaning::Nothing => Progress::Waiting(self),
         }
     }
 
     /// The result of events that were taken before, perhaps from another channel.
     #[doc(hidden)]
-    fn look(self) -> Step<Self::Done, Self, Self::Failed> {
+    fn look(self) -> Progress<Self::Done, Self, Self::Failed> {
         let Awaited { verb, waiting, core } = self.awaits();
         if waiting.is_for_the_end() && core.id.seen().is_disconnected() {
             return self.ended();
         }
         match core.end(verb, waiting) {
-            None => Step::Waiting(self),
-            Some(error) => Step::Failed(Refused::new(self.give_up(), error)),
+            None => Progress::Waiting(self),
+            Some(error) => Progress::Failed(Refused::new(self.give_up(), error)),
         }
     }
 }
@@ -140,9 +140,9 @@ pub(super) fn finish<W: Waits>(
     loop {
         let error = match events.next() {
             Ok(Some(event)) => match begun.step(&event) {
-                Step::Done(done) => return Ok(done),
-                Step::Failed(refused) => return Err(refused),
-                Step::Waiting(waiting) => {
+                Progress::Done(done) => return Ok(done),
+                Progress::Failed(refused) => return Err(refused),
+                Progress::Waiting(waiting) => {
                     begun = waiting;
                     continue;
                 }

@@ -3,11 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::completion::attached::AtEnd;
+use crate::completion::attachments::AtEnd;
+use crate::completion::deferred_destroy::Over;
 use crate::completion::extended::adapter::Extended;
 use crate::completion::inbox::Inbox;
-use crate::completion::parked::Over;
-use crate::counters::books::{Books, Quiet};
+use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::sys::handle;
 
 /// A completion queue as its queue pairs know it: its inbox and the C object.
@@ -48,22 +48,28 @@ impl Deref for CqShared {
 
 impl AtEnd {
     /// Ends a destroyed or reset queue pair in its completion queues.
-    pub fn tell(self, books: &Arc<Books>, send: &CqShared, recv: &CqShared, quiet: &mut Quiet) {
-        send.end(books, self, quiet);
+    pub fn tell(
+        self,
+        counters: &Arc<QueueCounters>,
+        send: &CqShared,
+        recv: &CqShared,
+        quiet: &mut Quiet,
+    ) {
+        send.end(counters, self, quiet);
         if !std::ptr::eq(send, recv) {
-            recv.end(books, self, quiet);
+            recv.end(counters, self, quiet);
         }
-        quiet.end_one(books);
+        quiet.end_one(counters);
     }
 }
 
 impl Drop for CqShared {
     /// No thread can poll any more, and the queue pairs that completed here are destroyed, since
-    /// each holds on to this. So no completion can come, and what is stranded has to be sent home
+    /// each holds on to this. So no completion can come, and what is orphaned has to be given back
     /// here.
     fn drop(&mut self) {
         let mut over = Over::default();
         self.inbox.close_for_all(&mut over);
-        over.send_home();
+        over.give_back();
     }
 }

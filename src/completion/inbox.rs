@@ -6,9 +6,9 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-use crate::completion::attached::State;
+use crate::completion::attachments::State;
 use crate::completion::extended::adapter::{Extended, Row};
-use crate::completion::switch::Switch;
+use crate::completion::polled_queue::PolledQueue;
 use crate::sync::Mutex;
 use crate::sys::types::{ibv_cq, ibv_wc};
 
@@ -28,7 +28,7 @@ const ALIGNMENT: usize = 1024;
 #[repr(C, align(1024))]
 pub(crate) struct Inbox {
     wcs: UnsafeCell<MaybeUninit<[ibv_wc; BATCH]>>,
-    pub(crate) switch: Switch,
+    pub(crate) polled_queue: PolledQueue,
     poller: UnsafeCell<Poller>,
     pub(super) state: Mutex<State>,
     /// Of a queue that is polled for fields, what is polled in its place.
@@ -45,7 +45,7 @@ const NO_FIELDS: u64 = u64::MAX;
 static_assertions::const_assert!(size_of::<[ibv_wc; BATCH]>() <= ALIGNMENT);
 static_assertions::const_assert!(align_of::<Inbox>() == ALIGNMENT);
 
-// SAFETY: the C object may be used from any thread (R17.1). The rest is plain memory and books.
+// SAFETY: the C object may be used from any thread (R17.1). The rest is plain memory and counters.
 unsafe impl Send for Inbox {}
 // SAFETY: every field is behind the lock, atomic, or used by one thread at a time (invariant).
 unsafe impl Sync for Inbox {}
@@ -54,7 +54,7 @@ unsafe impl Sync for Inbox {}
 ///
 /// # Invariants
 /// The `left` completions of the batch from `next` on are polled and not handed out. While there
-/// are some, or `watches` or `is_broken` is set, a stand-in takes the queue's place
+/// are some, or `watches` or `is_broken` is set, a placeholder takes the queue's place
 /// (`Reason::Held`).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Poller {
@@ -93,7 +93,7 @@ impl Inbox {
         let wc_flags = extended.as_ref().map_or(NO_FIELDS, |it| it.wc_flags);
         Inbox {
             wcs: UnsafeCell::new(MaybeUninit::zeroed()),
-            switch: Switch::new(queue),
+            polled_queue: PolledQueue::new(queue),
             poller: UnsafeCell::default(),
             state: Mutex::new(State::new(capacity)),
             extended,

@@ -1,7 +1,7 @@
 //! Completion queues and their channels: polling, decoded completions, and the return of buffers
 //! that dropped queues left behind.
 
-pub(crate) mod attached;
+pub(crate) mod attachments;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
 pub(crate) mod booking;
@@ -9,17 +9,17 @@ pub(crate) mod builder;
 pub(crate) mod channel;
 mod create;
 pub(crate) mod datagram;
+pub(crate) mod deferred_destroy;
 pub(crate) mod extended;
+pub(crate) mod finish;
 pub(crate) mod inbox;
 mod moderation;
 pub(crate) mod notify;
 pub(crate) mod outcome;
-pub(crate) mod parked;
 pub(crate) mod poll;
+pub(crate) mod polled_queue;
 pub(crate) mod queue;
-pub(crate) mod settle;
 pub(crate) mod status;
-pub(crate) mod switch;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
 pub(crate) mod wait;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use crate::completion::datagram::UdReceived;
 use crate::completion::status::WcError;
 use crate::completion::wc::{Completion, Promised, Success};
-use crate::counters::books::Books;
+use crate::counters::queue_counters::QueueCounters;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry, Raw};
 use crate::memory::header::{Header, word};
@@ -112,7 +112,7 @@ pub struct Sent<E> {
 pub struct Failed<E> {
     /// The entry; `None` if the work request had no buffer.
     pub entry: Option<E>,
-    /// The queue it was on, known from the crate's own books: an error completion does not say
+    /// The queue it was on, known from the crate's own counters: an error completion does not say
     /// ([R10.2](crate::guide::rules#r10-2)).
     pub direction: Direction,
     /// The reason.
@@ -166,20 +166,20 @@ impl<E: Entry> Completion<'_, E> {
         self.arrival()?.imm_data()
     }
 
-    /// Whether the work request was posted to the queue with these books, and its wr_id is its own
-    /// handle.
+    /// Whether the work request was posted to the queue with these counters, and its wr_id is its
+    /// own handle.
     #[inline(always)]
-    pub(crate) fn belongs_to(&self, books: &Books) -> bool {
+    pub(crate) fn belongs_to(&self, counters: &QueueCounters) -> bool {
         let word = self.word;
         if !E::OWNED {
             return false;
         }
         if word::is_none(word) {
-            return !self.is_ring() && books.has(word::counter(word));
+            return !self.is_ring() && counters.has(word::counter(word));
         }
         // SAFETY: this completion owns the entry in the wr_id, so its header is alive.
         let header = unsafe { &*word::address::<Header>(word) };
-        books.has(header.counter())
+        counters.has(header.counter())
     }
 }
 

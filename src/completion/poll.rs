@@ -5,11 +5,11 @@
 use std::marker::PhantomData;
 use std::ptr;
 
+use crate::black_box::black_box;
 use crate::completion::inbox::{BATCH, Inbox};
+use crate::completion::polled_queue::Reason;
 use crate::completion::queue::CompletionQueue;
-use crate::completion::switch::Reason;
 use crate::completion::wc::Completion;
-use crate::hidden::hidden;
 use crate::memory::entry::Entry;
 use crate::sync::Ordering;
 use crate::sys::data;
@@ -36,9 +36,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     ///
     /// The next poll hands out what the iterator did not. An error means that the completion queue
     /// is dead ([R10.12](crate::guide::rules#r10-12)): its device is not asked again, and every
-    /// later poll returns the error. Outstanding work then comes home when its queue pair is gone.
+    /// later poll returns the error. Outstanding work then comes back when its queue pair is gone.
     ///
-    /// What destroyed queue pairs left behind, room and buffers, comes home by itself: with the
+    /// What destroyed queue pairs left behind, room and buffers, comes back by itself: with the
     /// next poll after the completion queue was seen empty (a poll that returns fewer than 16 has
     /// seen it), or after as many completions as the queue holds.
     ///
@@ -63,7 +63,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EIO: the completion queue overran or
     /// its device is gone, and stays so ([R10.12](crate::guide::rules#r10-12)). No entry is lost:
-    /// they come home when their queue pairs are gone.
+    /// they come back when their queue pairs are gone.
     #[doc(alias = "ibv_poll_cq")]
     #[inline(always)]
     pub fn poll(&mut self) -> Result<Completions<'_, E>, Error> {
@@ -108,15 +108,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 
     /// Polls for at most `most` completions and returns what `ibv_poll_cq` does. While the cold
-    /// path has something to do, a stand-in is polled instead, and the result is negative
-    /// (`STOOD_IN`): 0 says that the device's queue is empty.
+    /// path has something to do, a placeholder is polled instead, and the result is negative
+    /// (`PLACEHOLDER`): 0 says that the device's queue is empty.
     #[inline(always)]
     pub(super) fn ask(&mut self, most: i32) -> i32 {
         let inbox = self.inbox.0;
         // SAFETY: the inbox lives as long as `shared`.
-        let polled = unsafe { &(*inbox).switch }.polled.load(Ordering::Relaxed);
-        // SAFETY: the queue polled is live: the device's, or a stand-in, which is static. The inbox
-        // has room for `most`, and no completion in it is left.
+        let polled = unsafe { &(*inbox).polled_queue }.polled.load(Ordering::Relaxed);
+        // SAFETY: the queue polled is live: the device's, or a placeholder, which is static. The
+        // inbox has room for `most`, and no completion in it is left.
         unsafe { data::poll_cq(polled, most, inbox.cast::<ibv_wc>().cast_mut()) }
     }
 
@@ -277,7 +277,7 @@ impl<'cq, E: Entry> Iterator for Completions<'cq, E> {
         // SAFETY: some are left.
         let completion = unsafe { self.pull() };
         // Else a loop has a second count, that of what was taken (2 instructions a poll).
-        self.more = hidden(self.more);
+        self.more = black_box(self.more);
         Some(completion)
     }
 
@@ -343,7 +343,7 @@ unsafe fn keep(inbox: &Inbox, next: u32, left: u32) {
     debug_assert!(poller.left == 0 && (next + left) as usize <= BATCH);
     if left != 0 {
         (poller.next, poller.left) = (next, left);
-        inbox.switch.give(Reason::Held);
+        inbox.polled_queue.give(Reason::Held);
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::cold::drop_each;
 use crate::completion::booking::CqShared;
 use crate::completion::create::within_limit;
+use crate::completion::deferred_destroy::Over;
 use crate::completion::inbox::Inbox;
-use crate::completion::parked::Over;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
 use crate::memory::buf::Buf;
@@ -50,8 +50,8 @@ pub(crate) trait UsedByOneThreadAtATime {}
 /// # Invariants
 /// - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point into
 ///   it.
-/// - `shared` keeps the books of every queue that completes here until none of its completions can
-///   come any more.
+/// - `shared` keeps the counters of every queue that completes here until none of its completions
+///   can come any more.
 #[doc(alias = "ibv_cq")]
 pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
     pub(super) inbox: At,
@@ -139,8 +139,8 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 
     /// Takes back the [`SharedBuf`](crate::SharedBuf) and [`OpenBuf`](crate::memory::OpenBuf)
-    /// handles that destroyed or reset queue pairs left stranded, as
-    /// [`Pool::reclaim`](crate::Pool::reclaim) does for buffers. Polls bring them home too, under
+    /// handles that destroyed or reset queue pairs left orphaned, as
+    /// [`Pool::reclaim`](crate::Pool::reclaim) does for buffers. Polls bring them back too, under
     /// the same condition. Returns how many.
     ///
     /// ```
@@ -152,15 +152,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// a.post_send(wr::Send::new(record))?; // the peer has no receive, so it waits
     /// let (a, _) = a.reset()?; // and nobody drained it
-    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 15)); // a completion may still come
+    /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 15)); // a completion may still come
     /// while cq.poll_one()?.is_some() {}
     /// // With the poll that found nothing.
-    /// assert_eq!((cq.reclaim_lent(), pool.available()), (0, 16));
+    /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 16));
     /// # drop(a);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reclaim_lent(&mut self) -> usize {
-        self.settle_now().send_home().lent
+    pub fn reclaim_handles(&mut self) -> usize {
+        self.settle_now().give_back().handles
     }
 
     /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone.
@@ -182,14 +182,14 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             return Err(Refused::new(self, error));
         }
         self.discard();
-        self.end_parked();
+        self.end_deferred();
         self.discard();
         let handle = Arc::get_mut(&mut self.shared).and_then(CqShared::handle_mut);
         let closed = handle.map_or(Err(libc::EBUSY), handle::Cq::close);
         closed.map_err(|errno| Refused::new(self, Error::os(VERB, errno, "")))
     }
 
-    /// Sends home the entries of all completions that are there.
+    /// Gives back the entries of all completions that are there.
     fn discard(&mut self) {
         drop_each(&mut std::iter::from_fn(|| {
             let is_left = !self.shared.handle().is_closed() && matches!(self.fetch(), Ok(true));
@@ -215,7 +215,7 @@ impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
             fn drop(&mut self) {
                 let mut over = Over::default();
                 self.0.close(&mut over);
-                over.send_home();
+                over.give_back();
             }
         }
 
@@ -223,7 +223,7 @@ impl<E: Entry, L: Threads> Drop for CompletionQueue<E, L> {
         let _close = Close(&shared);
         self.discard();
         // The completions that a device leaves of these are discarded, too.
-        self.end_parked();
+        self.end_deferred();
         self.discard();
     }
 }

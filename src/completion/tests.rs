@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::switch::{Reason, Switch};
+use super::polled_queue::{PolledQueue, Reason};
 use crate::loopback;
 use crate::loopback::Fabric;
 use crate::prelude::*;
@@ -20,39 +20,42 @@ crate::profile! { Shared { receive: SharedRq } }
 fn a_stand_in_is_asked_as_long_as_there_is_a_reason() {
     let mut queue = crate::sys::types::zeroed();
     let queue = &raw mut queue;
-    let switch = Switch::new(queue);
+    let polled_queue = PolledQueue::new(queue);
     for reason in [Reason::Held, Reason::Dead] {
-        assert!(!switch.take(reason) && !switch.is_on(), "nobody gave it");
+        assert!(!polled_queue.take(reason) && !polled_queue.is_on(), "nobody gave it");
         for _ in 0..2 {
-            switch.give(reason);
-            assert!(switch.is_on() && switch.polled.load(Ordering::Relaxed) != queue);
+            polled_queue.give(reason);
+            assert!(polled_queue.is_on() && polled_queue.polled.load(Ordering::Relaxed) != queue);
         }
-        assert!(switch.take(reason) && !switch.is_on());
-        assert_eq!((switch.polled.load(Ordering::Relaxed), switch.queue()), (queue, queue));
+        assert!(polled_queue.take(reason) && !polled_queue.is_on());
+        assert_eq!(
+            (polled_queue.polled.load(Ordering::Relaxed), polled_queue.queue()),
+            (queue, queue)
+        );
     }
-    switch.give(Reason::Held);
-    switch.give(Reason::Dead);
-    assert!(switch.take(Reason::Held) && switch.is_on());
-    assert!(!switch.take(Reason::Held) && switch.is_on());
-    assert!(switch.take(Reason::Dead) && !switch.is_on());
+    polled_queue.give(Reason::Held);
+    polled_queue.give(Reason::Dead);
+    assert!(polled_queue.take(Reason::Held) && polled_queue.is_on());
+    assert!(!polled_queue.take(Reason::Held) && polled_queue.is_on());
+    assert!(polled_queue.take(Reason::Dead) && !polled_queue.is_on());
 }
 
 /// A change that another comes before is made of what that left.
 #[test]
 fn a_change_of_reasons_is_made_of_what_is_there() {
-    let switch = Switch::new(std::ptr::null_mut());
+    let polled_queue = PolledQueue::new(std::ptr::null_mut());
     let turns = std::cell::Cell::new(0);
-    let before = switch.change(|reasons| {
+    let before = polled_queue.change(|reasons| {
         if turns.replace(turns.get() + 1) == 0 {
-            switch.give(Reason::Dead);
+            polled_queue.give(Reason::Dead);
         }
         reasons | Reason::Held as usize
     });
     // A weak compare-and-swap may fail without another change: then there are more turns.
     assert_eq!(before, Reason::Dead as usize);
     assert!(turns.get() >= 2, "{} turns", turns.get());
-    assert!(switch.take(Reason::Dead) && switch.is_on());
-    assert!(switch.take(Reason::Held) && !switch.is_on());
+    assert!(polled_queue.take(Reason::Dead) && polled_queue.is_on());
+    assert!(polled_queue.take(Reason::Held) && !polled_queue.is_on());
 }
 
 /// Two threads give reasons at once, and a third takes them: each is taken, and no loop is endless.
@@ -60,32 +63,32 @@ fn a_change_of_reasons_is_made_of_what_is_there() {
 fn reasons_of_several_threads() {
     const TIMES: usize = if cfg!(miri) { 50 } else { 20_000 };
     /// A switch may be known to any thread; its queue is never asked here.
-    struct Shared(Switch);
+    struct Shared(PolledQueue);
     // SAFETY: its pointers are compared, and not followed.
     unsafe impl Sync for Shared {}
-    let shared = Shared(Switch::new(std::ptr::null_mut()));
+    let shared = Shared(PolledQueue::new(std::ptr::null_mut()));
     let shared = &shared;
     let done = [AtomicBool::new(false), AtomicBool::new(false)];
     std::thread::scope(|scope| {
         for (reason, done) in [Reason::Held, Reason::Dead].into_iter().zip(&done) {
             scope.spawn(move || {
-                let Shared(switch) = shared;
+                let Shared(polled_queue) = shared;
                 for _ in 0..TIMES {
-                    switch.give(reason);
+                    polled_queue.give(reason);
                 }
                 done.store(true, Ordering::Release);
             });
         }
-        let Shared(switch) = shared;
+        let Shared(polled_queue) = shared;
         while !done.iter().all(|done| done.load(Ordering::Acquire)) {
-            switch.take(Reason::Held);
-            switch.take(Reason::Dead);
+            polled_queue.take(Reason::Held);
+            polled_queue.take(Reason::Dead);
         }
     });
-    let Shared(switch) = shared;
-    switch.take(Reason::Held);
-    switch.take(Reason::Dead);
-    assert!(!switch.is_on());
+    let Shared(polled_queue) = shared;
+    polled_queue.take(Reason::Held);
+    polled_queue.take(Reason::Dead);
+    assert!(!polled_queue.is_on());
 }
 
 fn empty(cq: &mut CompletionQueue) {
@@ -114,10 +117,10 @@ fn polls_are_as_quick_as_before() {
         drop(qp);
         let is_left = outstanding > 0;
         assert_eq!(cq.shared().attachments(), is_left as usize);
-        assert_eq!(cq.shared().switch.is_on(), is_left);
+        assert_eq!(cq.shared().polled_queue.is_on(), is_left);
         empty(&mut cq);
         assert_eq!((cq.shared().attachments(), pool.available()), (0, 4));
-        assert!(!cq.shared().switch.is_on());
+        assert!(!cq.shared().polled_queue.is_on());
     }
     // A batch that is taken in two parts.
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 0, recv: 4 }).unwrap();
@@ -128,17 +131,17 @@ fn polls_are_as_quick_as_before() {
     }
     let _qp = qp.to_error().unwrap();
     drop(cq.poll().unwrap().next());
-    assert!(cq.shared().switch.is_on());
+    assert!(cq.shared().polled_queue.is_on());
     for left in (0..3).rev() {
         drop(cq.poll_one().unwrap().unwrap());
-        assert_eq!(cq.shared().switch.is_on(), left != 0, "{left} are left");
+        assert_eq!(cq.shared().polled_queue.is_on(), left != 0, "{left} are left");
     }
 }
 
 /// A server makes queue pairs and drops them: nothing is kept of those that are gone, where they
 /// only sent either.
 #[test]
-fn queue_pairs_that_were_parked_are_forgotten() {
+fn queue_pairs_that_were_deferred_are_forgotten() {
     let context = Fabric::new().open_device();
     let pd = context.alloc_pd().unwrap();
     let sends = context.create_cq::<Buf>(40).unwrap();
@@ -159,11 +162,11 @@ fn queue_pairs_that_were_parked_are_forgotten() {
     }
 }
 
-/// Another thread may have destroyed a parked queue pair by the time that its completion queue
+/// Another thread may have destroyed a deferred queue pair by the time that its completion queue
 /// hears of it: then it is over as any other.
 #[test]
-fn a_queue_pair_that_is_gone_is_not_parked() {
-    use super::parked::{Over, Parked, Rest};
+fn a_queue_pair_that_is_gone_is_not_deferred() {
+    use super::deferred_destroy::{DeferredDestroy, Over, Rest};
     struct Gone;
     impl Rest for Gone {
         fn destroy(self: Box<Self>, _: &mut Over) {}
@@ -177,10 +180,11 @@ fn a_queue_pair_that_is_gone_is_not_parked() {
     let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
     let mut qp = qp.modify(init).unwrap();
     qp.post_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
-    let books = qp.core.books.clone();
+    let counters = qp.core.counters.clone();
     drop(qp);
     assert_eq!(cq.shared().attachments(), 1);
-    cq.shared().knows_parked(&std::sync::Arc::new(Parked::new(Box::new(Gone))), &books);
+    cq.shared()
+        .knows_deferred(&std::sync::Arc::new(DeferredDestroy::new(Box::new(Gone))), &counters);
     empty(&mut cq);
     assert_eq!((cq.shared().attachments(), pool.available()), (0, 1));
 }
@@ -201,9 +205,9 @@ fn a_ring_is_remembered_as_long_as_its_completions() {
         completion.into_iter().for_each(|one| assert!(a.complete(one).is_ok()));
     }
     assert!(a.destroy().unwrap().is_empty());
-    assert_eq!((cq.shared().attachments(), cq.shared().switch.is_on()), (before, true));
+    assert_eq!((cq.shared().attachments(), cq.shared().polled_queue.is_on()), (before, true));
     empty(&mut cq);
-    assert_eq!((cq.shared().attachments(), cq.shared().switch.is_on()), (before / 2, false));
+    assert_eq!((cq.shared().attachments(), cq.shared().polled_queue.is_on()), (before / 2, false));
     drop(b);
 }
 

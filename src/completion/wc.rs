@@ -5,13 +5,13 @@
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use crate::cold::seldom;
+use crate::cold::cold_path;
 use crate::completion::datagram::UdReceived;
 use crate::completion::inbox::note_dropped;
 use crate::completion::outcome::{Direction, Failed, Outcome, Received, Sent};
 use crate::completion::queue::OneThread;
 use crate::completion::status::{WcError, error_of};
-use crate::counters::books::Counter;
+use crate::counters::queue_counters::CompletionCounter;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::header::{Header, word};
 use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status};
@@ -22,7 +22,7 @@ use crate::work::wc_opcode::WcOpcode;
 /// copied, and is consumed once.
 ///
 /// Taking its entry also gives back the room of its work request. A dropped completion sends its
-/// entry home to the pool; one of a selectively signaled send queue releases what
+/// entry back to the pool; one of a selectively signaled send queue releases what
 /// [`complete`](crate::QueuePair::complete) would have released, as soon as its queue pair looks
 /// for room. A forgotten completion (`mem::forget`) leaves its work request outstanding until the
 /// queue pair is reset or destroyed, and a drain waits for it in vain.
@@ -205,7 +205,7 @@ impl<'cq, E: Owned> Completion<'cq, E> {
         // A ring's wr_id has no buffer, so what has one is not asked. (The two tests would be made
         // one, for all, and what has a buffer tested again: 4 instructions.)
         if word::is_none(word) {
-            seldom();
+            cold_path();
             if self.is_ring() {
                 return Outcome::Selective(self);
             }
@@ -265,7 +265,7 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     }
 }
 
-/// Books a completion: its room comes back, and its entry is no longer in flight.
+/// Accounts for a completion: its room comes back, and its entry is no longer in flight.
 ///
 /// # Safety
 /// `wr_id` is that of `wc`, a completion that is held and has not been booked.
@@ -274,8 +274,8 @@ unsafe fn count(wc: Promised<'_>, wr_id: usize) {
     if word::is_none(wr_id) {
         if wr_id & word::RING == 0 {
             // SAFETY: the address is that of the queue's counter. The completion queue keeps the
-            // books of its queues while completions can come or are held, and `wc` is held.
-            unsafe { Counter::count(word::counter(wr_id)) };
+            // counters of its queues while completions can come or are held, and `wc` is held.
+            unsafe { CompletionCounter::count(word::counter(wr_id)) };
         } else {
             note_dropped(wc.at, wr_id as u64);
         }
@@ -286,11 +286,11 @@ unsafe fn count(wc: Promised<'_>, wr_id: usize) {
     // the handle, so the header is alive.
     let header = unsafe { &*header };
     // SAFETY: the counter was noted when the handle was posted. The completion queue keeps the
-    // queue's books while `wc` is held.
-    unsafe { Counter::count(header.take()) };
+    // queue's counters while `wc` is held.
+    unsafe { CompletionCounter::count(header.take()) };
 }
 
-/// Books a completion, and drops its entry.
+/// Accounts for a completion, and drops its entry.
 ///
 /// # Safety
 /// As for `count`, and the entry in the wr_id is given up.

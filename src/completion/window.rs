@@ -5,7 +5,7 @@
 use crate::completion::inbox::Inbox;
 use crate::completion::outcome::{Outcome, Received};
 use crate::completion::wc::Completion;
-use crate::counters::books::Books;
+use crate::counters::queue_counters::QueueCounters;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::window::{LentWindow, MemoryWindow};
 use crate::sys::types::ibv_wc_flags;
@@ -35,7 +35,7 @@ impl LentWindow {
         self,
         by: Completion<'cq, E>,
     ) -> Result<(MemoryWindow, Received<E>), (Self, Completion<'cq, E>)> {
-        let is_of = |books: &Books| by.belongs_to(books);
+        let is_of = |counters: &QueueCounters| by.belongs_to(counters);
         if !self.is_ended_by(by.qp_num(), by.invalidated_rkey(), is_of) {
             return Err((self, by));
         }

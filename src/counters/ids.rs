@@ -5,23 +5,23 @@
 //!   read-modify-write found and no other can find, since each leaves a larger one. No order is
 //!   asked for: a number says nothing of what else its thread wrote, and threads learn of it
 //!   together with what it names.
-//! - The **number of a pool** is in the marks of its buffers (`counters::mark`). It is reused, but
-//!   not while somebody may compare it: the pool's `Slots` own it, which outlive its headers, and
-//!   the shared receive queue that looks for it keeps the pool.
+//! - The **number of a pool** is in the type tags of its buffers (`counters::type_tag`). It is
+//!   reused, but not while somebody may compare it: the pool's `Slab` own it, which outlive its
+//!   headers, and the shared receive queue that looks for it keeps the pool.
 //! - The **tag of a ring** is in the lower half of the wr_ids of a selectively signaled send queue,
 //!   beside a sequence number, where 29 bits are left. It is reused, but not while a wr_id with it
-//!   may still be met. The `Books` own it, and two kinds of holders have those: the queue (and its
-//!   later lives, as long as room is withheld for this one), and each completion queue that it
-//!   completes into. A completion queue drops them once none of their completions can come any
-//!   more, or when it is destroyed; and whoever looks at a completion borrows the completion queue.
-//!   So when the last `Arc<Books>` is gone, no wr_id with its tag is left, neither in the device
-//!   nor in the program.
+//!   may still be met. The `QueueCounters` own it, and two kinds of holders have those: the queue
+//!   (and its later lives, as long as room is reserved for this one), and each completion queue
+//!   that it completes into. A completion queue drops them once none of their completions can come
+//!   any more, or when it is destroyed; and whoever looks at a completion borrows the completion
+//!   queue. So when the last `Arc<QueueCounters>` is gone, no wr_id with its tag is left, neither
+//!   in the device nor in the program.
 //!
 //! Numbers that are reused are taken and given back under one lock.
 
 use std::collections::BTreeSet;
 
-use crate::counters::mark;
+use crate::counters::type_tag;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, global, lock};
 
 /// A number that `next` never gave before. (There are enough: 2^64 last for 500,000 years at a
@@ -75,7 +75,7 @@ fn tags() -> MutexGuard<'static, Numbers> {
 
 fn pool_numbers() -> MutexGuard<'static, Numbers> {
     global! {
-        static ALL: Mutex<Numbers> = Mutex::new(Numbers::below(mark::POOLS));
+        static ALL: Mutex<Numbers> = Mutex::new(Numbers::below(type_tag::POOLS));
     }
     lock(&ALL)
 }
@@ -100,13 +100,13 @@ impl Drop for RingTag {
     }
 }
 
-/// A number that no other pool has, or `mark::NO_POOL`. Dropped, it may be reused.
+/// A number that no other pool has, or `type_tag::NO_POOL`. Dropped, it may be reused.
 pub(crate) struct PoolNumber(u32);
 
 impl PoolNumber {
     /// A number; `NO_POOL` if all are in use.
     pub(crate) fn new() -> Self {
-        PoolNumber(pool_numbers().take().unwrap_or(mark::NO_POOL))
+        PoolNumber(pool_numbers().take().unwrap_or(type_tag::NO_POOL))
     }
 
     pub(crate) fn get(&self) -> u32 {
@@ -175,7 +175,7 @@ mod tests {
     fn a_pool_gives_its_number_back() {
         let number = PoolNumber::new();
         let was = number.get();
-        assert!(was != mark::NO_POOL && pool_numbers().used.contains(&was));
+        assert!(was != type_tag::NO_POOL && pool_numbers().used.contains(&was));
         drop(number);
         assert!(!pool_numbers().used.contains(&was));
     }

@@ -1,10 +1,10 @@
 //! Counts the owners that can still bring completions of a queue (the queue itself, and its
-//! completion queues), and finds the last to go, which sends home what the
+//! completion queues), and finds the last to go, which gives back what the
 //! queue left.
 //!
 //! A queue pair or a shared receive queue ends on one thread. Each completion queue that it
-//! completes into is polled on another, and may end on a third. What the queue left stranded is
-//! sent home after the last of these, once.
+//! completes into is polled on another, and may end on a third. What the queue left orphaned is
+//! given back after the last of these, once.
 //!
 //! # Why exactly one of them does
 //!

@@ -17,12 +17,12 @@ pub(crate) mod fork;
 pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod lane;
-pub(crate) mod node;
 pub(crate) mod odp;
 pub(crate) mod pacing;
 pub(crate) mod pd;
 pub(crate) mod port;
 pub(crate) mod protocol;
+pub(crate) mod query;
 pub(crate) mod refusal;
 pub(crate) mod xrc;
 
@@ -44,12 +44,12 @@ pub use fork::{ForkStatus, fork_init, fork_status};
 pub use gid::{GidEntry, RoceV2Gid};
 pub use ids::{CqId, SrqId};
 pub use lane::Lane;
-pub use node::{NodeType, QpTypes};
 pub use odp::{OdpCaps, OdpOps};
 pub use pacing::PacketPacing;
 pub use pd::ProtectionDomain;
 pub use port::{LinkLayer, PortAttr, PortState};
 pub use protocol::Protocol;
+pub use query::{NodeType, QpTypes};
 pub use xrc::{XrcDomain, XrcdFile};
 
 pub use crate::sys::provider::Provider;

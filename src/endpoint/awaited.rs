@@ -22,7 +22,7 @@ impl<P: Profile> RcConnector<P> {
     /// Like [`connect`](Self::connect), over a stream of tokio (feature `tokio`). It waits **for
     /// ever** for a peer that says nothing: put a time-out around it.
     ///
-    /// Dropped, the future drops the queue pair, whose receives then go home. The stream is of no
+    /// Dropped, the future drops the queue pair, whose receives then go back. The stream is of no
     /// further use, since some of the peer's message may have been read.
     ///
     /// ```

@@ -69,7 +69,7 @@ pub enum WireError {
     /// The queue pair number is reserved for management or multicast.
     ReservedQpn(Qpn),
     /// A field that this service does not have is not 0.
-    Foreign {
+    ExternalMemory {
         /// The field.
         what: &'static str,
         /// Its value.
@@ -226,7 +226,7 @@ fn kind_of(code: u8) -> Option<Option<GidKind>> {
 }
 
 fn none(what: &'static str, value: u32) -> Result<(), WireError> {
-    if value == 0 { Ok(()) } else { Err(WireError::Foreign { what, value }) }
+    if value == 0 { Ok(()) } else { Err(WireError::ExternalMemory { what, value }) }
 }
 
 /// The numbers of a service; those that it does not have are 0.
@@ -363,7 +363,7 @@ impl fmt::Display for WireError {
             WireError::ReservedQpn(qpn) => {
                 write!(f, "queue pair number {:#x} belongs to management or multicast", qpn.get())
             }
-            WireError::Foreign { what, value } => {
+            WireError::ExternalMemory { what, value } => {
                 write!(f, "{what} is {value}, but this service has none: it must be 0")
             }
             WireError::Region { index, why } => write!(f, "region {index}: {why}"),

@@ -12,7 +12,7 @@ use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::pool::{close, no_headers, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::slots::{Headers, Keeper, Slots};
+use crate::memory::slab::{Headers, Slab, SlabOwner};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
@@ -66,7 +66,7 @@ pub(super) const LONGEST: usize = (1 << 31) - ALIGN;
 ///
 /// `M` is the [`Memory`] that the buffers are in.
 pub struct Arena<C: 'static = (), M = Pages> {
-    shared: Keeper<C>,
+    shared: SlabOwner<C>,
     /// The type of the region's memory.
     _memory: PhantomData<Invariant<M>>,
 }
@@ -205,7 +205,7 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
         };
         let access = AccessFlags::LOCAL_WRITE;
         let (region, headers) = Registered::new(pd, memory, access, Holds::Buffers, choose)?;
-        Ok(Arena { shared: Slots::create(region, 0, headers, make), _memory: PhantomData })
+        Ok(Arena { shared: Slab::create(region, 0, headers, make), _memory: PhantomData })
     }
 }
 
@@ -231,7 +231,7 @@ impl<C, M> Arena<C, M> {
         if len > LONGEST {
             return None;
         }
-        let slot = Slots::take_bytes(&self.shared, len)?;
+        let slot = Slab::take_bytes(&self.shared, len)?;
         // SAFETY: the handle is new, and given up here.
         let mut buf = unsafe { Buf::of(slot) };
         buf.set_len(len);
@@ -301,7 +301,7 @@ impl<C, M> Arena<C, M> {
             .map_err(|error| Refused::new(self, error))
     }
 
-    pub(crate) fn shared(&self) -> &Slots<C> {
+    pub(crate) fn shared(&self) -> &Slab<C> {
         &self.shared
     }
 }

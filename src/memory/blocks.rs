@@ -1,6 +1,6 @@
 //! The blocks of an arena: the bytes of each slot, and the free bytes.
 //!
-//! A buffer that is dropped enters its slot into the free list of its `Slots`, as a pool's does.
+//! A buffer that is dropped enters its slot into the free list of its `Slab`, as a pool's does.
 //! The next take looks there first, and gives the bytes back to `Ranges`.
 
 use std::collections::TryReserveError;
@@ -17,7 +17,7 @@ pub struct Blocks {
     /// The block of each slot.
     of_slot: Vec<u32>,
     spare: Vec<u32>,
-    /// The arena has no handle any more: what is dropped now, `Slots` counts.
+    /// The arena has no handle any more: what is dropped now, `Slab` counts.
     pub is_closed: bool,
 }
 

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use crate::memory::header::{Handle, Header};
 use crate::memory::shared::{SharedBuf, Shares};
-use crate::memory::slots::{Slot, put_back};
+use crate::memory::slab::{Slot, put_back};
 
 // A handle is a pointer to a header; its tags are in the bits that the header's alignment leaves
 // free.
@@ -153,7 +153,7 @@ impl<C> Buf<C> {
 
     /// Freezes the buffer for `n` posts: gives a handle for each. They are counted together, so
     /// this costs less than [`freeze`](Self::freeze) and a clone for each.
-    /// [`SharedBuf::thaw_if_last`] makes the last one that comes home the buffer again.
+    /// [`SharedBuf::thaw_if_last`] makes the last one that comes back the buffer again.
     ///
     /// If `n` is 0, the buffer returns to its pool. Each handle has a header in the region of the
     /// pool, two cache lines, which is used again once the handle is gone. Without memory for a new

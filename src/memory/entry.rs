@@ -13,7 +13,7 @@ use crate::memory::window::WindowEntry;
 
 /// What a completion queue gives back, where C has a `wr_id` (ibv_poll_cq(3)): [`Buf`],
 /// [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or [`Raw`] for the
-/// `unsafe` path that keeps no books.
+/// `unsafe` path that does no bookkeeping.
 ///
 /// A posted buffer returns as this type ([R11.1](crate::guide::rules#r11-1)).
 ///
@@ -26,9 +26,9 @@ use crate::memory::window::WindowEntry;
 /// // A queue pair that sends buffers, shared buffers and pieces of open regions:
 /// profile! { Mixed { entry: AnyBuf } }
 ///
-/// /// Buffers that came home, of whatever type.
-/// fn count<E: Entry>(home: &[E]) -> usize {
-///     home.len()
+/// /// Buffers that came back, of whatever type.
+/// fn count<E: Entry>(returned: &[E]) -> usize {
+///     returned.len()
 /// }
 /// assert_eq!(count::<AnyBuf>(&[]), 0);
 /// let cq: CompletionQueue<AnyBuf> = context.create_cq(32)?; // the same entry
@@ -79,28 +79,28 @@ pub trait Entry: Word + 'static {
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::Owned;
 /// # let proverbs::loopback::Pair { mut cq, .. } = proverbs::loopback::pair()?;
-/// /// Polls once and keeps what came home.
+/// /// Polls once and keeps what came back.
 /// fn gather<E: Owned>(
 ///     cq: &mut CompletionQueue<E>,
-///     home: &mut Vec<E>,
+///     returned: &mut Vec<E>,
 /// ) -> Result<(), proverbs::Error> {
-///     cq.poll()?.for_each(|completion| home.extend(completion.into_entry()));
+///     cq.poll()?.for_each(|completion| returned.extend(completion.into_entry()));
 ///     Ok(())
 /// }
-/// let mut home: Vec<Buf> = Vec::new();
-/// gather(&mut cq, &mut home)?;
-/// assert!(home.is_empty());
+/// let mut returned: Vec<Buf> = Vec::new();
+/// gather(&mut cq, &mut returned)?;
+/// assert!(returned.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` keeps no books: this queue pair posts only with `unsafe`",
+    message = "`{Self}` does no bookkeeping: this queue pair posts only with `unsafe`",
     label = "this queue pair's entry is `{Self}`",
     note = "use `post_send_unchecked` or `post_recv_unchecked`, or a profile whose entry is a buffer"
 )]
 pub trait Owned: Entry {}
 
-/// No entry: the caller chooses the `wr_id` (ibv_post_send(3)) and keeps the books. This is the
-/// `unsafe` path; [`Sge`](crate::wr::Sge) has an example.
+/// No entry: the caller chooses the `wr_id` (ibv_post_send(3)) and does the bookkeeping. This is
+/// the `unsafe` path; [`Sge`](crate::wr::Sge) has an example.
 #[derive(Debug)]
 pub enum Raw {}
 
@@ -174,8 +174,8 @@ impl<C> AnyBuf<C> {
 /// The kinds of handles that are entries by themselves.
 macro_rules! handles {
     ($($handle:ident$(<$($of:ident),*>)? = $kind:ident;)*) => {$(
-        // SAFETY: the value is one pointer to a header (that of a slot, or of `Lent`), and owns the
-        // handle.
+        // SAFETY: the value is one pointer to a header (that of a slot, or of `OwningHandle`), and
+        // owns the handle.
         unsafe impl$(<$($of: 'static),*>)? Handle for $handle$(<$($of),*>)? {
             const KIND: usize = word::$kind;
         }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::memory::registered::AccessFlags;
 use crate::memory::relaxed::Ordered;
-use crate::memory::remote::{Extent, OutOfBounds, RemoteSlice};
+use crate::memory::remote::{Container, OutOfBounds, RemoteSlice};
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
@@ -166,7 +166,7 @@ impl<A: Access> RemoteSlice<A> {
         let (addr, len, rkey) = (self.addr(), self.len(), self.rkey());
         let longest = u64::from(u32::MAX);
         if len > longest {
-            return Err(OutOfBounds::new(Extent::Element, 0, len, longest));
+            return Err(OutOfBounds::new(Container::Element, 0, len, longest));
         }
         Ok(RemoteFlush { addr, len, rkey, placement, level: selectivity::RANGE })
     }
@@ -184,7 +184,7 @@ mod tests {
         let RemoteFlush { addr, len, rkey, .. } = slice(longest).flush_global().unwrap();
         assert_eq!((addr, len, rkey), (0x1000, longest, 7));
         let (len, available) = (1 << 32, longest);
-        let of = Extent::Element;
+        let of = Container::Element;
         let refused = OutOfBounds { offset: 0, len, available, misaligned: false, of };
         assert_eq!(slice(len).flush_global().unwrap_err(), refused);
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::memory::buf::Buf;
 use crate::memory::header::{Handle, Header};
-use crate::memory::slots::Head;
+use crate::memory::slab::Head;
 
 /// A share of a frozen buffer.
 ///
@@ -77,8 +77,8 @@ impl Frozen {
     /// The type of the contexts of its pool or arena.
     #[inline(always)]
     fn head(&self) -> &Head {
-        // SAFETY: the home of a buffer's header, which is alive, are its slots.
-        unsafe { &*self.buf.as_ref().home.cast() }
+        // SAFETY: the slab of a buffer's header is alive as long as the buffer.
+        unsafe { &*self.buf.as_ref().slab.cast() }
     }
 
     /// The number of shares.

@@ -8,30 +8,31 @@
 //!
 //! # Why a post needs no second look at a known buffer
 //!
-//! `mark` says what the buffer is: its protection domain, its pool and its size, which do not
+//! `type_tag` says what the buffer is: its protection domain, its pool and its size, which do not
 //! change, and whether a send must look at it. It says nothing of queues, so every queue of the
-//! domain knows the buffer, in either direction. Numbers in marks mean one thing while somebody can
-//! compare them: those of domains are never reused; that of a pool is handed back when its headers
-//! are freed, and the only queue that compares it, a shared receive queue, keeps its pool.
+//! domain knows the buffer, in either direction. Numbers in type tags mean one thing while somebody
+//! can compare them: those of domains are never reused; that of a pool is handed back when its
+//! headers are freed, and the only queue that compares it, a shared receive queue, keeps its pool.
 //!
 //! # Why an address can say who has the buffer
 //!
-//! `at_queue` is the address of a counter in the queue's `Books`, and addresses are reused. But
-//! books outlive every header that names them. They are kept by the queue, and by each of its
-//! completion queues until no completion of the queue can come (`Pending`). At that point
+//! `at_queue` is the address of a counter in the queue's `QueueCounters`, and addresses are reused.
+//! But counters outlive every header that names them. They are kept by the queue, and by each of
+//! its completion queues until no completion of the queue can come (`Pending`). At that point
 //! - what completed names no queue: the completion cleared `at_queue` (`take`) before it was
 //!   counted;
-//! - what was posted and not counted is stranded, and the last part of `Pending` sends it home,
-//!   which clears `at_queue` too, before it gives up the books (`stranded`);
+//! - what was posted and not counted is orphaned, and the last part of `Pending` gives it back,
+//!   which clears `at_queue` too, before it gives up the counters (`orphaned`);
 //! - what was refused names no queue either (`Rejected`), nor what was put into a list that was
-//!   dropped (`slots::put_back`, `Slab::put`).
+//!   dropped (`slab::put_back`, `HeaderSlab::put`).
 //!
 //! What is left are buffers of a list that safe code *forgot* before it was posted. Nobody has
-//! their handles, and no device knows them. A queue knows of such a list (`Ledger::has_lists`),
+//! their handles, and no device knows them. A queue knows of such a list (`InFlight::has_lists`),
 //! which borrowed it, so that nothing of the list is used any more when the queue ends: they are
-//! stranded with what was posted, and go home with it.
+//! orphaned with what was posted, and go back with it.
 //!
-//! A debug build asserts this when books end with nothing outstanding (`stranded::assert_unnamed`).
+//! A debug build asserts this when counters end with nothing outstanding
+//! (`orphaned::assert_unnamed`).
 
 #![allow(unsafe_code)] // handles as pointers, and as words
 
@@ -39,8 +40,8 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, compiler_fence};
 
-use crate::counters::books::Counter;
-use crate::counters::mark;
+use crate::counters::queue_counters::CompletionCounter;
+use crate::counters::type_tag;
 use crate::sync::{AtomicPtr, Ordering};
 
 /// # Invariants
@@ -48,17 +49,17 @@ use crate::sync::{AtomicPtr, Ordering};
 ///   with the program, with the device as a `wr_id`, or in a ring.
 /// - A header has one handle. Its holder may touch the `Cell`s and, if the handle is exclusive, the
 ///   bytes; nothing else touches them.
-/// - `home` begins with a `u32` and lives as long as the header.
+/// - `slab` begins with a `u32` and lives as long as the header.
 /// - `link` is null except in a free list, in a handle that is part of a list, or behind shared
 ///   ones.
 /// - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
 ///   request, of a work request that is being built for a queue that exists, or of a completion
 ///   that still holds it.
-/// - If `mark` lacks `LOOK`, the length is not 0.
+/// - If `type_tag` lacks `LOOK`, the length is not 0.
 /// - The `capacity` bytes at `addr` are the handle's alone, if it is exclusive, and the length is
-///   not more. (What a narrowed buffer could have besides, `Slots` knows.) A work request for an
-///   atomic sets the length to 8 without a look; if the capacity is less, `mark` has `LOOK`, the
-///   work request is refused, and `cut_len` mends the length.
+///   not more. (What a narrowed buffer could have besides, `Slab` knows.) A work request for an
+///   atomic sets the length to 8 without a look; if the capacity is less, `type_tag` has `LOOK`,
+///   the work request is refused, and `cut_len` mends the length.
 #[repr(C, align(64))]
 pub struct Header {
     /// The element of a send.
@@ -71,13 +72,13 @@ pub struct Header {
     fill_lkey: Cell<u32>,
     /// The counter of the queue that has the buffer; null if none has. (In an entry of a refused
     /// list, which no queue has: the next entry. See `next_refused`.)
-    at_queue: AtomicPtr<Counter>,
+    at_queue: AtomicPtr<CompletionCounter>,
     pub(crate) link: Link,
     /// What keeps header and memory alive; its type follows from the kind of handle. It begins with
     /// the number of the region's protection domain, as `Pd` numbers them.
-    pub(crate) home: *const (),
-    /// What the buffer is (see [`mark`]).
-    mark: Cell<u64>,
+    pub(crate) slab: *const (),
+    /// What the buffer is (see [`type_tag`]).
+    type_tag: Cell<u64>,
 }
 
 // A header begins with two elements.
@@ -91,7 +92,13 @@ static_assertions::const_assert!(
 );
 
 impl Header {
-    pub(crate) fn new(addr: *mut u8, capacity: u32, lkey: u32, home: *const (), mark: u64) -> Self {
+    pub(crate) fn new(
+        addr: *mut u8,
+        capacity: u32,
+        lkey: u32,
+        slab: *const (),
+        type_tag: u64,
+    ) -> Self {
         // The device uses the address as an integer.
         addr.expose_provenance();
         Header {
@@ -103,8 +110,8 @@ impl Header {
             fill_lkey: Cell::new(lkey),
             at_queue: AtomicPtr::new(ptr::null_mut()),
             link: Link::default(),
-            home,
-            mark: Cell::new(mark),
+            slab,
+            type_tag: Cell::new(type_tag),
         }
     }
 
@@ -132,12 +139,12 @@ impl Header {
         self.addr.set(addr);
         self.fill.set(addr);
         self.capacity.set(capacity);
-        self.mark.set(mark::resized(self.mark.get(), capacity));
+        self.type_tag.set(type_tag::resized(self.type_tag.get(), capacity));
         self.set_len(len);
     }
 
-    /// Gives the handle other bytes of the same region: `len` of them at `addr`. The mark stays, or
-    /// `set_mark` sets it.
+    /// Gives the handle other bytes of the same region: `len` of them at `addr`. The type tag
+    /// stays, or `set_type_tag` sets it.
     #[inline(always)]
     pub(crate) fn set_place(&self, addr: *mut u8, len: u32) {
         addr.expose_provenance();
@@ -147,17 +154,17 @@ impl Header {
         self.capacity.set(len);
     }
 
-    pub(crate) fn set_mark(&self, mark: u64) {
-        self.mark.set(mark);
+    pub(crate) fn set_type_tag(&self, type_tag: u64) {
+        self.type_tag.set(type_tag);
     }
 
     /// Makes the header of a handle that is gone that of a new one.
     #[inline(always)]
-    pub(crate) fn renew(&self, addr: *mut u8, capacity: u32, lkey: u32, mark: u64) {
+    pub(crate) fn renew(&self, addr: *mut u8, capacity: u32, lkey: u32, type_tag: u64) {
         self.set_place(addr, capacity);
         self.lkey.set(lkey);
         self.fill_lkey.set(lkey);
-        self.mark.set(mark);
+        self.type_tag.set(type_tag);
     }
 
     /// The number of bytes that a send sends.
@@ -167,13 +174,13 @@ impl Header {
     }
 
     /// Sets the number of bytes that a send sends. A scatter/gather list leaves out elements of no
-    /// bytes, so with length 0 the mark makes the next send look at this buffer; a receive need
+    /// bytes, so with length 0 the type tag makes the next send look at this buffer; a receive need
     /// not.
     #[inline(always)]
     pub(crate) fn set_len(&self, len: u32) {
         self.len.set(len);
         if len == 0 {
-            self.mark.set(self.mark.get() | mark::LOOK);
+            self.type_tag.set(self.type_tag.get() | type_tag::LOOK);
         }
     }
 
@@ -198,19 +205,19 @@ impl Header {
 
     /// What the buffer is, for the holder of the handle.
     #[inline(always)]
-    pub(crate) fn mark(&self) -> u64 {
-        self.mark.get()
+    pub(crate) fn type_tag(&self) -> u64 {
+        self.type_tag.get()
     }
 
-    /// Makes the next send look at the buffer, on a cold branch: the hot path keeps the mark as the
-    /// operand of one test (2 instructions a work request).
+    /// Makes the next send look at the buffer, on a cold branch: the hot path keeps the type tag as
+    /// the operand of one test (2 instructions a work request).
     #[inline(always)]
     pub(crate) fn look_seldom(&self) {
         #[cold]
-        fn seldom() {}
-        seldom();
-        self.mark.set(self.mark.get() | mark::LOOK);
-        // Keeps the compiler from reusing the tested value of the mark after this store.
+        fn cold_path() {}
+        cold_path();
+        self.type_tag.set(self.type_tag.get() | type_tag::LOOK);
+        // Keeps the compiler from reusing the tested value of the type tag after this store.
         compiler_fence(Ordering::SeqCst);
     }
 
@@ -224,21 +231,21 @@ impl Header {
     /// A send looked at the buffer. The next one need not, unless it is empty, or too short for an
     /// atomic.
     pub(crate) fn looked_at(&self) {
-        if self.len() != 0 && self.capacity() >= mark::ATOMIC {
-            self.mark.set(self.mark.get() & !mark::LOOK);
+        if self.len() != 0 && self.capacity() >= type_tag::ATOMIC {
+            self.type_tag.set(self.type_tag.get() & !type_tag::LOOK);
         }
     }
 
     /// Marks the buffer as with the device, or about to be. `counter` is that of a queue that
     /// exists.
     #[inline(always)]
-    pub(crate) fn give(&self, counter: *const Counter) {
+    pub(crate) fn give(&self, counter: *const CompletionCounter) {
         self.at_queue.store(counter.cast_mut(), Ordering::Release);
     }
 
     /// Marks the buffer as back from the device. Returns the counter of the queue that had it.
     #[inline(always)]
-    pub(crate) fn take(&self) -> *const Counter {
+    pub(crate) fn take(&self) -> *const CompletionCounter {
         let counter = self.counter();
         self.forget_queue();
         counter
@@ -246,13 +253,13 @@ impl Header {
 
     /// The protection domain of the region, as `Pd` numbers them.
     pub(crate) fn pd(&self) -> u32 {
-        // SAFETY: `home` begins with a `u32` and lives as long as the header (invariants).
-        unsafe { *self.home.cast::<u32>() }
+        // SAFETY: `slab` begins with a `u32` and lives as long as the header (invariants).
+        unsafe { *self.slab.cast::<u32>() }
     }
 
     /// The counter of the queue that has the buffer, for the holder of the handle.
     #[inline(always)]
-    pub(crate) fn counter(&self) -> *const Counter {
+    pub(crate) fn counter(&self) -> *const CompletionCounter {
         self.at_queue.load(Ordering::Relaxed)
     }
 
@@ -275,7 +282,7 @@ impl Header {
 
     /// The counter of the queue that has the handle, for any thread; null if none has. (In a list
     /// of refused entries it is the address of a header, which is no counter's.)
-    pub(crate) fn posted_to(&self) -> *const Counter {
+    pub(crate) fn posted_to(&self) -> *const CompletionCounter {
         self.at_queue.load(Ordering::Acquire)
     }
 }
@@ -461,7 +468,7 @@ pub(crate) mod word {
     pub const TAGS: usize = 63;
 
     /// Where the program's number begins in a word without a buffer. Counters are below.
-    pub const ID: u32 = crate::counters::books::ADDRESS_BITS;
+    pub const ID: u32 = crate::counters::queue_counters::ADDRESS_BITS;
 
     /// The word of a work request without a buffer in a ring, with the bits of its number.
     #[inline(always)]

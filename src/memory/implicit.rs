@@ -16,16 +16,16 @@ use std::ops::{Deref, Range, RangeBounds};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::counters::mark;
+use crate::counters::type_tag;
 use crate::device::OdpOps;
 use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::header::Handle;
-use crate::memory::lent::{Home, Lent, Loan, lend};
+use crate::memory::header_slab::HeaderSlab;
 use crate::memory::own::{CanBeSlices, Memory};
+use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::memory::registered::AccessFlags;
-use crate::memory::remote::{Extent, OutOfBounds};
-use crate::memory::slab::Slab;
+use crate::memory::remote::{Container, OutOfBounds};
 use crate::sys::control::Holds;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
@@ -107,9 +107,9 @@ pub struct ImplicitRegion<T, O> {
 struct Key {
     mr: handle::Mr,
     /// The headers of handles.
-    slab: Arc<Slab>,
-    /// The mark of a buffer, but for its length.
-    mark: u64,
+    slab: Arc<HeaderSlab>,
+    /// The type tag of a buffer, but for its length.
+    type_tag: u64,
 }
 
 impl ProtectionDomain {
@@ -134,8 +134,8 @@ impl ProtectionDomain {
         let mr = mr.map_err(|errno| Error::os(REGISTER, errno, "all memory, on demand"))?;
         // SAFETY: the object was just created, and has no other owner.
         let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
-        let mark = mark::of(self.id(), mark::NO_POOL, 0);
-        let key = Arc::new(Key { mr, slab: Slab::new(self.id()), mark });
+        let type_tag = type_tag::of(self.id(), type_tag::NO_POOL, 0);
+        let key = Arc::new(Key { mr, slab: HeaderSlab::new(self.id()), type_tag });
         Ok(ImplicitRegion { key, _of: PhantomData })
     }
 }
@@ -172,11 +172,12 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
         addr.expose_provenance();
         // INVARIANT: the value was moved here for the last time, and then asked for its bytes.
         let memory = Adopted { memory, key: self.key.clone() };
-        let Key { mr, slab, mark } = &*self.key;
+        let Key { mr, slab, type_tag } = &*self.key;
         // SAFETY: the region is registered while `key` lives.
         let lkey = unsafe { (*mr.as_ptr()).lkey };
-        let loan = Loan { addr, len, lkey, mark: mark::lent(*mark, len) };
-        Ok(ImplicitBuf(lend(slab, || Home::of(memory), &loan), PhantomData))
+        let loan =
+            HandleBytes { addr, len, lkey, type_tag: type_tag::without_pool(*type_tag, len) };
+        Ok(ImplicitBuf(owning_handle(slab, || KeptAlive::of(memory), &loan), PhantomData))
     }
 
     /// The same handle, with its type: what an [`AnyBuf`](crate::memory::AnyBuf) brings does not
@@ -233,9 +234,9 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
 /// Memory that was given to an implicit region.
 ///
 /// # Invariants
-/// The handles whose home it is name bytes of `memory`, as its [`Memory::bytes`] said after it was
-/// moved here for the last time, so what its implementation promises holds for them. It is neither
-/// touched nor moved out of its box while there is such a handle.
+/// The handles that keep it alive name bytes of `memory`, as its [`Memory::bytes`] said after it
+/// was moved here for the last time, so what its implementation promises holds for them. It is
+/// neither touched nor moved out of its box while there is such a handle.
 struct Adopted {
     memory: Box<dyn Any + Send>,
     key: Arc<Key>,
@@ -254,11 +255,11 @@ unsafe impl Sync for Adopted {}
 /// Without `T` and `O` its type does not tell by what it may be posted: so completions of an
 /// [`AnyBuf`](crate::memory::AnyBuf) bring it, and [`recognize`](ImplicitRegion::recognize) tells.
 #[repr(transparent)]
-pub struct ImplicitBuf<T = (), O = ()>(pub(super) Lent, PhantomData<fn() -> (T, O)>);
+pub struct ImplicitBuf<T = (), O = ()>(pub(super) OwningHandle, PhantomData<fn() -> (T, O)>);
 
 impl<T, O> ImplicitBuf<T, O> {
     fn adopted(&self) -> &Adopted {
-        self.0.home().other()
+        self.0.kept().other()
     }
 
     /// The same handle, whose type does not tell by what it may be posted.
@@ -285,13 +286,13 @@ impl<T, O> ImplicitBuf<T, O> {
     /// # Errors
     /// [`OutOfBounds`] if the range goes beyond this handle's bytes, or ends before it begins.
     pub fn part(&self, range: impl RangeBounds<usize>) -> Result<Self, OutOfBounds> {
-        let Range { start, end } = Extent::Buffer.range(self.len(), range)?;
+        let Range { start, end } = Container::Buffer.range(self.len(), range)?;
         let (header, len) = (self.0.header(), (end - start) as u32);
         // (The end of the bytes, if there are none, which no element names then.)
         let addr = header.addr().wrapping_add(start);
-        let mark = mark::lent(header.mark(), len);
-        let loan = Loan { addr, len, lkey: header.lkey(), mark };
-        Ok(ImplicitBuf(lend(self.0.slab(), || self.0.home().clone(), &loan), PhantomData))
+        let type_tag = type_tag::without_pool(header.type_tag(), len);
+        let loan = HandleBytes { addr, len, lkey: header.lkey(), type_tag };
+        Ok(ImplicitBuf(owning_handle(self.0.slab(), || self.0.kept().clone(), &loan), PhantomData))
     }
 
     /// The number of handles to the memory, with this one: those that the device has count, and so
@@ -325,8 +326,8 @@ impl<T, O> ImplicitBuf<T, O> {
         if !self.adopted().memory.is::<M>() || self.handles() != 1 {
             return Err(self);
         }
-        let adopted = match self.0.into_home() {
-            Home::Other(other) => Arc::into_inner(other).and_then(|it| it.downcast().ok()),
+        let adopted = match self.0.into_kept() {
+            KeptAlive::Other(other) => Arc::into_inner(other).and_then(|it| it.downcast().ok()),
             _ => None,
         };
         match adopted.map(|adopted: Box<Adopted>| adopted.memory.downcast()) {

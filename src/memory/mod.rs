@@ -8,16 +8,18 @@ pub(crate) mod chain;
 pub(crate) mod device;
 pub(crate) mod entry;
 pub(crate) mod flush;
-pub(crate) mod free;
+pub(crate) mod free_list;
 pub(crate) mod frozen;
 pub(crate) mod header;
+pub(crate) mod header_slab;
 pub(crate) mod implicit;
-pub(crate) mod lent;
 pub(crate) mod list;
 pub(crate) mod null;
 pub(crate) mod on_demand;
 pub(crate) mod open_buf;
+pub(crate) mod orphaned;
 pub(crate) mod own;
+pub(crate) mod owning_handle;
 pub(crate) mod parts;
 pub(crate) mod pool;
 pub(crate) mod ranges;
@@ -30,9 +32,7 @@ pub(crate) mod rereg;
 pub(crate) mod rights;
 pub(crate) mod shared;
 pub(crate) mod slab;
-pub(crate) mod slots;
 pub(crate) mod span;
-pub(crate) mod stranded;
 #[cfg(feature = "zerocopy")]
 mod typed;
 pub(crate) mod window;
@@ -50,16 +50,16 @@ pub use null::Null;
 pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
 pub use open_buf::OpenBuf;
 pub use own::{
-    Allows, CanBeSlices, CanBeWritten, Foreign, HasPieces, HugePage, MapOptions, Mapping, Memory,
-    NeverChanges, Number, Pages, Private, Protection, ReadOnly, Shared, SharedMapping, Sharing,
-    Writable,
+    Allows, CanBeSlices, CanBeWritten, ExternalMemory, HasPieces, HugePage, MapOptions, Mapping,
+    Memory, NeverChanges, Number, Pages, Private, Protection, ReadOnly, Shared, SharedMapping,
+    Sharing, Writable,
 };
 pub use parts::{JoinError, SplitError};
 pub use pool::{Pool, PoolBuilder};
 pub use read_only_buf::ReadOnlyBuf;
 pub use region::{MemoryRegion, RegionBuilder};
 pub use relaxed::{Bulk, Ordered, Relaxed};
-pub use remote::{Extent, OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
+pub use remote::{Container, OutOfBounds, RemoteCell, RemoteSlice, WriteCell};
 pub use rereg::{ReregError, UnusableRegion};
 pub use rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, Remote,

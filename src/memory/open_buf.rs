@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // looks at the region that a handle keeps
 
 use crate::memory::header::Handle;
-use crate::memory::lent::{Home, Lent, Loan};
+use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle};
 use crate::memory::registered::Registered;
 use crate::memory::remote::OutOfBounds;
 
@@ -38,15 +38,16 @@ use crate::memory::remote::OutOfBounds;
 /// ```
 ///
 /// # Invariants
-/// Its home is a region. Its mark is that of as many bytes as it had at its longest, or of more.
+/// Its kept memory is a region. Its type tag is that of as many bytes as it had at its longest, or
+/// of more.
 #[repr(transparent)]
-pub struct OpenBuf(Lent);
+pub struct OpenBuf(OwningHandle);
 
 impl OpenBuf {
-    /// A new handle to `len` bytes, whose home is a region.
+    /// A new handle to `len` bytes, that keeps a region alive.
     #[inline(always)]
-    pub(crate) fn new(mut lent: Lent, len: usize) -> Self {
-        // INVARIANT: its mark is that of its length, or of more, and its home a region.
+    pub(crate) fn new(mut lent: OwningHandle, len: usize) -> Self {
+        // INVARIANT: its type tag is that of its length, or of more, and its kept memory a region.
         lent.set_longest(len);
         OpenBuf(lent)
     }
@@ -90,7 +91,7 @@ impl OpenBuf {
     #[allow(clippy::needless_question_mark)] // the usual result stays in registers
     pub fn set_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
         let region = self.region();
-        // Some bytes, and not more than the mark is of.
+        // Some bytes, and not more than the type tag is of.
         if len.wrapping_sub(1) < self.0.longest() && region.check(offset, len).is_ok() {
             self.header().set_place(region.at(offset), len as u32);
             return Ok(());
@@ -102,9 +103,9 @@ impl OpenBuf {
     #[cold]
     #[inline(never)]
     fn set_other_range(&mut self, offset: usize, len: usize) -> Result<(), OutOfBounds> {
-        let Loan { addr, len, mark, .. } = self.region().piece(offset, len)?;
-        // INVARIANT: the mark is that of this length.
-        self.header().set_mark(mark);
+        let HandleBytes { addr, len, type_tag, .. } = self.region().piece(offset, len)?;
+        // INVARIANT: the type tag is that of this length.
+        self.header().set_type_tag(type_tag);
         self.header().set_place(addr, len);
         self.0.set_longest(len as usize);
         Ok(())
@@ -113,9 +114,9 @@ impl OpenBuf {
     /// The region that it is a piece of.
     #[inline(always)]
     fn region(&self) -> &Registered {
-        match self.0.home() {
-            Home::Region(region) => region,
-            // SAFETY: its home is a region (invariant).
+        match self.0.kept() {
+            KeptAlive::Region(region) => region,
+            // SAFETY: its kept memory is a region (invariant).
             _ => unsafe { std::hint::unreachable_unchecked() },
         }
     }
@@ -156,7 +157,8 @@ impl Clone for OpenBuf {
     /// Another handle to the same bytes, with the same word.
     #[inline]
     fn clone(&self) -> Self {
-        // INVARIANT: the mark is at least that of its length, and its home the same region.
+        // INVARIANT: the type tag is at least that of its length, and its kept memory the same
+        // region.
         OpenBuf::new(self.0.clone(), self.len())
     }
 }

@@ -10,8 +10,8 @@ use crate::memory::arena::LONGEST;
 use crate::memory::blocks::Bytes;
 use crate::memory::buf::Buf;
 use crate::memory::header::Handle;
-use crate::memory::remote::{Extent, OutOfBounds};
-use crate::memory::slots::{Slots, slots_of};
+use crate::memory::remote::{Container, OutOfBounds};
+use crate::memory::slab::{Slab, slots_of};
 
 impl<C> Buf<C> {
     /// Narrows the buffer to a range of its bytes: it is what `&buf[range]` is, and has no room for
@@ -46,7 +46,7 @@ impl<C> Buf<C> {
     /// [`OutOfBounds`] if the range goes beyond the buffer's length, or ends before it begins. The
     /// buffer is as it was.
     pub fn narrow(&mut self, range: impl RangeBounds<usize>) -> Result<(), OutOfBounds> {
-        let Range { start, end } = Extent::Buffer.range(self.len(), range)?;
+        let Range { start, end } = Container::Buffer.range(self.len(), range)?;
         // At least one byte, and it is one of the buffer's, which has some.
         let first = start.min(self.capacity() - 1);
         let len = (end - start) as u32;
@@ -72,7 +72,7 @@ impl<C> Buf<C> {
     }
 
     /// Splits a buffer of an [`Arena`](crate::Arena): it keeps its bytes before `at`, and those
-    /// from `at` on are a buffer of their own. Each goes to the device and home by itself;
+    /// from `at` on are a buffer of their own. Each goes to the device and back by itself;
     /// [`join`](Self::join) makes one of them again.
     ///
     /// The length is split too. A narrowed buffer is split where it is narrowed; widened, each part
@@ -152,14 +152,14 @@ impl<C> Buf<C> {
         let slots = self.slots();
         let whole = slots.whole(self.slot());
         let (here, there) = (self.header(), next.header());
-        let is_of_same = here.home == there.home;
+        let is_of_same = here.slab == there.slab;
         let asked = whole.len as usize + next.slots().whole(next.slot()).len as usize;
         if is_of_same && asked > LONGEST {
             return Err(JoinError { next, too_long: Some(asked) });
         }
         let offset = there.addr().addr().wrapping_sub(here.addr().addr()) as u32;
         let (capacity, len) = (there.capacity(), there.len());
-        // SAFETY: these are handles of the same slots, as both keep their home alive. If they are
+        // SAFETY: these are handles of the same slots, as both keep their slab alive. If they are
         // joined, `next` is forgotten below.
         let is_joined = is_of_same && unsafe { slots.join(self.slot(), next.slot()) };
         if !is_joined {
@@ -171,7 +171,7 @@ impl<C> Buf<C> {
     }
 
     /// The slots that this handle keeps alive.
-    pub(super) fn slots(&self) -> &Slots<C> {
+    pub(super) fn slots(&self) -> &Slab<C> {
         // SAFETY: the handle is borrowed.
         unsafe { slots_of(NonNull::from(self.slot())) }
     }

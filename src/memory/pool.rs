@@ -10,7 +10,7 @@ use crate::memory::buf::Buf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::slots::{Headers, Keeper, Slots};
+use crate::memory::slab::{Headers, Slab, SlabOwner};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
@@ -19,7 +19,7 @@ use crate::terms::error::{Error, Refused};
 ///
 /// Neither taking nor dropping a buffer allocates. A drop waits for nobody; a take waits while that
 /// of another thread takes its buffer out of the list, a few instructions. A buffer need not come
-/// home between two posts: it goes from its completion straight to the next. The region stays
+/// back between two posts: it goes from its completion straight to the next. The region stays
 /// registered while a buffer of it exists, wherever that buffer is (rules
 /// [R6.9](crate::guide::rules#r6-9), [R6.10](crate::guide::rules#r6-10)).
 ///
@@ -38,7 +38,7 @@ use crate::terms::error::{Error, Refused};
 ///
 /// `M` is the [`Memory`] that the buffers are in.
 pub struct Pool<C: 'static = (), M = Pages> {
-    shared: Keeper<C>,
+    shared: SlabOwner<C>,
     /// The type of the region's memory.
     _memory: PhantomData<Invariant<M>>,
 }
@@ -101,7 +101,7 @@ impl ProtectionDomain {
             Ok((lead, len, headers))
         };
         let (region, headers) = Registered::new(self, memory, access, Holds::Buffers, choose)?;
-        let shared = Slots::create(region, size as u32, headers, context);
+        let shared = Slab::create(region, size as u32, headers, context);
         Ok(Pool { shared, _memory: PhantomData })
     }
 }
@@ -246,7 +246,7 @@ impl<C, M> Pool<C, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn take(&self) -> Option<Buf<C>> {
-        let slot = Slots::take(&self.shared)?;
+        let slot = Slab::take(&self.shared)?;
         // SAFETY: the handle is new, and given up here.
         Some(unsafe { Buf::of(slot) })
     }
@@ -259,7 +259,7 @@ impl<C, M> Pool<C, M> {
     /// The number of buffers that can be taken now. They are counted on each call, for which other
     /// threads that take one wait.
     pub fn available(&self) -> usize {
-        self.shared.at_home()
+        self.shared.free_slots()
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Buffers of the pool and other
@@ -279,7 +279,7 @@ impl<C, M> Pool<C, M> {
             .map_err(|error| Refused::new(self, error))
     }
 
-    pub(crate) fn shared(&self) -> &Slots<C> {
+    pub(crate) fn shared(&self) -> &Slab<C> {
         &self.shared
     }
 
@@ -295,7 +295,7 @@ impl<C, M> Pool<C, M> {
 
 /// Deregisters the memory of slots that have no other reference, and gives it back.
 pub(super) fn close<C, M: Memory>(
-    shared: &mut Keeper<C>,
+    shared: &mut SlabOwner<C>,
     in_use: &'static str,
 ) -> Result<M, Error> {
     const VERB: &str = "ibv_dereg_mr";
@@ -318,7 +318,7 @@ mod tests {
     #[cfg(feature = "loopback")]
     use crate::memory::header::Header;
     #[cfg(feature = "loopback")]
-    use crate::memory::slots::put_back;
+    use crate::memory::slab::put_back;
 
     #[test]
     fn the_most_bytes_and_the_most_buffers() {
@@ -329,35 +329,35 @@ mod tests {
         assert_eq!(error.to_string(), text);
     }
 
-    /// The way home of a buffer that met another thread, while its pool lives and after.
+    /// The way back of a buffer that met another thread, while its pool lives and after.
     #[cfg(feature = "loopback")]
     #[test]
     fn a_buffer_that_met_another_thread_comes_home() {
         let crate::loopback::Pair { pool, pd, .. } = crate::loopback::pair().unwrap();
         let (context, free) = (std::rc::Rc::new(()), pool.available());
         let own = pd.pool(8).contexts(|_| context.clone()).create(3).unwrap();
-        let slots = [(); 3].map(|()| NonNull::from(Slots::take(&own.shared).unwrap()));
-        // SAFETY: a header is alive while its handle is. What it names as its home are the slots.
-        let home = unsafe { slots[0].cast::<Header>().as_ref() }.home.cast_mut().cast();
-        let home = NonNull::new(home).unwrap();
+        let slots = [(); 3].map(|()| NonNull::from(Slab::take(&own.shared).unwrap()));
+        // SAFETY: a header is alive while its handle is. It names its slab.
+        let slab = unsafe { slots[0].cast::<Header>().as_ref() }.slab.cast_mut().cast();
+        let slab = NonNull::new(slab).unwrap();
         assert_eq!(own.available(), 0);
         // SAFETY: each handle is the only one of its slot, and given up once; those of them that
         // outlive the pool keep the slots.
         unsafe {
-            Slots::put_later(slots[1], home);
-            Slots::put_later(slots[0], home);
+            Slab::put_later(slots[1], slab);
+            Slab::put_later(slots[0], slab);
             assert_eq!(own.available(), 2);
-            // The last one home goes first.
-            assert_eq!(Slots::take(&own.shared).map(NonNull::from), Some(slots[0]));
+            // The last one back goes first.
+            assert_eq!(Slab::take(&own.shared).map(NonNull::from), Some(slots[0]));
             drop(own);
             assert_eq!(std::rc::Rc::strong_count(&context), 4);
-            Slots::put_later(slots[2], home);
-            Slots::put_later(slots[0], home);
+            Slab::put_later(slots[2], slab);
+            Slab::put_later(slots[0], slab);
         }
         assert_eq!((std::rc::Rc::strong_count(&context), pool.available()), (1, free));
     }
 
-    /// Slots that several threads take out and enter at once, each in the way of the others, are
+    /// Slab that several threads take out and enter at once, each in the way of the others, are
     /// all there in the end.
     #[cfg(feature = "loopback")]
     #[test]
@@ -369,9 +369,8 @@ mod tests {
         unsafe impl Send for Mine {}
         let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
         let pool = pd.create_pool(4, 8).unwrap();
-        let free = crate::memory::free::Free::new();
-        let slots =
-            [(); 4].map(|()| Mine(NonNull::from(Slots::take(&pool.shared).unwrap()).cast()));
+        let free = crate::memory::free_list::FreeList::new();
+        let slots = [(); 4].map(|()| Mine(NonNull::from(Slab::take(&pool.shared).unwrap()).cast()));
         let (free, begin) = (&free, std::sync::Barrier::new(4));
         std::thread::scope(|scope| {
             for mine in slots {
@@ -407,14 +406,14 @@ mod tests {
         assert_eq!(pool.available(), 4);
     }
 
-    /// A buffer that comes home while another is taken out waits for nobody.
+    /// A buffer that comes back while another is taken out waits for nobody.
     #[cfg(feature = "loopback")]
     #[test]
     fn a_buffer_comes_home_while_another_is_taken() {
         let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
         let pool = pd.create_pool(2, 8).unwrap();
-        let [one, two] = [(); 2].map(|()| NonNull::from(Slots::take(&pool.shared).unwrap()));
-        let free = crate::memory::free::Free::new();
+        let [one, two] = [(); 2].map(|()| NonNull::from(Slab::take(&pool.shared).unwrap()));
+        let free = crate::memory::free_list::FreeList::new();
         // SAFETY: each is the only handle of its slot, and given up once.
         let taken = free.take_later(|| unsafe {
             assert!(free.put_later(one.cast()) && free.put_later(two.cast()));

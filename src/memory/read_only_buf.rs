@@ -1,7 +1,7 @@
 //! Pieces of regions in read-only memory.
 
 use crate::memory::header::Handle;
-use crate::memory::lent::Lent;
+use crate::memory::owning_handle::OwningHandle;
 
 /// A handle to a piece of a region in read-only memory, to be posted: the source of a SEND or
 /// WRITE, and never the sink of a READ. It keeps the region registered.
@@ -28,7 +28,7 @@ use crate::memory::lent::Lent;
 /// ```
 #[derive(Clone)]
 #[repr(transparent)]
-pub struct ReadOnlyBuf(pub(crate) Lent);
+pub struct ReadOnlyBuf(pub(crate) OwningHandle);
 
 impl ReadOnlyBuf {
     /// The length in bytes.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Lent, lend};
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{
     Allows, CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly,
 };
+use crate::memory::owning_handle::{KeptAlive, OwningHandle, owning_handle};
 use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
@@ -230,8 +230,8 @@ impl<A: Access, M> MemoryRegion<A, M> {
     where
         M: HasPieces,
     {
-        // INVARIANT: its home is the region.
-        self.lend(offset, len).map(|lent| OpenBuf::new(lent, len))
+        // INVARIANT: its kept memory is the region.
+        self.owning_handle(offset, len).map(|handle| OpenBuf::new(handle, len))
     }
 
     /// A handle to `len` bytes from `offset` on of private read-only memory, to be sent and written
@@ -263,7 +263,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
         // INVARIANT: the bytes are valid for reads from any thread and initialised, and nobody
         // writes them: as the memory promises, no process does, and a region of it has no right to
         // write. It stays registered while the handle exists, and no re-registration succeeds.
-        self.lend(offset, len).map(SharedBuf)
+        self.owning_handle(offset, len).map(SharedBuf)
     }
 
     /// A handle to `len` bytes from `offset` on of read-only memory, to be sent and written from:
@@ -277,13 +277,13 @@ impl<A: Access, M> MemoryRegion<A, M> {
     where
         M: Memory<Protection = ReadOnly>,
     {
-        self.lend(offset, len).map(ReadOnlyBuf)
+        self.owning_handle(offset, len).map(ReadOnlyBuf)
     }
 
     #[inline(always)]
-    fn lend(&self, offset: usize, len: usize) -> Result<Lent, OutOfBounds> {
+    fn owning_handle(&self, offset: usize, len: usize) -> Result<OwningHandle, OutOfBounds> {
         let loan = self.region.piece(offset, len)?;
-        Ok(lend(self.region.slab(), || Home::Region(self.region.clone()), &loan))
+        Ok(owning_handle(self.region.slab(), || KeptAlive::Region(self.region.clone()), &loan))
     }
 
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and

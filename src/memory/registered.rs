@@ -10,16 +10,16 @@ use std::time::Instant;
 
 use bitflags::bitflags;
 
-use crate::counters::mark;
+use crate::counters::type_tag;
 use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{not_on_iwarp, refusal};
-use crate::memory::lent::Loan;
+use crate::memory::header_slab::HeaderSlab;
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::{Memory, Protection};
-use crate::memory::remote::{Extent, OutOfBounds};
-use crate::memory::slab::Slab;
+use crate::memory::owning_handle::HandleBytes;
+use crate::memory::remote::{Container, OutOfBounds};
 use crate::memory::span::LONGEST_PIECE;
 use crate::sys::control::{Answer, Created, Holds};
 use crate::sys::handle;
@@ -111,10 +111,10 @@ pub(crate) struct Registered {
     /// Memory and a domain that the device may also have, after a change that failed.
     unknown: Option<(AnyMemory, Option<Arc<handle::Pd>>)>,
     pd: u32,
-    /// The mark of its pieces, but for their lengths.
-    mark: u64,
+    /// The type tag of its pieces, but for their lengths.
+    type_tag: u64,
     /// The headers of its pieces, or of frozen buffers in it.
-    slab: Arc<Slab>,
+    slab: Arc<HeaderSlab>,
 }
 
 // SAFETY: the memory is owned, and `Send`. The handles to it decide which code may touch its bytes.
@@ -259,8 +259,8 @@ impl Registered {
             was_given_up: false,
             unknown: None,
             pd: pd.id(),
-            mark: mark_of(pd),
-            slab: Slab::new(pd.id()),
+            type_tag: type_tag_of(pd),
+            slab: HeaderSlab::new(pd.id()),
         }
     }
 
@@ -334,14 +334,14 @@ impl Registered {
 
     /// The slab of the headers of its pieces, or of frozen buffers in it.
     #[inline(always)]
-    pub(crate) fn slab(&self) -> &Slab {
+    pub(crate) fn slab(&self) -> &HeaderSlab {
         &self.slab
     }
 
     /// What a handle to `len` bytes from `offset` on is made of.
     #[inline(always)]
     #[allow(clippy::needless_question_mark)]
-    pub(crate) fn piece(&self, offset: usize, len: usize) -> Result<Loan, OutOfBounds> {
+    pub(crate) fn piece(&self, offset: usize, len: usize) -> Result<HandleBytes, OutOfBounds> {
         // One comparison for what is seldom: no bytes, and more than an element can have.
         let is_usual = len.wrapping_sub(1) < LONGEST_PIECE as usize;
         if !is_usual {
@@ -354,19 +354,19 @@ impl Registered {
 
     #[cold]
     #[inline(never)]
-    fn unusual_piece(&self, offset: usize, len: usize) -> Result<Loan, OutOfBounds> {
+    fn unusual_piece(&self, offset: usize, len: usize) -> Result<HandleBytes, OutOfBounds> {
         match u32::try_from(len) {
             Ok(short @ ..=LONGEST_PIECE) => self.locate(offset, len).map(|at| self.loan(at, short)),
             _ => {
                 let (offset, len) = (offset as u64, len as u64);
-                Err(OutOfBounds::new(Extent::Element, offset, len, LONGEST_PIECE.into()))
+                Err(OutOfBounds::new(Container::Element, offset, len, LONGEST_PIECE.into()))
             }
         }
     }
 
     #[inline(always)]
-    fn loan(&self, addr: *mut u8, len: u32) -> Loan {
-        Loan { addr, len, lkey: self.lkey(), mark: mark::sized(self.mark, len) }
+    fn loan(&self, addr: *mut u8, len: u32) -> HandleBytes {
+        HandleBytes { addr, len, lkey: self.lkey(), type_tag: type_tag::sized(self.type_tag, len) }
     }
 
     /// Where `len` bytes from `offset` on begin.
@@ -439,7 +439,8 @@ impl Registered {
         if let Some(pd) = pd {
             // SAFETY: the region is of this domain now.
             unsafe { self.mr.set_parents(pd.handle().clone()) };
-            (self.pd, self.mark, self.slab) = (pd.id(), mark_of(pd), Slab::new(pd.id()));
+            (self.pd, self.type_tag, self.slab) =
+                (pd.id(), type_tag_of(pd), HeaderSlab::new(pd.id()));
         }
         if let Some((_, is_writable)) = access {
             self.is_writable = is_writable;
@@ -550,9 +551,9 @@ impl Registered {
     }
 }
 
-/// The mark of pieces of a region in this domain, but for their lengths.
-fn mark_of(pd: &ProtectionDomain) -> u64 {
-    mark::of(pd.id(), mark::NO_POOL, 0)
+/// The type tag of pieces of a region in this domain, but for their lengths.
+fn type_tag_of(pd: &ProtectionDomain) -> u64 {
+    type_tag::of(pd.id(), type_tag::NO_POOL, 0)
 }
 
 impl Drop for Registered {

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
-pub use crate::terms::bounds::{Extent, OutOfBounds};
+pub use crate::terms::bounds::{Container, OutOfBounds};
 
 /// Makes a type with a marker plain data, by its fields. (A derive would ask the same of the
 /// marker, of which there is no value.)
@@ -168,7 +168,7 @@ impl<A: Access> RemoteSlice<A> {
     fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
-            _ => Err(OutOfBounds::new(Extent::Region, offset, len, self.len)),
+            _ => Err(OutOfBounds::new(Container::Region, offset, len, self.len)),
         }
     }
 

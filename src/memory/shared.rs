@@ -7,12 +7,12 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::counters::mark;
+use crate::counters::type_tag;
 use crate::memory::buf::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::frozen::Frozen;
 use crate::memory::header::Handle;
-use crate::memory::lent::{Home, Lent, Loan, lend_several};
+use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handles};
 
 /// A read-only buffer that may be posted several times at once. It is a legal source of SEND and
 /// RDMA WRITE, so one log entry goes to three followers without a copy.
@@ -44,7 +44,7 @@ use crate::memory::lent::{Home, Lent, Loan, lend_several};
 /// ```
 #[derive(Clone)]
 #[repr(transparent)]
-pub struct SharedBuf(pub(crate) Lent);
+pub struct SharedBuf(pub(crate) OwningHandle);
 
 /// Handles to one buffer, for as many posts: what [`Buf::share`](crate::Buf::share) gives, one
 /// after the other. Those that were not taken are dropped with it.
@@ -60,25 +60,30 @@ pub struct SharedBuf(pub(crate) Lent);
 /// assert_eq!(first.handles(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Shares(Chain<Lent>);
+pub struct Shares(Chain<OwningHandle>);
 
 impl Shares {
     #[inline(always)]
     pub(crate) fn new<C: Send + Sync>(buf: Buf<C>, n: usize) -> Self {
         if n == 0 {
-            // It goes home.
+            // It goes back.
             drop(buf);
             return Shares(Chain::new());
         }
         let header = buf.header();
         let (addr, len, lkey) = (header.addr(), header.len(), header.lkey());
-        let loan = Loan { addr, len, lkey, mark: mark::lent(header.mark(), len) };
+        let loan = HandleBytes {
+            addr,
+            len,
+            lkey,
+            type_tag: type_tag::without_pool(header.type_tag(), len),
+        };
         let slab = NonNull::from(buf.slots().region.slab());
         let frozen = ManuallyDrop::new(Frozen::freeze(buf, n));
         // SAFETY: each of the `n` shares that are counted is given to one handle.
-        let home = || Home::Frozen(unsafe { frozen.another() });
+        let kept = || KeptAlive::Frozen(unsafe { frozen.another() });
         // SAFETY: a share keeps the slab alive.
-        Shares(lend_several(unsafe { slab.as_ref() }, n, home, &loan))
+        Shares(owning_handles(unsafe { slab.as_ref() }, n, kept, &loan))
     }
 }
 
@@ -116,7 +121,7 @@ impl SharedBuf {
         self.0.sharers()
     }
 
-    /// The exclusive buffer again, if this is the only handle to it: all clones came home and are
+    /// The exclusive buffer again, if this is the only handle to it: all clones came back and are
     /// gone.
     ///
     /// `C` is the context of the buffer that was frozen. The length is as it was then.
@@ -137,9 +142,9 @@ impl SharedBuf {
     /// # Errors
     /// The handle, if there are others, or the context is of another type.
     pub fn thaw<C: 'static>(self) -> Result<Buf<C>, SharedBuf> {
-        match self.0.home() {
+        match self.0.kept() {
             // Nobody can make another share meanwhile: this handle is here.
-            Home::Frozen(frozen) if frozen.is_of::<C>() && frozen.is_last() => {}
+            KeptAlive::Frozen(frozen) if frozen.is_of::<C>() && frozen.is_last() => {}
             _ => return Err(self),
         }
         self.thaw_if_last().ok_or_else(|| unreachable!("it was the last"))
@@ -176,15 +181,15 @@ impl SharedBuf {
     pub fn thaw_if_last<C: 'static>(self) -> Option<Buf<C>> {
         #[cold]
         #[inline(never)]
-        fn other(home: Home) {
-            drop(home);
+        fn other(kept: KeptAlive) {
+            drop(kept);
         }
-        let home = ManuallyDrop::new(self.0.into_home());
-        match &*home {
-            // SAFETY: it is a buffer of `C`. The home is not used again.
-            Home::Frozen(frozen) if frozen.is_of::<C>() => unsafe { frozen.thaw_if_last() },
+        let kept = ManuallyDrop::new(self.0.into_kept());
+        match &*kept {
+            // SAFETY: it is a buffer of `C`. The kept memory is not used again.
+            KeptAlive::Frozen(frozen) if frozen.is_of::<C>() => unsafe { frozen.thaw_if_last() },
             _ => {
-                other(ManuallyDrop::into_inner(home));
+                other(ManuallyDrop::into_inner(kept));
                 None
             }
         }
@@ -207,8 +212,8 @@ impl SharedBuf {
     ///     record.set_id(follower);
     ///     a.post_send(wr::RdmaWrite::new(record, at))?;
     /// }
-    /// let home = proverbs::loopback::poll(&mut cq, 2)?;
-    /// let ids: Vec<u64> = home.iter().flatten().map(|record| record.id()).collect();
+    /// let kept = proverbs::loopback::poll(&mut cq, 2)?;
+    /// let ids: Vec<u64> = returned.iter().flatten().map(|record| record.id()).collect();
     /// assert_eq!(ids, [7, 8]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -83,7 +83,7 @@ pub enum ToRead {}
 /// The limit of a READ that brings no bytes: more than any buffer holds. So the one comparison with
 /// the buffers' size finds both this case and bytes that do not fit, and leaves them to cold code.
 pub(crate) const READS_NOTHING: u32 = u32::MAX;
-/// What a handle has at most, so that its length is never that mark.
+/// What a handle has at most, so that its length is never that type_tag.
 pub(crate) use crate::terms::bounds::LONGEST_PIECE;
 const _: () = assert!(LONGEST_PIECE == READS_NOTHING - 1);
 

@@ -5,13 +5,13 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use crate::ledger::{Ledger, MOST};
+use crate::in_flight::{InFlight, MOST};
 use crate::memory::entry::{Entry, Owned};
 use crate::post::path::{Cursor, KnownBy};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{Follows, LeavesUnsignaled, RecvOn, SendOn, SharesReceives, SrqRecvOn};
+use crate::rules::{LeavesUnsignaled, MayFollow, RecvOn, SendOn, SharesReceives, SrqRecvOn};
 use crate::sys::data::{Each, head};
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::Transport;
@@ -78,7 +78,8 @@ impl Drop for Unfinished<'_> {
 pub struct Post<'q, T: Transport, Q: Kind> {
     pub(super) queue: &'q mut Queue<Q>,
     pub(super) check: Check,
-    /// Where the list begins in the ledger, once that was asked: before, it would occupy registers.
+    /// Where the list begins in the in-flight table, once that was asked: before, it would occupy
+    /// registers.
     pub(super) cursor: Option<Cursor<Q>>,
     pub(super) _transport: PhantomData<T>,
 }
@@ -106,7 +107,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         // SAFETY: the queue may have the work request; `slot` has room for it, and stays; `prev` is
         // the one before; the list is not too long (this function's contract, clause by clause).
         let pending = unsafe { self.put(i, wr, slot, prev) };
-        if Q::Ledger::MARKED {
+        if Q::InFlight::MARKED {
             self.check.give(&pending.entry);
         }
         pending
@@ -122,13 +123,13 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     /// forgotten while it waits amid it.
     #[inline(always)]
     pub fn may_be_forgotten(&mut self) {
-        self.queue.ledger.begin_list();
+        self.queue.in_flight.begin_list();
     }
 
     /// The chain is finished.
     #[inline(always)]
     pub fn is_finished(&mut self) {
-        self.queue.ledger.end_list();
+        self.queue.in_flight.end_list();
     }
 
     /// Posts the chain `first..=last` of `N`.
@@ -193,7 +194,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
     ) -> Pending<P::Entry, D, O, KnownBy<Sends<P>>>
     where
         WorkRequest<O, D, A, F, G>: SendOn<T, P>,
-        O: Follows<B, T>,
+        O: MayFollow<B, T>,
         D: Data<P::Entry>,
     {
         let wr = wr.flagged(if is_last { Signals::<T, P>::LAST } else { Signals::<T, P>::EACH });

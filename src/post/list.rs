@@ -6,7 +6,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use crate::ledger::SendMode;
+use crate::in_flight::SendMode;
 use crate::memory::entry::Owned;
 use crate::post::chain::Unsettled;
 use crate::post::list_path::List;
@@ -143,7 +143,7 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
 /// ibv_post_send(3)).
 ///
 /// Dropped instead, it drops what was pushed and posts nothing. Forgotten (`mem::forget`), its
-/// buffers come home when the queue pair ends; those of a queue pair with selective signaling leak.
+/// buffers come back when the queue pair ends; those of a queue pair with selective signaling leak.
 ///
 /// ```
 /// # use proverbs::prelude::*;

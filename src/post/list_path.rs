@@ -10,12 +10,12 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use crate::cold::out_of_line;
-use crate::counters::books::Counter;
-use crate::ledger::Ledger;
+use crate::counters::queue_counters::CompletionCounter;
+use crate::in_flight::InFlight;
 use crate::memory::entry::Owned;
-use crate::post::bump::bump;
 use crate::post::chain::Post;
 use crate::post::list_slow::{Looked, drop_list, look_at_one, look_through, more_room, not_pushed};
+use crate::post::next_slot::next_slot;
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::sys::data::head;
@@ -28,16 +28,16 @@ use crate::work::request::{Found, Slot, Work};
 /// A list of work requests for a queue.
 ///
 /// # Invariants
-/// - The `count` slots from `slots` to `at` are emitted, their entries entered in the ledger before
-///   `cursor` and given up; each is linked to the next slot. There are `most` slots and as much
-///   room, at most `capacity` in all.
+/// - The `count` slots from `slots` to `at` are emitted, their entries entered in the in-flight
+///   table before `cursor` and given up; each is linked to the next slot. There are `most` slots
+///   and as much room, at most `capacity` in all.
 /// - `seen` is what their buffers' marks are, or-ed; nothing of those that were looked at.
 /// - `'d` is outlived by everything that the work requests borrow.
 pub(crate) struct List<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> {
     pub(super) queue: &'d mut Queue<Q>,
     /// The address of the queue's counter of completions, a copy: the compiler would load it from
     /// the queue again for each work request.
-    counter: *const Counter,
+    counter: *const CompletionCounter,
     seen: u64,
     cursor: Cursor<Q>,
     slots: *mut Slot<Q::Wr, [ibv_sge; G]>,
@@ -59,10 +59,10 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         slots: *mut Slot<Q::Wr, [ibv_sge; G]>,
         capacity: u32,
     ) -> Self {
-        let account = queue.ledger.account();
-        let (counter, most) = (account.counter, account.room.min(capacity as i32));
-        queue.ledger.begin_list();
-        let cursor = queue.ledger.cursor();
+        let state = queue.in_flight.state();
+        let (counter, most) = (state.counter, state.room.min(capacity as i32));
+        queue.in_flight.begin_list();
+        let cursor = queue.in_flight.cursor();
         let (seen, at, count, _of) = (0, slots, 0, PhantomData);
         List { queue, counter, seen, cursor, slots, at, count, most, capacity, _of }
     }
@@ -74,8 +74,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
 
     /// Whether a buffer needs a look.
     #[inline(always)]
-    fn has_strange(&self) -> bool {
-        self.seen & self.queue.ledger.account().strange != 0
+    fn has_mismatch(&self) -> bool {
+        self.seen & self.queue.in_flight.state().mismatch != 0
     }
 
     /// For the next work request.
@@ -96,7 +96,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         unsafe { (*head(next.sub(1).cast::<Q::Wr>())).next = next.cast() };
         self.at = next;
         self.count += 1;
-        Q::Ledger::advance(&mut self.cursor);
+        Q::InFlight::advance(&mut self.cursor);
     }
 
     /// Adds a work request.
@@ -121,19 +121,19 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
             }
         }
         // SAFETY: a slot is left.
-        let (at, next) = unsafe { bump(self.at) };
+        let (at, next) = unsafe { next_slot(self.at) };
         self.at = at;
         let mut post = self.begin();
         // SAFETY: a slot is left, with room enough, and stays where it is: the list borrows the
         // array until it is posted.
         let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
-        let strange = post.strange();
-        let mut found = post.check.found_in(&pending.entry, is_one, strange);
+        let mismatch = post.mismatch();
+        let mut found = post.check.found_in(&pending.entry, is_one, mismatch);
         // What is only tested can be the operand of the test.
-        found.strange = (found.strange != 0) as u64;
+        found.mismatch = (found.mismatch != 0) as u64;
         if found.is_clear() {
-            if Q::Ledger::MARKED {
+            if Q::InFlight::MARKED {
                 post.check.give(&pending.entry);
             }
         } else {
@@ -170,16 +170,16 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         let mut each = (0..n).zip(wrs);
         while let Some((_, wr)) = each.next() {
             // SAFETY: a slot is left.
-            let (at, next) = unsafe { bump(self.at) };
+            let (at, next) = unsafe { next_slot(self.at) };
             let seen = self.seen;
             let mut post = self.begin();
             post.check.seen = seen;
             // SAFETY: a slot is left, as in `push`.
             let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
-            if Q::Ledger::MARKED {
+            if Q::InFlight::MARKED {
                 post.check.give(&pending.entry);
             }
-            let (seen, found) = (post.check.seen, post.check.found(post.strange()));
+            let (seen, found) = (post.check.seen, post.check.found(post.mismatch()));
             if post.check.faults != 0 {
                 // Here, where the entry goes if that panics: rustc forgets what is returned then.
                 drop(each);
@@ -191,16 +191,16 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
             // SAFETY: the slot that was emitted.
             unsafe { self.advance(next) };
         }
-        if self.has_strange() {
-            return self.look_back(Found::STRANGE, None);
+        if self.has_mismatch() {
+            return self.look_back(Found::MISMATCH, None);
         }
         self.seen = 0;
         Ok(())
     }
 
     /// Looks at each work request of the list, and keeps those before the first that is refused.
-    /// The one at `at`, which has this entry, is refused, if something was `found` besides strange
-    /// buffers.
+    /// The one at `at`, which has this entry, is refused, if something was `found` besides
+    /// mismatched buffers.
     #[inline(always)]
     fn look_back(&mut self, found: Found, entry: Option<Q::Entry>) -> Posted<Q> {
         let (n, first) = (self.count, self.slots.cast());
@@ -229,7 +229,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
     ) -> Posted<Q> {
         // The list goes there and back, as the queue does in `look_back`. If the iterator panics it
         // is dropped there, and this one is empty.
-        let (slots, cursor) = (self.slots, self.queue.ledger.cursor());
+        let (slots, cursor) = (self.slots, self.queue.in_flight.cursor());
         // SAFETY: what is left behind has no entries, and a list is put in its place.
         let list = unsafe { ptr::read(self) };
         (self.at, self.count, self.cursor, self.seen) = (slots, 0, cursor, 0);
@@ -247,7 +247,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
     #[inline(always)]
     pub(super) fn post(self, end: impl FnOnce(*mut Q::Wr)) -> Posted<Q> {
         let mut list = ManuallyDrop::new(self);
-        list.queue.ledger.end_list();
+        list.queue.in_flight.end_list();
         if list.is_empty() {
             return Ok(());
         }
@@ -260,7 +260,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         end(last);
         let (n, first, seen) = (list.count, list.slots.cast(), list.seen);
         let mut post = list.begin();
-        // Nothing strange, unless an iterator panicked before it was looked at.
+        // No mismatch, unless an iterator panicked before it was looked at.
         post.check.seen = seen;
         // SAFETY: the list is put together and ended.
         unsafe { post.list(n, first, None::<()>) }
@@ -270,7 +270,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
 impl<T: Transport, Q: Kind<Entry: Owned>, const G: usize> Drop for List<'_, T, Q, G> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.queue.ledger.end_list();
+        self.queue.in_flight.end_list();
         if !self.is_empty() {
             // SAFETY: those slots were emitted, and not posted.
             unsafe { drop_list(self.queue, self.slots.cast(), self.at.wrapping_sub(1).cast()) };
@@ -300,15 +300,15 @@ unsafe fn push_each<
     out: *mut Grown<'d, T, Q, G>,
 ) {
     // If the iterator panics, this list ends, and then the one that it left behind.
-    list.queue.ledger.begin_list();
-    let is_known = !list.has_strange();
-    let looked = if is_known { Ok(()) } else { list.look_back(Found::STRANGE, None) };
+    list.queue.in_flight.begin_list();
+    let is_known = !list.has_mismatch();
+    let looked = if is_known { Ok(()) } else { list.look_back(Found::MISMATCH, None) };
     // SAFETY: the caller promises what `push` asks for, and that `out` is writable.
     unsafe {
         let result = looked.and_then(|()| wrs.try_for_each(|wr| list.push(wr)));
         // Here, where the list goes if that panics.
         drop(wrs);
-        list.queue.ledger.end_list();
+        list.queue.in_flight.end_list();
         out.write((ManuallyDrop::new(list), result));
     }
 }

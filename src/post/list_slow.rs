@@ -7,7 +7,7 @@
 
 use std::ptr;
 
-use crate::ledger::Ledger;
+use crate::in_flight::InFlight;
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
@@ -27,7 +27,7 @@ pub(super) extern "C" fn more_room<Q: Kind>(
 ) -> u32 {
     #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
-    if count == capacity { capacity } else { queue.ledger.room().clamp(count, capacity) }
+    if count == capacity { capacity } else { queue.in_flight.room().clamp(count, capacity) }
 }
 
 /// What is wrong with the `i`th work request of a list. If nothing is, its buffer shows that the
@@ -70,7 +70,7 @@ pub(super) struct Looked<'q, Q: Kind> {
 
 /// Looks at each of the `n` work requests of a list, and keeps those before the first with which
 /// something is wrong. One with `entry` was emitted behind them, if something was `found` besides
-/// strange buffers.
+/// mismatched buffers.
 ///
 /// # Safety
 /// The work requests from `first` on were emitted and entered, each linked to the next, and their
@@ -89,17 +89,17 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
     #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
     let (mut kept, mut wr, mut wrong) = (0, first, None);
-    let mut cursor = queue.ledger.cursor();
+    let mut cursor = queue.in_flight.cursor();
     let mut rejected = Rejected::new();
     // SAFETY: `n` work requests were emitted and entered, their entries given up to us, and behind
     // them one more if there is something wrong with it.
     unsafe {
         for i in 0..n {
-            wrong = wrong.or_else(|| look_at_one(queue, Found::STRANGE, i, wr, slot_sges));
+            wrong = wrong.or_else(|| look_at_one(queue, Found::MISMATCH, i, wr, slot_sges));
             match wrong {
                 None => {
                     kept += 1;
-                    Q::Ledger::advance(&mut cursor);
+                    Q::InFlight::advance(&mut cursor);
                 }
                 Some(_) => Entered::new(i, wr).reject(queue, &mut rejected),
             }

@@ -7,22 +7,22 @@
 //! | `chain` | chains on the stack, for the posting macros |
 //! | `list` | lists whose length is known at run time, as programs see them |
 //! | `list_path` | how they are put together |
-//! | `unchecked` | the `unsafe` path, which keeps no books |
+//! | `unchecked` | the `unsafe` path, which does no bookkeeping |
 //! | `slow`, `list_slow` | what these leave to cold functions |
 //! | `refusal` | what a refused post gives back |
-//! | `bump` | going through an array of slots with one pointer |
+//! | `next_slot` | going through an array of slots with one pointer |
 
-mod bump;
-mod by;
 pub(crate) mod chain;
 pub(crate) mod list;
 pub(crate) mod list_path;
 mod list_slow;
+mod next_slot;
 pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 mod slow;
 pub(crate) mod unchecked;
+mod with_verb;
 
 pub use crate::work::refusal::PostErrorKind;
 pub use chain::Unsettled;

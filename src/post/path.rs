@@ -1,5 +1,6 @@
-//! The path of a post, whatever the queue: a work request is emitted and entered in the ledger, the
-//! list is committed, and the device is told. What is not straightforward is left to `slow`.
+//! The path of a post, whatever the queue: a work request is emitted and entered in the in-flight
+//! table, the list is committed, and the device is told. What is not straightforward is left to
+//! `slow`.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -7,9 +8,9 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
-use crate::cold::{out_of_line, seldom};
-use crate::counters::books::Counter;
-use crate::ledger::Ledger;
+use crate::cold::{cold_path, out_of_line};
+use crate::counters::queue_counters::CompletionCounter;
+use crate::in_flight::InFlight;
 use crate::memory::entry::Entry;
 use crate::memory::header::{Word, word};
 use crate::post::chain::Post;
@@ -22,8 +23,8 @@ use crate::work::data::Data;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Found, Pending, Slot, Work};
 
-/// Where a list begins in the ledger of a queue.
-pub(super) type Cursor<Q> = <<Q as Kind>::Ledger as Ledger<<Q as Kind>::Entry>>::Cursor;
+/// Where a list begins in the in-flight table of a queue.
+pub(super) type Cursor<Q> = <<Q as Kind>::InFlight as InFlight<<Q as Kind>::Entry>>::Cursor;
 
 /// What the verb of a queue knows of a work request.
 pub(super) type KnownBy<Q> = <<Q as Kind>::Verb as Verb>::Known;
@@ -34,21 +35,22 @@ pub(super) type Posted<Q> = Result<(), PostError<<Q as Kind>::Entry>>;
 impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     #[inline(always)]
     pub(crate) fn new(queue: &'q mut Queue<Q>) -> Self {
-        let counter = queue.ledger.account().counter;
+        let counter = queue.in_flight.state().counter;
         Post::at(queue, counter, None)
     }
 
-    /// What must not be in the mark of a buffer that needs no look.
+    /// What must not be in the type tag of a buffer that needs no look.
     #[inline(always)]
-    pub(super) fn strange(&self) -> u64 {
-        self.queue.ledger.account().strange
+    pub(super) fn mismatch(&self) -> u64 {
+        self.queue.in_flight.state().mismatch
     }
 
-    /// A list of the queue with this counter that begins at `cursor`, or where the ledger says.
+    /// A list of the queue with this counter that begins at `cursor`, or where the in-flight table
+    /// says.
     #[inline(always)]
     pub(super) fn at(
         queue: &'q mut Queue<Q>,
-        counter: *const Counter,
+        counter: *const CompletionCounter,
         cursor: Option<Cursor<Q>>,
     ) -> Self {
         let check = Check::new(counter, Q::MAX_SGE, Q::MAX_INLINE);
@@ -63,7 +65,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     };
 
     /// Emits the `i`th work request of the list into `slot`, links `prev` to it, and enters it in
-    /// the ledger.
+    /// the in-flight table.
     ///
     /// # Safety
     /// - The queue may have it by the rules.
@@ -88,9 +90,10 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             if Q::NEEDS_BUFFERS && word.is_none() {
                 self.check.note(fault::NO_BUFFER);
             }
-            let cursor = self.cursor.get_or_insert_with(|| self.queue.ledger.cursor());
-            // SAFETY: nothing is spent before the post; lists are no longer than the ledger's.
-            let wr_id = unsafe { self.queue.ledger.enter(cursor, i, word, pending.wr_id) };
+            let cursor = self.cursor.get_or_insert_with(|| self.queue.in_flight.cursor());
+            // SAFETY: nothing is spent before the post; lists are no longer than the in-flight
+            // table's.
+            let wr_id = unsafe { self.queue.in_flight.enter(cursor, i, word, pending.wr_id) };
             debug_assert_eq!(wr_id & Self::TAGS, 0);
             // Added, not or-ed: that is one instruction, an address.
             wr_id.wrapping_add(Self::TAGS)
@@ -143,8 +146,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         let known = (!W::IS_FILLED).then_some((pending.known, ()));
         let entry = ManuallyDrop::new(pending.entry);
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
-        let found = self.check.found_in(&entry, is_one, self.strange());
-        if !found.is_clear() || !self.queue.ledger.spend(1) {
+        let found = self.check.found_in(&entry, is_one, self.mismatch());
+        if !found.is_clear() || !self.queue.in_flight.spend(1) {
             // SAFETY: a list of one that is not spent, its entry given up; then it is posted, or
             // never will be.
             return unsafe {
@@ -153,9 +156,9 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
                 posted
             };
         }
-        if let (true, Some(entry)) = (Q::Ledger::MARKED, &*entry) {
+        if let (true, Some(entry)) = (Q::InFlight::MARKED, &*entry) {
             // SAFETY: an entry of a work request has a buffer (`Data::emit`).
-            unsafe { entry.first() }.give(self.queue.ledger.account().counter);
+            unsafe { entry.first() }.give(self.queue.in_flight.state().counter);
         }
         // SAFETY: the entry is committed and the list is linked.
         unsafe { doorbell(self.queue, 1, wr_at, known) }
@@ -175,8 +178,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         known: Option<impl Each<KnownBy<Q>>>,
     ) -> Posted<Q> {
         // In this order: once posted, another thread may poll the completion.
-        let found = self.check.found(self.strange());
-        if !found.is_clear() || !self.queue.ledger.spend(n) {
+        let found = self.check.found(self.mismatch());
+        if !found.is_clear() || !self.queue.in_flight.spend(n) {
             // SAFETY: the list is not spent, its entries given up.
             return unsafe { self.go_slow(found, n, first, &known) };
         }
@@ -239,7 +242,7 @@ unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
             if posted == Some(0) {
                 return Ok(());
             }
-            seldom();
+            cold_path();
             first = known.show::<Q::Verb>(room.as_mut_ptr());
             if let Some(errno) = posted {
                 return refused(queue, first, first, errno);

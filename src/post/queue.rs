@@ -1,16 +1,16 @@
 //! The three queues that work requests are posted to, and what a post needs to know of each.
 
-#![allow(unsafe_code)] // reads the books, and lists that were emitted
+#![allow(unsafe_code)] // reads the counters, and lists that were emitted
 
 use std::marker::PhantomData;
 use std::ptr;
 
-use crate::completion::attached::AtEnd;
-use crate::counters::books::SEND;
+use crate::completion::attachments::AtEnd;
+use crate::counters::queue_counters::SEND;
 use crate::device::ah_table::AhKeys;
-use crate::ledger::credits::Credits;
-use crate::ledger::uncounted::Uncounted;
-use crate::ledger::{Ledger, SendMode, Until};
+use crate::in_flight::credits::Credits;
+use crate::in_flight::uncounted::Uncounted;
+use crate::in_flight::{InFlight, SendMode, Until};
 use crate::memory::entry::Entry;
 use crate::profile::{Posting, Profile};
 use crate::sys::data::{Link, PostRecv, PostSrqRecv, Verb, is_rdma};
@@ -30,14 +30,14 @@ use crate::work::refusal::PostErrorKind;
 #[repr(C)] // what each post touches, first, and so on one cache line
 pub struct Queue<Q: Kind> {
     pub(crate) object: *mut Q::Object,
-    pub(crate) ledger: Q::Ledger,
+    pub(crate) in_flight: Q::InFlight,
     /// What queues of this kind alone have.
     pub(crate) own: Q::Own,
 }
 
 impl<Q: Kind> Queue<Q> {
-    pub(crate) fn new(object: *mut Q::Object, ledger: Q::Ledger) -> Self {
-        Queue { object, ledger, own: Q::Own::default() }
+    pub(crate) fn new(object: *mut Q::Object, in_flight: Q::InFlight) -> Self {
+        Queue { object, in_flight, own: Q::Own::default() }
     }
 }
 
@@ -47,7 +47,7 @@ pub trait Kind: Sized {
     type Entry: Entry;
     /// C's work request.
     type Wr: Link;
-    type Ledger: Ledger<Self::Entry>;
+    type InFlight: InFlight<Self::Entry>;
     /// What queues of this kind alone have.
     type Own: Default;
     /// What C posts to.
@@ -69,13 +69,13 @@ pub trait Kind: Sized {
         ptr::null()
     }
 
-    /// The home of the headers of the only pool that buffers may come from; 0 if any may.
-    fn home(_queue: &Queue<Self>) -> usize {
+    /// The slab of the headers of the only pool that buffers may come from; 0 if any may.
+    fn slab(_queue: &Queue<Self>) -> usize {
         0
     }
 
     /// Leaves out elements of no bytes, and says whether the message of a work request is too long:
-    /// for the port, if its buffers are strange, or for what it goes to or comes from. Receives
+    /// for the port, if its buffers are mismatched, or for what it goes to or comes from. Receives
     /// have no message yet.
     ///
     /// # Safety
@@ -83,7 +83,7 @@ pub trait Kind: Sized {
     unsafe fn measure(
         _queue: &Queue<Self>,
         _wr: *mut Self::Wr,
-        _is_strange: bool,
+        _is_mismatch: bool,
     ) -> Option<PostErrorKind> {
         None
     }
@@ -112,9 +112,9 @@ pub(crate) type RecvQueue<P> = Queue<Receives<P>>;
 /// A shared receive queue: of entries `E`, with at most `M` elements a receive.
 pub(crate) type SharedQueue<E, M> = Queue<SharedReceives<E, M>>;
 
-/// The ledger of a profile's sends.
-pub(crate) type SendLedger<P> =
-    <<P as Profile>::Signaling as SendMode>::Ledger<<P as Profile>::Entry>;
+/// The in-flight table of a profile's sends.
+pub(crate) type SendInFlight<P> =
+    <<P as Profile>::Signaling as SendMode>::InFlight<<P as Profile>::Entry>;
 
 #[doc(hidden)]
 pub struct Sends<P>(PhantomData<P>);
@@ -126,7 +126,7 @@ pub struct SharedReceives<E, M>(PhantomData<(E, M)>);
 impl<P: Profile> Kind for Sends<P> {
     type Entry = P::Entry;
     type Wr = ibv_send_wr;
-    type Ledger = SendLedger<P>;
+    type InFlight = SendInFlight<P>;
     type Own = AhKeys;
     type Object = ibv_qp;
     type Verb = <P::Posting as Posting>::Verb;
@@ -142,14 +142,14 @@ impl<P: Profile> Kind for Sends<P> {
     unsafe fn measure(
         queue: &SendQueue<P>,
         wr: *mut ibv_send_wr,
-        is_strange: bool,
+        is_mismatch: bool,
     ) -> Option<PostErrorKind> {
-        let (max, by_mtu) = queue.ledger.account().books.longest_message();
+        let (max, by_mtu) = queue.in_flight.state().counters.longest_message();
         // SAFETY: the caller says that the work request is emitted.
         let asked = unsafe { trim(wr) };
         // SAFETY: the queue pair is live, and the work request is emitted (this function's
         // contract).
-        if is_strange && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
+        if is_mismatch && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
             return Some(match by_mtu {
                 true => PostErrorKind::ExceedsMtu { asked, max },
                 false => PostErrorKind::ExceedsMessage { asked, max },
@@ -170,7 +170,7 @@ impl<P: Profile> Kind for Sends<P> {
     }
 
     unsafe fn meaning(queue: &SendQueue<P>, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
-        let is_siw = queue.ledger.account().books.is_siw();
+        let is_siw = queue.in_flight.state().counters.is_siw();
         // SAFETY: the queue pair is live, and its context with it; the work request is emitted
         // (this function's contract).
         let why = unsafe {
@@ -197,7 +197,7 @@ unsafe fn is_rdma_on_srd(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> bool {
 impl<P: Profile> Kind for Receives<P> {
     type Entry = P::Entry;
     type Wr = ibv_recv_wr;
-    type Ledger = Credits<P::Entry>;
+    type InFlight = Credits<P::Entry>;
     type Own = ();
     type Object = ibv_qp;
     type Verb = PostRecv;
@@ -208,43 +208,44 @@ impl<P: Profile> Kind for Receives<P> {
 impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
     type Entry = E;
     type Wr = ibv_recv_wr;
-    type Ledger = Uncounted<E>;
-    type Own = Home;
+    type InFlight = Uncounted<E>;
+    type Own = SlabAddress;
     type Object = ibv_srq;
     type Verb = PostSrqRecv;
     type MaxSge = M;
     type MaxInline = Max<0>;
     const NEEDS_BUFFERS: bool = true;
 
-    fn home(queue: &SharedQueue<E, M>) -> usize {
+    fn slab(queue: &SharedQueue<E, M>) -> usize {
         queue.own.0
     }
 }
 
-/// The address of the home of the headers of a shared receive queue's pool.
+/// The address of the slab of the headers of a shared receive queue's pool.
 #[doc(hidden)]
 #[derive(Default)]
-pub struct Home(pub(crate) usize);
+pub struct SlabAddress(pub(crate) usize);
 
 impl<P: Profile> SendQueue<P> {
     /// The limit of messages is known, or changed.
     pub(crate) fn look_anew(&mut self) {
-        let account = self.ledger.account_mut();
-        account.strange = account.books.strange(SEND);
+        let state = self.in_flight.state_mut();
+        state.mismatch = state.counters.mismatch(SEND);
     }
 
-    /// The entries that the ledger keeps: the queue is gone, or reset.
+    /// The entries that the in-flight table keeps: the queue is gone, or reset.
     #[inline]
     pub(crate) fn release_all(&mut self) -> Vec<P::Entry> {
-        match self.ledger.release(Until::End) {
+        match self.in_flight.release(Until::End) {
             Some(released) => released.collect(),
             None => Vec::new(),
         }
     }
 
-    /// Work requests posted whose entry is in the wr_id, so that the books count their completions.
+    /// Work requests posted whose entry is in the wr_id, so that the counters count their
+    /// completions.
     pub(crate) fn posted_as_wr_ids(&self) -> u32 {
-        if SendLedger::<P>::MARKED { self.ledger.posted() } else { 0 }
+        if SendInFlight::<P>::MARKED { self.in_flight.posted() } else { 0 }
     }
 
     /// The outstanding work of a queue pair that was destroyed or reset: of this queue, and of
@@ -253,15 +254,15 @@ impl<P: Profile> SendQueue<P> {
         if !P::Entry::OWNED {
             return AtEnd::UNKNOWN;
         }
-        let is_ring = !SendLedger::<P>::MARKED && self.ledger.posted() != 0;
-        AtEnd { left: [self.ledger.outstanding(), receives], may_be_stale: is_ring }
+        let is_ring = !SendInFlight::<P>::MARKED && self.in_flight.posted() != 0;
+        AtEnd { left: [self.in_flight.outstanding(), receives], may_be_stale: is_ring }
     }
 
     /// The same when the queue pair is destroyed: what completed before a reset, too, may lie in a
     /// completion queue still, whose room it takes.
     pub(crate) fn at_last(&mut self, receives: u32) -> AtEnd {
         let mut at_end = self.at_end(receives);
-        at_end.left[SEND] = at_end.left[SEND].saturating_add(self.ledger.withheld());
+        at_end.left[SEND] = at_end.left[SEND].saturating_add(self.in_flight.stale_credits());
         at_end
     }
 
@@ -269,7 +270,7 @@ impl<P: Profile> SendQueue<P> {
     /// (R9.8).
     #[inline(always)]
     pub(crate) fn signal_if_full(&mut self, n: u32) -> u32 {
-        let has_more = self.ledger.has_room(n + 1);
+        let has_more = self.in_flight.has_room(n + 1);
         if has_more { 0 } else { ibv_send_flags::IBV_SEND_SIGNALED.0 }
     }
 }

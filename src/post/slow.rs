@@ -11,7 +11,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 
 use crate::cold::out_of_line;
-use crate::ledger::Ledger;
+use crate::in_flight::InFlight;
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 use crate::memory::header::{Header, Word};
@@ -87,7 +87,7 @@ fn why_not<Q: Kind>(
     n: u32,
     list: impl Iterator<Item = Entered<Q>>,
 ) -> Option<PostErrorKind> {
-    if queue.ledger.is_poisoned() {
+    if queue.in_flight.is_poisoned() {
         return Some(PostErrorKind::Poisoned);
     }
     let mut faults = Faults::of(found);
@@ -95,9 +95,9 @@ fn why_not<Q: Kind>(
         list.for_each(|wr| wr.look(queue, found, &mut faults));
     }
     faults.first(Q::MAX_SGE, Q::MAX_INLINE).or_else(|| {
-        let ledger = &mut queue.ledger;
-        let fits = ledger.spend(n) || ledger.look_and_spend(n);
-        (!fits).then(|| PostErrorKind::QueueFull { asked: n, room: ledger.room() })
+        let in_flight = &mut queue.in_flight;
+        let fits = in_flight.spend(n) || in_flight.look_and_spend(n);
+        (!fits).then(|| PostErrorKind::QueueFull { asked: n, room: in_flight.room() })
     })
 }
 
@@ -123,13 +123,13 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     unsafe {
         let error = match index_of(first, bad) {
             Some(accepted) => {
-                queue.ledger.take_back(n - accepted);
+                queue.in_flight.take_back(n - accepted);
                 let kind = Q::meaning(queue, bad, errno);
                 let rejected = take_entries(queue, Entered::all(bad));
                 PostError::new(Q::VERB, kind, accepted, rejected)
             }
             None => {
-                queue.ledger.poison();
+                queue.in_flight.poison();
                 let kind = PostErrorKind::OutcomeUnknown { errno };
                 PostError::new(Q::VERB, kind, 0, Rejected::new())
             }
@@ -151,8 +151,8 @@ pub(super) fn take_entries<Q: Kind>(
 /// The `i`th work request of a list.
 ///
 /// # Invariants
-/// It was emitted and entered, and its entry is the holder's. It is not spent, or its ledger is
-/// `MARKED`, which needs no more than the wr_id.
+/// It was emitted and entered, and its entry is the holder's. It is not spent, or its in-flight
+/// table is `MARKED`, which needs no more than the wr_id.
 pub(super) struct Entered<Q: Kind> {
     i: u32,
     at: *mut Q::Wr,
@@ -178,24 +178,24 @@ impl<Q: Kind> Entered<Q> {
     /// The word of its entry, 0 if it has none.
     fn word(&self, queue: &Queue<Q>) -> usize {
         // SAFETY: it was emitted (invariant), so it has its wr_id.
-        queue.ledger.word(self.i, unsafe { (*head(self.at)).wr_id })
+        queue.in_flight.word(self.i, unsafe { (*head(self.at)).wr_id })
     }
 
-    /// Looks at it, and at its buffers if they may be strange.
+    /// Looks at it, and at its buffers if they may be mismatched.
     pub fn look(&self, queue: &Queue<Q>, found: Found, faults: &mut Faults) {
         let word = self.word(queue);
-        let is_strange = found.is_strange() && word != 0;
+        let is_mismatch = found.is_mismatch() && word != 0;
         let mut too_short = None;
-        if is_strange || faults.bits & fault::SGE != 0 && word != 0 {
+        if is_mismatch || faults.bits & fault::SGE != 0 && word != 0 {
             // SAFETY: the word is that of an entry that the holder has, and keeps.
             let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
             let mut sges = 0;
             entry.each_header(&mut |header| {
                 sges += 1;
-                if !is_strange {
+                if !is_mismatch {
                     return;
                 }
-                faults.bits |= why_strange(queue, header);
+                faults.bits |= why_mismatch(queue, header);
                 if header.len() > header.capacity() {
                     // An atomic's 8 bytes.
                     let max = header.capacity().into();
@@ -206,17 +206,17 @@ impl<Q: Kind> Entered<Q> {
         }
         // SAFETY: it was emitted (invariant), and the queue's object is live (its invariant).
         let (too_long, inline) =
-            unsafe { (Q::measure(queue, self.at, is_strange), Q::inline_bytes(self.at)) };
+            unsafe { (Q::measure(queue, self.at, is_mismatch), Q::inline_bytes(self.at)) };
         faults.inline = faults.inline.max(inline);
         faults.too_long = faults.too_long.or(too_short).or(too_long);
     }
 
     /// Shows in the header of its entry that the queue has it.
     pub fn give(&self, queue: &Queue<Q>) {
-        let word = if Q::Ledger::MARKED { self.word(queue) } else { 0 };
+        let word = if Q::InFlight::MARKED { self.word(queue) } else { 0 };
         if word != 0 {
             // SAFETY: the entry is the holder's (invariant), so its header is alive.
-            unsafe { (*word::address::<Header>(word)).give(queue.ledger.account().counter) };
+            unsafe { (*word::address::<Header>(word)).give(queue.in_flight.state().counter) };
         }
     }
 
@@ -228,12 +228,12 @@ impl<Q: Kind> Entered<Q> {
 }
 
 /// Compares pool and protection domain of a buffer; what is wrong.
-fn why_strange<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
-    let home = Q::home(queue);
-    if home != 0 && header.home.addr() != home {
+fn why_mismatch<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
+    let slab = Q::slab(queue);
+    if slab != 0 && header.slab.addr() != slab {
         return fault::POOL;
     }
-    if header.pd() != queue.ledger.account().books.pd {
+    if header.pd() != queue.in_flight.state().counters.pd {
         return fault::PD;
     }
     if !Q::RECEIVES {

@@ -1,4 +1,4 @@
-//! The `unsafe` path: the caller chooses wr_ids and keeps the books.
+//! The `unsafe` path: the caller chooses wr_ids and does the bookkeeping.
 
 #![allow(unsafe_code)] // that is what it is for
 
@@ -7,8 +7,8 @@ use std::ptr;
 
 use crate::cold::out_of_line;
 use crate::memory::entry::Raw;
-use crate::post::bump::bump;
 use crate::post::chain::Post;
+use crate::post::next_slot::next_slot;
 use crate::post::queue::Kind;
 use crate::sys::control::status;
 use crate::sys::data::{Verb, head};
@@ -58,7 +58,7 @@ impl fmt::Display for RawPostError {
 impl std::error::Error for RawPostError {}
 
 impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
-    /// Posts one work request that the ledger does not know.
+    /// Posts one work request that the in-flight table does not know.
     ///
     /// # Safety
     /// The queue may have it by the rules; the rest as for `QueuePair::post_send_unchecked`.
@@ -77,7 +77,8 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         }
     }
 
-    /// Posts `n` work requests that the ledger does not know, which `wr` gives by their place.
+    /// Posts `n` work requests that the in-flight table does not know, which `wr` gives by their
+    /// place.
     ///
     /// # Safety
     /// There are `n` slots from `first` on, at least one, each with room for the elements of a work
@@ -94,7 +95,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
             let wr = wr(i);
             // SAFETY: a slot is left, with room enough; it is ours until the post.
             unsafe {
-                let (at, next) = bump(end);
+                let (at, next) = next_slot(end);
                 self.put(0, wr, at, ptr::null_mut());
                 (*head(at.cast::<Q::Wr>())).next = next.cast();
                 end = next;

@@ -16,7 +16,7 @@ macro_rules! enter_nothing_cold {
         let mut bufs: Vec<Buf> = std::iter::from_fn(|| pool.take()).collect();
         let mut buf = || bufs.pop().unwrap();
         let (mut sends, mut receives) = (SendSlots::<4>::new(), RecvSlots::<4>::new());
-        let mut prepared = wr::RdmaWrite::new(wr::Later, at.write()).prepare();
+        let mut prepared = wr::RdmaWrite::new(wr::Placeholder, at.write()).prepare();
 
         let (one, two) = (buf(), buf());
         assert_eq!(entered(|| b.post_recv(wr::Recv::new(one)).unwrap()), 0, "post_recv");

@@ -170,7 +170,7 @@ fn some_fd() -> OwnedFd {
 /// Proves R18.12, R18.17.
 #[test]
 fn a_dma_buf_reaches_c_as_it_is() {
-    unsafe { stand_in(Symbols { reg_dmabuf_mr: Some(reg_dmabuf), rereg_mr: None }) };
+    unsafe { replace_for_test(Symbols { reg_dmabuf_mr: Some(reg_dmabuf), rereg_mr: None }) };
     let (_context, pd) = adopted(ALL);
     let dmabuf = || DmaBuf { fd: some_fd(), offset: 0x5010, len: 0x2345, iova: 0x7f00_0000_3010 };
     fn register<A: crate::memory::Access>(
@@ -207,7 +207,7 @@ fn a_dma_buf_reaches_c_as_it_is() {
     let text = refused.to_string();
     assert!(text.ends_with("; not all of it is inside the dma-buf, or the descriptor is of none)"));
     seen();
-    unsafe { stand_in(Symbols::default()) };
+    unsafe { replace_for_test(Symbols::default()) };
     let refused = pd.register_dmabuf::<RemoteRead>(dmabuf()).unwrap_err();
     let text = refused.to_string();
     assert!(text.contains("; this libibverbs is older than rdma-core 34: "), "{text}");
@@ -306,7 +306,7 @@ fn advice_reaches_c_as_it_is() {
 /// What a change of a region is told as, and what each of C's codes means.
 #[test]
 fn a_change_reaches_c_as_it_is() {
-    let symbols = |rereg_mr| unsafe { stand_in(Symbols { reg_dmabuf_mr: None, rereg_mr }) };
+    let symbols = |rereg_mr| unsafe { replace_for_test(Symbols { reg_dmabuf_mr: None, rereg_mr }) };
     symbols(Some(rereg));
     let (mr, (_, pd)) = (mr(), fakes(ALL));
     let to = Rereg { flags: 5, pd: ptr::null_mut(), addr: ptr::null_mut(), length: 4, access: 9 };

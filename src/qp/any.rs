@@ -36,7 +36,7 @@ const VERB: &str = "ibv_modify_qp";
 ///         Ok(qp.post_send(wr::Send::inline(b"hello"))?)
 ///     }
 ///
-///     /// Back to INIT: what was posted comes home, and the next peer may come.
+///     /// Back to INIT: what was posted comes back, and the next peer may come.
 ///     fn hang_up(&mut self) -> Result<(), Box<dyn std::error::Error>> {
 ///         self.qp.to_error()?;
 ///         if let AnyQueuePair::Err(qp) = &mut self.qp {
@@ -166,7 +166,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         let (entries, rest) = self.core().reset(from)?;
         self.set_state::<Reset>();
         // Only now, so that a panic of the program's leaves a queue pair in RESET.
-        rest.send_home();
+        rest.give_back();
         Ok(entries)
     }
 

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
-use crate::qp::filled::{Attr, Fill, attributes};
+use crate::qp::c_attr::{Attr, Fill, attributes};
 use crate::qp::path::{AlternatePath, Migration};
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::terms::bounded::{

@@ -36,13 +36,13 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// qp.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// // ... the connection is of no further use ...
     /// let mut qp = qp.to_error()?;
-    /// let mut home = 0;
+    /// let mut returned = 0;
     /// let drained = qp.drain_async(&mut channel, &mut cq, |found| match found {
-    ///     Drained::Entry(_buf) => home += 1,
+    ///     Drained::Entry(_buf) => returned += 1,
     ///     Drained::Other(completion) => println!("{completion:?}"),
     /// });
     /// tokio::time::timeout(std::time::Duration::from_secs(10), drained).await??;
-    /// assert_eq!(home, 1);
+    /// assert_eq!(returned, 1);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })
     /// # }

@@ -6,20 +6,20 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
-use super::{Aside, Core, QueuePair, books, srd};
-use crate::completion::attached::Share;
+use super::{Aside, Core, QueuePair, counters, srd};
+use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
 use crate::completion::queue::CompletionQueue;
-use crate::counters::books::{Books, RECEIVE, SEND};
+use crate::counters::queue_counters::{QueueCounters, RECEIVE, SEND};
 use crate::device::ah_table::AhTable;
 use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
 use crate::device::refusal::of_creation;
-use crate::ledger::withheld::Withheld;
-use crate::ledger::{Ledger, SendMode};
-use crate::post::queue::{Queue, SendLedger};
+use crate::in_flight::stale::StaleCredits;
+use crate::in_flight::{InFlight, SendMode};
+use crate::post::queue::{Queue, SendInFlight};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
 use crate::rules::UsesNoQueue;
 use crate::srq::SrqCore;
@@ -182,14 +182,14 @@ pub(super) fn create<T: Transport, P: Profile>(
     check_limits::<P>(verb, &context, Depth { send: sends, ..depth })?;
 
     if let Some(srq) = srq.filter(|_| Arc::ptr_eq(send_cq.shared(), recv_cq.shared())) {
-        send_cq.shared().check_room_for_both(VERB, sends, &srq.books, srq.buffers)?;
+        send_cq.shared().check_room_for_both(VERB, sends, &srq.counters, srq.buffers)?;
     }
     let booking = Booking::new::<P>(pd, ends, [sends, receives])?;
     if let Some(srq) = srq {
         // The shared queue books its entries once. If this queue pair fails, they stay booked for
         // others.
-        recv_cq.shared().attach(VERB, &srq.books, [0, srq.buffers], Share::Shared)?;
-        srq.ends.completes_into(recv_cq.shared().inbox());
+        recv_cq.shared().attach(VERB, &srq.counters, [0, srq.buffers], Share::Shared)?;
+        srq.dependents.completes_into(recv_cq.shared().inbox());
     }
 
     let control = parent.control();
@@ -259,10 +259,10 @@ pub(super) fn create<T: Transport, P: Profile>(
     Ok(QueuePair::from_core(Core::open(booking, depth, &init.cap, srq, handle)))
 }
 
-/// The books of a queue pair that is about to be made, and its room in the completion queues of its
-/// sends and receives. A drop gives the room back.
+/// The counters of a queue pair that is about to be made, and its room in the completion queues of
+/// its sends and receives. A drop gives the room back.
 pub(super) struct Booking<'a> {
-    books: Arc<Books>,
+    counters: Arc<QueueCounters>,
     ends: [&'a Arc<CqShared>; 2],
     is_used: bool,
 }
@@ -273,16 +273,16 @@ impl<'a> Booking<'a> {
         ends @ [send, recv]: [&'a Arc<CqShared>; 2],
         [sends, receives]: [u32; 2],
     ) -> Result<Self, Error> {
-        let books = books::<P>(VERB, pd.id())?;
+        let counters = counters::<P>(VERB, pd.id())?;
         if pd.context().provider() == Provider::Siw {
-            books.set_siw();
+            counters.set_siw();
         }
-        let booking = Booking { books, ends, is_used: false };
+        let booking = Booking { counters, ends, is_used: false };
         if Arc::ptr_eq(send, recv) {
-            send.attach(VERB, &booking.books, [sends, receives], Share::Both)?;
+            send.attach(VERB, &booking.counters, [sends, receives], Share::Both)?;
         } else {
-            send.attach(VERB, &booking.books, [sends, 0], Share::Sends)?;
-            recv.attach(VERB, &booking.books, [0, receives], Share::Receives)?;
+            send.attach(VERB, &booking.counters, [sends, 0], Share::Sends)?;
+            recv.attach(VERB, &booking.counters, [0, receives], Share::Receives)?;
         }
         Ok(booking)
     }
@@ -296,7 +296,7 @@ impl<'a> Booking<'a> {
 impl Drop for Booking<'_> {
     fn drop(&mut self) {
         if !self.is_used {
-            self.ends.iter().for_each(|end| end.detach(&self.books));
+            self.ends.iter().for_each(|end| end.detach(&self.counters));
         }
     }
 }
@@ -425,7 +425,7 @@ pub(super) fn at_most(
     Err(Error::limit(verb, what, asked.into(), max.into()))
 }
 
-/// A depth of a queue, if books can count so far.
+/// A depth of a queue, if counters can count so far.
 pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
     at_most(VERB, "depth", depth, u32::MAX / 4)?;
     Ok(depth)
@@ -441,12 +441,13 @@ impl<P: Profile> Core<P> {
         handle: handle::Qp,
     ) -> Self {
         booking.is_used = true;
-        let (books, [send_cq, recv_cq]) = (booking.books.clone(), booking.ends.map(Arc::clone));
-        let sends = SendLedger::<P>::open(&books, SEND, depth.send, Withheld::default());
-        let receives = Ledger::open(&books, RECEIVE, depth.recv, Withheld::default());
+        let (counters, [send_cq, recv_cq]) =
+            (booking.counters.clone(), booking.ends.map(Arc::clone));
+        let sends = SendInFlight::<P>::open(&counters, SEND, depth.send, StaleCredits::default());
+        let receives = InFlight::open(&counters, RECEIVE, depth.recv, StaleCredits::default());
         let qp = handle.as_ptr();
         let aside = Box::new(Aside {
-            books,
+            counters,
             depth,
             granted: Depth { send: cap.max_send_wr, recv: cap.max_recv_wr },
             port: 0,

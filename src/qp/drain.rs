@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::{Core, QueuePair};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
-use crate::counters::books::Books;
-use crate::ledger::{Ledger, Until};
+use crate::counters::queue_counters::QueueCounters;
+use crate::in_flight::{InFlight, Until};
 use crate::memory::entry::Owned;
 use crate::profile::{Posting, Profile};
 use crate::sys::data::Verb;
@@ -70,12 +70,12 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// #     proverbs::loopback::pair()?;
     /// a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// let mut a = a.to_error()?;
-    /// let mut home = 0;
+    /// let mut returned = 0;
     /// a.drain_within(&mut cq, std::time::Duration::from_secs(1), |found| match found {
-    ///     Drained::Entry(_buf) => home += 1,
+    ///     Drained::Entry(_buf) => returned += 1,
     ///     Drained::Other(completion) => println!("{completion:?}"),
     /// })?;
-    /// assert_eq!(home, 1);
+    /// assert_eq!(returned, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn drain_within<L: Threads>(
@@ -122,7 +122,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         if self.core.is_poisoned() {
             return Err(Error::os(VERB, libc::EIO, UNKNOWN));
         }
-        if let (true, Some(released)) = (sends, self.core.send.ledger.release(Until::Dropped)) {
+        if let (true, Some(released)) = (sends, self.core.send.in_flight.release(Until::Dropped)) {
             released.for_each(|entry| found(Drained::Entry(entry)));
         }
         // Receives of a shared receive queue are not counted: those in the completion queue must be
@@ -165,7 +165,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
         let count = completions.len();
         progress.passed += count;
         progress.sees_all |= sees || progress.passed >= progress.capacity;
-        let own = self.core.books.clone();
+        let own = self.core.counters.clone();
         for completion in completions {
             self.core.sort(&own, completion, found);
         }
@@ -198,12 +198,12 @@ const UNKNOWN: &str = "a post had no known outcome, or the device did not take t
 impl<P: Profile> Core<P> {
     /// Whether a post had no known outcome.
     fn is_poisoned(&self) -> bool {
-        self.send.ledger.is_poisoned() || self.recv.ledger.is_poisoned()
+        self.send.in_flight.is_poisoned() || self.recv.in_flight.is_poisoned()
     }
 
     fn sort<'cq>(
         &mut self,
-        own: &Books,
+        own: &QueueCounters,
         completion: Completion<'cq, P::Entry>,
         found: &mut impl FnMut(Drained<'_, P::Entry>),
     ) where
@@ -214,9 +214,9 @@ impl<P: Profile> Core<P> {
                 found(Drained::Entry(entry));
             }
         } else if let Some(released) =
-            self.send.ledger.release(Until::Completion(completion.wr_id()))
+            self.send.in_flight.release(Until::Completion(completion.wr_id()))
         {
-            // A completion of a ring owns nothing; dropping it would note it in the books.
+            // A completion of a ring owns nothing; dropping it would note it in the counters.
             std::mem::forget(completion);
             released.for_each(|entry| found(Drained::Entry(entry)));
         } else {
@@ -228,7 +228,7 @@ impl<P: Profile> Core<P> {
     /// completion shows that they are done, if nothing else does. Returns false if the device has
     /// no room yet.
     fn post_sentinel<T: Transport>(&mut self) -> bool {
-        let Some(wr_id) = self.send.ledger.enter_sentinel() else { return true };
+        let Some(wr_id) = self.send.in_flight.enter_sentinel() else { return true };
         let mut wr = zeroed::<ibv_send_wr>();
         wr.wr_id = wr_id;
         wr.opcode = ibv_wr_opcode::IBV_WR_SEND;
@@ -236,9 +236,9 @@ impl<P: Profile> Core<P> {
         if T::DATAGRAM {
             // Providers read the address handle during the post. There is one, because an
             // outstanding work request named it.
-            let posted = self.send.ledger.posted();
+            let posted = self.send.in_flight.posted();
             let Some(ah) = self.ah.lend_any(posted) else {
-                self.send.ledger.take_back(1);
+                self.send.in_flight.take_back(1);
                 return true;
             };
             wr.wr.ud.ah = ah;
@@ -250,10 +250,10 @@ impl<P: Profile> Core<P> {
         let code =
             unsafe { <P::Posting as Posting>::Verb::post(self.send.object, &mut wr, &mut bad) };
         if code != 0 && bad.is_null() {
-            // It is unknown whether the device has it (R8.20), so it stays in the books.
-            self.send.ledger.poison();
+            // It is unknown whether the device has it (R8.20), so it stays in the counters.
+            self.send.in_flight.poison();
         } else if code != 0 {
-            self.send.ledger.take_back(1);
+            self.send.in_flight.take_back(1);
         }
         code == 0
     }

@@ -39,7 +39,7 @@ impl<P: Profile> Core<P> {
         at_most(VERB, "max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
         if is_moved {
             // What waits in the queue was measured by the old limit.
-            let (before, _) = self.books.longest_message();
+            let (before, _) = self.counters.longest_message();
             at_most(VERB, "the longest message of the port before", before, longest)?;
         }
         // Nothing is sent before RTS, so every buffer is measured by the limit at that time.
@@ -62,7 +62,7 @@ impl<P: Profile> Core<P> {
     /// The transition was made: from now on `limit` bounds messages.
     pub(crate) fn limit_messages<T: Transport>(&mut self, limit: Option<u32>) {
         if let Some(limit) = limit {
-            self.books.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
+            self.counters.limit_messages(limit, T::DATAGRAM, P::MaxSendSge::VALUE);
             self.send.look_anew();
         }
     }
@@ -131,18 +131,18 @@ mod tests {
         let address = AddressVector::roce(1, context.query_gid(1, 1).unwrap(), 1);
         let qp = qp.modify(init).unwrap().modify(RcRtr::new(address, own, psn)).unwrap();
         let qp = qp.modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
-        assert_eq!(qp.core.books.longest_message(), (4096, false));
+        assert_eq!(qp.core.counters.longest_message(), (4096, false));
         let qp = qp.modify(Drain { notify: false }).unwrap().into_sqd().unwrap();
         let moved = RcSqd { port: Some(2), ..RcSqd::default() };
         let refused = qp.modify(moved).unwrap_err();
         let text = "ibv_modify_qp: the longest message of the port before 4096 exceeds 4095";
         assert_eq!(refused.error.to_string(), text);
         let qp = refused.into_object();
-        assert_eq!((qp.core.port, qp.core.books.longest_message()), (1, (4096, false)));
+        assert_eq!((qp.core.port, qp.core.counters.longest_message()), (1, (4096, false)));
         let moved = RcSqd { port: Some(3), ..RcSqd::default() };
         let qp = qp.modify(moved).unwrap().into_sqd().unwrap();
-        assert_eq!((qp.core.port, qp.core.books.longest_message()), (3, (5000, false)));
+        assert_eq!((qp.core.port, qp.core.counters.longest_message()), (3, (5000, false)));
         let qp = qp.modify(RcSqd::default()).unwrap();
-        assert_eq!((qp.core.port, qp.core.books.longest_message()), (3, (5000, false)));
+        assert_eq!((qp.core.port, qp.core.counters.longest_message()), (3, (5000, false)));
     }
 }

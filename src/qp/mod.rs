@@ -6,16 +6,16 @@ mod any;
 pub(crate) mod attr;
 #[cfg(feature = "tokio")]
 mod awaited;
+mod c_attr;
 mod create;
+mod defer_destroy;
 mod depth;
 mod drain;
-mod filled;
 mod foreign;
 mod in_order;
 mod limit;
 mod modify;
 mod multicast;
-mod park;
 mod path;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
@@ -36,7 +36,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
-pub use crate::ledger::released::Released;
+pub use crate::in_flight::released::Released;
 pub use crate::profile::{
     AnyThread, DefaultProfile, ExtendedPosting, InLane, Initiator, InitiatorDepth, MoreOps,
     NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
@@ -63,20 +63,20 @@ pub use xrc::{
     XrcTargetRts,
 };
 
-use crate::completion::attached::AtEnd;
+use crate::completion::attachments::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
 use crate::completion::wc::Completion;
-use crate::counters::books::{Books, Quiet};
+use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::device::ah::AddressHandle;
 use crate::device::ah_table::{AhIndex, AhTable};
 use crate::device::context::Context;
 #[cfg(feature = "cm")]
 use crate::device::pd::ProtectionDomain;
-use crate::ledger::Ledger;
+use crate::in_flight::InFlight;
 use crate::memory::entry::Entry;
-use crate::memory::stranded::reclaim_everything;
-use crate::post::queue::{RecvQueue, SendLedger, SendQueue};
+use crate::memory::orphaned::reclaim_everything;
+use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
 use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
 use crate::sys::handle;
@@ -109,15 +109,15 @@ use crate::terms::transport::Transport;
 /// let attr: QpAttr = qp.query()?;
 /// assert_eq!((attr.state, attr.dest_qpn), (Some(QpState::Rts), b.qp_num()));
 ///
-/// // An orderly end: every buffer home, then the queue pair.
+/// // An orderly end: every buffer back, then the queue pair.
 /// let mut qp: QueuePair<Rc, state::Err> = qp.to_error()?;
-/// let mut home = Vec::new();
+/// let mut returned = Vec::new();
 /// qp.drain(&mut cq, |found| {
 ///     if let Drained::Entry(buf) = found {
-///         home.push(buf);
+///         returned.push(buf);
 ///     }
 /// })?;
-/// assert_eq!(home.len(), 1);
+/// assert_eq!(returned.len(), 1);
 /// qp.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -131,7 +131,7 @@ pub struct QueuePair<T: Transport, S: State, P: Profile = DefaultProfile> {
 ///
 /// # Invariants
 /// - `handle` is the queue pair of `send` and `recv`, alive until `close` succeeded.
-/// - Both ledgers point to `books`, which are attached to both completion queues.
+/// - Both in-flight tables point to `counters`, which are attached to both completion queues.
 /// - The keys of `send` are those of `ah`.
 /// - What the device may use (the address handles, and the entries of `send`) is given up only
 ///   after the queue pair was destroyed or reset. If the device refuses to destroy it, it leaks.
@@ -145,7 +145,7 @@ pub(crate) struct Core<P: Profile> {
 
 /// What a queue pair is, its two queues apart.
 pub(crate) struct Aside {
-    pub books: Arc<Books>,
+    pub counters: Arc<QueueCounters>,
     pub depth: Depth,
     pub granted: Depth,
     /// The port, once a transition set it; 0 before.
@@ -193,15 +193,19 @@ impl<P: Profile> DerefMut for Core<P> {
     }
 }
 
-/// The books of a new queue pair, or of one that was reset.
-fn books<P: Profile>(verb: &'static str, pd: u32) -> Result<Arc<Books>, Error> {
-    let books = if SendLedger::<P>::MARKED { Books::without_ring(pd) } else { Books::new(pd) };
-    books.ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))
+/// The counters of a new queue pair, or of one that was reset.
+fn counters<P: Profile>(verb: &'static str, pd: u32) -> Result<Arc<QueueCounters>, Error> {
+    let counters = if SendInFlight::<P>::MARKED {
+        QueueCounters::without_ring(pd)
+    } else {
+        QueueCounters::new(pd)
+    };
+    counters.ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))
 }
 
-// SAFETY: the queue pair is owned, the ledgers point to books that are owned too, and entries are
-// Send. The counters shared with completion queues on other threads are atomics. A queue pair of a
-// lane is not `Send`, as `InLane` is not.
+// SAFETY: the queue pair is owned, the in-flight tables point to counters that are owned too, and
+// entries are Send. The counters shared with completion queues on other threads are atomics. A
+// queue pair of a lane is not `Send`, as `InLane` is not.
 unsafe impl<P: Profile> Send for Core<P>
 where
     P::Entry: Send,
@@ -210,7 +214,7 @@ where
 }
 
 // No call leaves a queue half changed when code of the program's panics in it: an iterator of a
-// list, or the `Drop` of a buffer's context. (The ledger comes first, and such code last.)
+// list, or the `Drop` of a buffer's context. (The in-flight table comes first, and such code last.)
 impl<P: Profile> UnwindSafe for Core<P> {}
 impl<P: Profile> RefUnwindSafe for Core<P> {}
 
@@ -225,12 +229,12 @@ impl<P: Profile> Core<P> {
         }
         self.handle.close()?;
         let mut quiet = Quiet::default();
-        let receives = self.recv.ledger.outstanding() + self.recv.ledger.withheld();
+        let receives = self.recv.in_flight.outstanding() + self.recv.in_flight.stale_credits();
         let at_end = self.send.at_last(receives);
-        self.note_lists(&self.books);
-        self.books.end(self.posted_as_wr_ids());
+        self.note_lists(&self.counters);
+        self.counters.end(self.posted_as_wr_ids());
         let entries = self.send.release_all();
-        at_end.tell(&self.books, &self.send_cq, &self.recv_cq, &mut quiet);
+        at_end.tell(&self.counters, &self.send_cq, &self.recv_cq, &mut quiet);
         self.aside.ah.end(&mut self.send.own);
         reclaim_everything(&quiet);
         Ok(entries)
@@ -252,28 +256,28 @@ impl<P: Profile> Core<P> {
         self.send.object
     }
 
-    /// The numbers of posted sends and receives whose entry is the wr_id, so that the books count
-    /// their completions.
+    /// The numbers of posted sends and receives whose entry is the wr_id, so that the counters
+    /// count their completions.
     fn posted_as_wr_ids(&self) -> [u32; 2] {
-        [self.send.posted_as_wr_ids(), self.recv.ledger.posted()]
+        [self.send.posted_as_wr_ids(), self.recv.in_flight.posted()]
     }
 
-    /// Notes in its books, which end, whether safe code forgot a list.
-    fn note_lists(&self, books: &Books) {
-        if self.send.ledger.has_lists() || self.recv.ledger.has_lists() {
-            books.note_lists();
+    /// Notes in its counters, which end, whether safe code forgot a list.
+    fn note_lists(&self, counters: &QueueCounters) {
+        if self.send.in_flight.has_lists() || self.recv.in_flight.has_lists() {
+            counters.note_lists();
         }
     }
 
     /// The outstanding work of a queue pair that was destroyed or reset.
     fn at_end(&self) -> AtEnd {
-        self.send.at_end(self.recv.ledger.outstanding())
+        self.send.at_end(self.recv.in_flight.outstanding())
     }
 }
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
-        self.park();
+        self.defer_destroy();
         // (Twice, as any handle that was refused once is tried again when it is dropped.)
         match self.close().or_else(|_| self.close()) {
             Ok(entries) => drop(entries),
@@ -285,7 +289,7 @@ impl<P: Profile> Drop for Core<P> {
                 std::mem::forget(self.send_cq.clone());
                 std::mem::forget(self.recv_cq.clone());
                 std::mem::forget(self.srq.clone());
-                std::mem::forget(self.books.clone());
+                std::mem::forget(self.counters.clone());
             }
         }
     }
@@ -325,7 +329,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Checks that it was created on `pd`.
     #[cfg(feature = "cm")]
     pub(crate) fn check_pd<L: Threads>(&self, pd: &ProtectionDomain<L>) -> Result<(), Error> {
-        if self.core.books.pd == pd.id() {
+        if self.core.counters.pd == pd.id() {
             return Ok(());
         }
         let what = "the queue pair and what it should work with";
@@ -339,22 +343,22 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
 
     /// The number of sends that may be posted now.
     pub fn send_room(&mut self) -> usize {
-        self.core.send.ledger.room() as usize
+        self.core.send.in_flight.room() as usize
     }
 
     /// The number of receives that may be posted now.
     pub fn recv_room(&mut self) -> usize {
-        self.core.recv.ledger.room() as usize
+        self.core.recv.in_flight.room() as usize
     }
 
     /// The number of sends posted and not known to be complete.
     pub fn sends_outstanding(&self) -> usize {
-        self.core.send.ledger.outstanding() as usize
+        self.core.send.in_flight.outstanding() as usize
     }
 
     /// The number of receives posted and not known to be complete.
     pub fn recvs_outstanding(&self) -> usize {
-        self.core.recv.ledger.outstanding() as usize
+        self.core.recv.in_flight.outstanding() as usize
     }
 
     /// Destroys the queue pair (`ibv_destroy_qp`), and returns the entries that its ring still held
@@ -363,7 +367,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// Buffers that are the wr_id of an outstanding work request come back with their completions,
-    /// if those are in the completion queue already. Otherwise they go home by themselves while it
+    /// if those are in the completion queue already. Otherwise they go back by themselves while it
     /// is polled (see [`Pool::reclaim`](crate::Pool::reclaim)). To get all of them back in order,
     /// [`drain`](Self::drain) first. The entries that it booked in the completion queue are free at
     /// once if nothing is outstanding, otherwise later.
@@ -412,7 +416,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         T: TakesDestinations,
     {
         const VERB: &str = "ibv_post_send";
-        if ah.pd != self.core.books.pd {
+        if ah.pd != self.core.counters.pd {
             let what = "the address handle and the queue pair";
             return Err(Refused::new(ah, Error::new(VERB, ErrorKind::PdMismatch { what })));
         }
@@ -432,7 +436,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// [`AddressHandle`] has an example.
     pub fn remove_address_handle(&mut self, index: AhIndex) -> bool {
-        let posted = self.core.send.ledger.posted();
+        let posted = self.core.send.in_flight.posted();
         let Core { send, aside, .. } = &mut self.core;
         let known = aside.ah.remove(&mut send.own, index, posted);
         self.reap_address_handles();
@@ -444,13 +448,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// [`AddressHandle`] has an example.
     pub fn reap_address_handles(&mut self) -> usize {
-        let ledger = &self.core.send.ledger;
+        let in_flight = &self.core.send.in_flight;
         // The number says which, if they complete in order.
         let in_order = T::ORDERED && self.context().provider().completes_in_order();
-        if ledger.outstanding() != 0 && !in_order {
+        if in_flight.outstanding() != 0 && !in_order {
             return self.core.ah.removed();
         }
-        let completed = ledger.completed();
+        let completed = in_flight.completed();
         self.core.ah.reap(completed)
     }
 }
@@ -482,16 +486,16 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
     /// let _: Unsettled = qp.post_send_unsignaled(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
     /// qp.post_send(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?; // signaled
     ///
-    /// let mut home = Vec::new();
-    /// while home.is_empty() {
+    /// let mut returned = Vec::new();
+    /// while returned.is_empty() {
     ///     for completion in cq.poll()? {
     ///         let done: Completed<'_, Buf> = qp.complete(completion).map_err(|_| "of another queue pair")?;
     ///         done.status?;
     ///         let released: Released<'_, Buf> = done.released;
-    ///         home.extend(released);
+    ///         returned.extend(released);
     ///     }
     /// }
-    /// assert_eq!(home.len(), 2); // the completion of the second speaks for both
+    /// assert_eq!(returned.len(), 2); // the completion of the second speaks for both
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -506,10 +510,10 @@ impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, 
         &mut self,
         completion: Completion<'cq, P::Entry>,
     ) -> Result<Completed<'_, P::Entry>, Completion<'cq, P::Entry>> {
-        let Some(count) = self.core.send.ledger.done_with(completion.wr_id()) else {
+        let Some(count) = self.core.send.in_flight.done_with(completion.wr_id()) else {
             return Err(completion);
         };
-        let released = self.core.send.ledger.release_first(count);
+        let released = self.core.send.in_flight.release_first(count);
         let status = completion.status();
         // A completion of a ring owns nothing.
         std::mem::forget(completion);

@@ -8,14 +8,14 @@ mod tests;
 use std::sync::Arc;
 
 use super::attr::*;
-use super::filled::{Attr, Fill};
+use super::c_attr::{Attr, Fill};
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
-use super::{Core, QueuePair, books};
-use crate::counters::books::{Books, Quiet, RECEIVE, SEND};
+use super::{Core, QueuePair, counters};
+use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
 use crate::device::protocol::not_on_iwarp;
 use crate::device::refusal::of_transition;
-use crate::ledger::Ledger;
-use crate::memory::stranded::reclaim_everything;
+use crate::in_flight::InFlight;
+use crate::memory::orphaned::reclaim_everything;
 use crate::profile::Profile;
 use crate::rules::{CanFail, StopsSending};
 use crate::sys::handle;
@@ -145,8 +145,8 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// Sends what is stranded with the queues home, and lets the regions go.
-    pub(super) fn send_home(self) {
+    /// Gives back what is orphaned with the queues, and lets the regions go.
+    pub(super) fn give_back(self) {
         reclaim_everything(&self.quiet);
     }
 }
@@ -178,12 +178,12 @@ impl<P: Profile> Core<P> {
 
     /// Moves the queue pair to RESET. Returns what its ring held, and what it leaves.
     pub(super) fn reset(&mut self, from: QpState) -> Result<(Vec<P::Entry>, Rest), Error> {
-        let books = books::<P>("ibv_modify_qp", self.books.pd)?;
+        let counters = counters::<P>("ibv_modify_qp", self.counters.pd)?;
         self.moves_by_hand(QpState::Reset)?;
         self.move_to(from, QpState::Reset)?;
         self.end_windows();
         let windows = std::mem::take(&mut self.windows.ended);
-        let (entries, quiet) = self.renew(books);
+        let (entries, quiet) = self.renew(counters);
         Ok((entries, Rest { _windows: windows, quiet }))
     }
 
@@ -257,22 +257,22 @@ impl<P: Profile> Core<P> {
         Ok(())
     }
 
-    /// Opens new books: earlier completions match nothing in them (R8.18). Gives what the ring
+    /// Opens new counters: earlier completions match nothing in them (R8.18). Gives what the ring
     /// held, and the queues whose completions can come no more.
-    fn renew(&mut self, new: Arc<Books>) -> (Vec<P::Entry>, Quiet) {
+    fn renew(&mut self, new: Arc<QueueCounters>) -> (Vec<P::Entry>, Quiet) {
         self.may_migrate = false;
-        let old = std::mem::replace(&mut self.books, new);
+        let old = std::mem::replace(&mut self.counters, new);
         let (posted, at_end) = (self.posted_as_wr_ids(), self.at_end());
         self.note_lists(&old);
         let depth = self.depth;
-        let sends = self.send.ledger.withhold(&old, depth.send);
-        let receives = self.recv.ledger.withhold(&old, depth.recv);
+        let sends = self.send.in_flight.keep_stale(&old, depth.send);
+        let receives = self.recv.in_flight.keep_stale(&old, depth.recv);
         let entries = self.send.release_all();
-        self.send.ledger = Ledger::open(&self.aside.books, SEND, depth.send, sends);
-        self.recv.ledger = Ledger::open(&self.aside.books, RECEIVE, depth.recv, receives);
-        self.send_cq.renew(&old, &self.books);
+        self.send.in_flight = InFlight::open(&self.aside.counters, SEND, depth.send, sends);
+        self.recv.in_flight = InFlight::open(&self.aside.counters, RECEIVE, depth.recv, receives);
+        self.send_cq.renew(&old, &self.counters);
         if !Arc::ptr_eq(&self.send_cq, &self.recv_cq) {
-            self.recv_cq.renew(&old, &self.books);
+            self.recv_cq.renew(&old, &self.counters);
         }
         // Only now: otherwise a poll on another thread would take the booking for that of a
         // destroyed queue.
@@ -339,8 +339,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[cfg(any(feature = "cm", test))]
     pub(crate) fn give_up(mut self) -> QueuePair<T, Err, P> {
         if self.core.move_to(S::STATE, QpState::Err).is_err() {
-            self.core.send.ledger.poison();
-            self.core.recv.ledger.poison();
+            self.core.send.in_flight.poison();
+            self.core.recv.in_flight.poison();
         }
         QueuePair::from_core(self.core)
     }
@@ -364,9 +364,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// The entries in the ring of a selectively signaled send queue are returned at once. Buffers
     /// that are wr_ids come back with their completions, if those are in the completion queue
-    /// already, and otherwise go home by themselves while it is polled (see
+    /// already, and otherwise go back by themselves while it is polled (see
     /// [`Pool::reclaim`](crate::Pool::reclaim)). Until then the room that such completions may take
-    /// is withheld. With a shared receive queue, drain first: like [`destroy`](Self::destroy), this
+    /// is reserved. With a shared receive queue, drain first: like [`destroy`](Self::destroy), this
     /// may remove completions of its receives.
     ///
     /// # Errors
@@ -376,7 +376,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
         match self.core.reset(S::STATE) {
             Ok((entries, rest)) => {
-                rest.send_home();
+                rest.give_back();
                 Ok((QueuePair::from_core(self.core), entries))
             }
             Err(error) => Err(Refused::new(self, error)),

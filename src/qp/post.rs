@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the bounds are what posting asks for
 
-use crate::ledger::{Ledger, SendMode};
+use crate::in_flight::{InFlight, SendMode};
 use crate::memory::entry::Owned;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::RemoteWrite;
@@ -19,7 +19,7 @@ use crate::work::address::Address;
 use crate::work::data::Data;
 use crate::work::inline::{Empty, Inline};
 use crate::work::opcode::{Opcode, RdmaWrite};
-use crate::work::prepared::{Later, OneBuffer, Prepared, Takes};
+use crate::work::prepared::{OneBuffer, Placeholder, Prepared, Takes};
 use crate::work::request::WorkRequest;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
@@ -124,9 +124,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         P::Entry: Owned,
         WorkRequest<RdmaWrite, Empty>: SendOn<T, P>,
     {
-        let ledger = &mut self.core.send.ledger;
-        let is_full = !ledger.is_poisoned() && !ledger.has_room(1);
-        if is_full || ledger.outstanding() == 0 {
+        let in_flight = &mut self.core.send.in_flight;
+        let is_full = !in_flight.is_poisoned() && !in_flight.has_room(1);
+        if is_full || in_flight.outstanding() == 0 {
             return Ok(());
         }
         let nothing = RemoteSlice::<RemoteWrite>::from_parts(0, 0, 0);
@@ -146,7 +146,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn post_prepared<O, D, A, F, G>(
         &mut self,
-        prepared: &mut Prepared<O, Later, A, F, G>,
+        prepared: &mut Prepared<O, Placeholder, A, F, G>,
         data: D,
     ) -> Result<(), PostError<P::Entry>>
     where
@@ -171,7 +171,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
     /// #     proverbs::loopback::pair_of::<Stream>()?;
     /// # let region = pd.register::<RemoteWrite>(256)?;
-    /// let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    /// let mut write = wr::RdmaWrite::new(wr::Placeholder, region.remote().write()).prepare();
     /// let _debt = a.post_prepared_unsignaled(&mut write, pool.take().ok_or("no buffer")?)?;
     /// a.post_prepared(&mut write, pool.take().ok_or("no buffer")?)?;
     /// let completion = loop {
@@ -189,7 +189,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn post_prepared_unsignaled<O, D, A, F, G>(
         &mut self,
-        prepared: &mut Prepared<O, Later, A, F, G>,
+        prepared: &mut Prepared<O, Placeholder, A, F, G>,
         data: D,
     ) -> Result<Unsettled, PostError<P::Entry>>
     where

@@ -102,7 +102,8 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     /// ```
     #[inline]
     pub fn sender(&self, completion: &Completion<'_, P::Entry>) -> Option<Sender> {
-        if completion.direction() != Direction::Receive || !completion.belongs_to(&self.core.books)
+        if completion.direction() != Direction::Receive
+            || !completion.belongs_to(&self.core.counters)
         {
             return None;
         }

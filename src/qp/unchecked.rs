@@ -1,5 +1,5 @@
-//! Posting to a queue pair without books: the caller keeps them, and has what types cannot hold as
-//! a contract.
+//! Posting to a queue pair without bookkeeping: the caller does it, and has what types cannot hold
+//! as a contract.
 
 #![allow(unsafe_code)] // that is what it is for
 
@@ -17,8 +17,8 @@ use crate::work::data::Fits;
 use crate::work::limits::Max;
 
 impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
-    /// Posts one send work request and keeps no books (`ibv_post_send`). With selective signaling
-    /// it is signaled only if it says so.
+    /// Posts one send work request and does no bookkeeping (`ibv_post_send`). With selective
+    /// signaling it is signaled only if it says so.
     ///
     /// # Safety
     /// Until the completion of this work request (or of a later signaled one of this queue pair),
@@ -55,8 +55,8 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         unsafe { SendPost::<T, P>::new(&mut self.core.send).one_unchecked(wr) }
     }
 
-    /// Posts a list of `n` work requests and keeps no books (`ibv_post_send`). `wr` makes each by
-    /// its index, and `slots` have room for them. An empty list is Ok and posts nothing
+    /// Posts a list of `n` work requests and does no bookkeeping (`ibv_post_send`). `wr` makes each
+    /// by its index, and `slots` have room for them. An empty list is Ok and posts nothing
     /// ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Safety
@@ -124,7 +124,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         unsafe { SendPost::<T, P>::new(&mut self.core.send).list_unchecked(slots.first(), n, wr) }
     }
 
-    /// Posts one receive work request and keeps no books (`ibv_post_recv`).
+    /// Posts one receive work request and does no bookkeeping (`ibv_post_recv`).
     ///
     /// # Safety
     /// Until the completion of this work request, or until the queue pair was destroyed or reset,

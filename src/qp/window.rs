@@ -17,7 +17,7 @@ use crate::terms::error::Error;
 use crate::terms::state::State;
 use crate::terms::transport::{Rc, Transport};
 use crate::work::address::Connected;
-use crate::work::flags::{Told, Unfenced};
+use crate::work::flags::{AlwaysSignaled, Unfenced};
 use crate::work::opcode::{BindMw, MwBind};
 use crate::work::request::WorkRequest;
 
@@ -56,9 +56,9 @@ impl<S: State, P: Profile> QueuePair<Rc, S, P> {
             windows.retain(|window| window.strong_count() != 0);
         }
         windows.push(Arc::downgrade(&owner));
-        let books = &self.core.books;
-        let receives = self.core.srq.as_ref().map_or(books, |srq| &srq.books);
-        let of = Of::Pair(books.clone(), receives.clone(), self.qp_num());
+        let counters = &self.core.counters;
+        let receives = self.core.srq.as_ref().map_or(counters, |srq| &srq.counters);
+        let of = Of::Pair(counters.clone(), receives.clone(), self.qp_num());
         Ok(MemoryWindow(Window::new(owner, of, is_soft_roce)))
     }
 }
@@ -82,7 +82,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        WorkRequest<BindMw, WindowEntry, Connected, Unfenced, Told>: SendOn<T, P>,
+        WorkRequest<BindMw, WindowEntry, Connected, Unfenced, AlwaysSignaled>: SendOn<T, P>,
     {
         let (bind, owner, is_soft_roce) = bind.into_parts();
         let bind = bind.flagged(Signals::<T, P>::EACH);
@@ -90,7 +90,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         // SAFETY: the bounds are the rules. The window lives as long as its owner has it, which it
         // does until the verb has returned; the window holds the region until then.
         unsafe {
-            post.by(bind, "ibv_bind_mw", |qp, wr, bad| {
+            post.post_with_verb(bind, "ibv_bind_mw", |qp, wr, bad| {
                 owner.while_bound(|| bind_mw(qp, wr, is_soft_roce, bad))
             })
         }

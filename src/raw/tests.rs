@@ -11,7 +11,7 @@ use super::*;
 use crate::device::Gid;
 use crate::loopback::Fabric;
 use crate::loopback::LOOPBACK;
-use crate::memory::{Foreign, Memory};
+use crate::memory::{ExternalMemory, Memory};
 use crate::prelude::*;
 use crate::state::QpState;
 use crate::sys::control::Holds;
@@ -159,7 +159,7 @@ fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
             let mr = (LOOPBACK.reg_mr)(pd.as_raw(), bytes.as_ptr().cast(), 64, access, Holds::Open)
                 .unwrap();
             let keep = Registration { mr, bytes, ended: ended.clone() };
-            (mr, Foreign::<Registration>::new(bytes.cast(), 64, keep))
+            (mr, ExternalMemory::<Registration>::new(bytes.cast(), 64, keep))
         }
     };
     let (mr, memory) = register();
@@ -212,7 +212,7 @@ fn a_region_of_one_byte() {
     unsafe {
         let mr = (LOOPBACK.reg_mr)(pd.as_raw(), byte.as_ptr(), 1, RemoteWrite::FLAGS, Holds::Open)
             .unwrap();
-        let memory = Foreign::<()>::new(byte, 1, ());
+        let memory = ExternalMemory::<()>::new(byte, 1, ());
         let region = pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap();
         let mut got = [0];
         region.read_at(0, &mut got).unwrap();
@@ -348,7 +348,7 @@ fn queue_pairs_are_taken_over(fabric: Fabric) {
     let rtr = RcRtr::new(AddressVector::roce(1, gid, 1), Qpn::new(na).unwrap(), psn);
     let mut b = b.modify(rtr).unwrap().modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
     // What is known of a message's length is the same, whoever came to RTS.
-    assert_eq!(a.core.books.longest_message(), b.core.books.longest_message());
+    assert_eq!(a.core.counters.longest_message(), b.core.counters.longest_message());
     let pool = pd.create_pool(4, 64).unwrap();
     b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let mut buf = pool.take().unwrap();

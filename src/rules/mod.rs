@@ -63,7 +63,7 @@ pub use created::{
 };
 pub(crate) use on::Seal;
 pub use on::{PushOn, RecvOn, SendOn, SrqRecvOn};
-pub use srd::{Follows, ForSrd, KeepsOrder, Listed, OneElement, TellsOfEach, Writes};
+pub use srd::{AllowedInList, ForSrd, KeepsOrder, MayFollow, OneElement, TellsOfEach, Writes};
 
 use crate::profile::{
     ExtendedPosting, Initiator, NoRq, OrdinaryPosting, OwnRq, Posting, Reads, ReceiveSource,
@@ -72,7 +72,7 @@ use crate::profile::{
 use crate::terms::state::{Draining, Err, Init, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 use crate::work::address::{Connected, Datagram, ToSrq};
-use crate::work::flags::{Fenced, Plain, Signaled, Told, Unfenced};
+use crate::work::flags::{AlwaysSignaled, Fenced, Plain, Signaled, Unfenced};
 use crate::work::opcode::{
     AtomicWrite, BindMw, CmpAndSwp, FetchAndAdd, Flush, LocalInv, Opcode, Paged, RdmaRead,
     RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
@@ -194,7 +194,7 @@ pub trait SignaledOn<M: Signaling> {}
 
 impl SignaledOn<Selective> for Signaled {}
 impl<M: Signaling> SignaledOn<M> for Plain {}
-impl<M: CompletesEach> SignaledOn<M> for Told {}
+impl<M: CompletesEach> SignaledOn<M> for AlwaysSignaled {}
 
 /// Every work request has a completion, which says what became of its window
 /// ([R19.2](crate::guide::rules#r19-2)).

@@ -1,7 +1,7 @@
 //! All the rules of a work request as one bound, which every way of posting has. The rules are the
 //! bounds of the impls, so an error names the one that is broken.
 
-use super::{Addressed, CreatedFor, FenceOn, IssuedBy, Listed, PostOn, SignaledOn};
+use super::{Addressed, AllowedInList, CreatedFor, FenceOn, IssuedBy, PostOn, SignaledOn};
 use crate::memory::entry::{Entry, Owned};
 use crate::profile::Profile;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
@@ -95,7 +95,7 @@ where
     T: Transport,
     P: Profile,
     Self: SendOn<T, P>,
-    O: Listed<T>,
+    O: AllowedInList<T>,
     D: Fits<Max<G>, P::MaxInline>,
 {
     const SEAL: Seal = Seal;

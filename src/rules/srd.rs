@@ -85,12 +85,12 @@ impl Writes for ExtendedPosting<(Srd, RdmaWrite)> {}
     label = "it may arrive before the WRITE does",
     note = "`{T}` keeps no order, so it proves nothing of the WRITE: wait for the completion of the WRITE and post this then, or let the WRITE tell of itself, as an `RdmaWriteWithImm` (R27.4)"
 )]
-pub trait Follows<B, T: Transport>: Opcode {}
+pub trait MayFollow<B, T: Transport>: Opcode {}
 
-impl<B, T: KeepsOrder, O: Opcode> Follows<B, T> for O {}
-impl Follows<RdmaWrite, Srd> for RdmaWrite {}
-impl<B: Listed<Srd>, O: Opcode> Follows<B, Srd> for O {}
-impl<O: Opcode> Follows<(), Srd> for O {}
+impl<B, T: KeepsOrder, O: Opcode> MayFollow<B, T> for O {}
+impl MayFollow<RdmaWrite, Srd> for RdmaWrite {}
+impl<B: AllowedInList<Srd>, O: Opcode> MayFollow<B, Srd> for O {}
+impl<O: Opcode> MayFollow<(), Srd> for O {}
 
 /// What may be in a list whose opcodes are known at run time only
 /// ([R27.4](crate::guide::rules#r27-4)).
@@ -99,10 +99,10 @@ impl<O: Opcode> Follows<(), Srd> for O {}
     label = "what follows it may arrive before the WRITE does",
     note = "`{T}` keeps no order: post WRITEs by `post_send!`, which sees what follows them, or one by one; or let each tell of itself, as an `RdmaWriteWithImm` (R27.4)"
 )]
-pub trait Listed<T: Transport>: Opcode {}
+pub trait AllowedInList<T: Transport>: Opcode {}
 
-impl<T: KeepsOrder, O: Opcode> Listed<T> for O {}
-impl Listed<Srd> for Send {}
-impl Listed<Srd> for SendWithImm {}
-impl Listed<Srd> for RdmaRead {}
-impl Listed<Srd> for RdmaWriteWithImm {}
+impl<T: KeepsOrder, O: Opcode> AllowedInList<T> for O {}
+impl AllowedInList<Srd> for Send {}
+impl AllowedInList<Srd> for SendWithImm {}
+impl AllowedInList<Srd> for RdmaRead {}
+impl AllowedInList<Srd> for RdmaWriteWithImm {}

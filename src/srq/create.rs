@@ -9,21 +9,21 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
-use crate::counters::books::{Books, RECEIVE};
+use crate::counters::queue_counters::{QueueCounters, RECEIVE};
 use crate::device::ids::SrqId;
 use crate::device::pd::ProtectionDomain;
 use crate::device::refusal::of_creation;
-use crate::ledger::Ledger;
-use crate::ledger::withheld::Withheld;
+use crate::in_flight::InFlight;
+use crate::in_flight::stale::StaleCredits;
 use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
 use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
-use crate::memory::slots::Slots;
-use crate::post::queue::{Home, Queue};
+use crate::memory::slab::Slab;
+use crate::post::queue::{Queue, SlabAddress};
 use crate::rules::{HasBothQueues, SharesReceives};
-use crate::srq::{Ends, SharedReceiveQueue, SrqCore};
+use crate::srq::{Dependents, SharedReceiveQueue, SrqCore};
 use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
 use crate::terms::bounded::SrqNum;
@@ -87,13 +87,13 @@ impl<L: Threads> ProtectionDomain<L> {
         })
     }
 
-    /// Creates a shared receive queue by a verb, which is given the books of the queue, and its
+    /// Creates a shared receive queue by a verb, which is given the counters of the queue, and its
     /// attributes, in which it returns what was granted.
     pub(super) fn create_any_srq<T, E, M, C>(
         &self,
         verb: &'static str,
         pool: &impl FeedsSrq<C>,
-        make: impl FnOnce(&Arc<Books>, &mut ibv_srq_init_attr) -> Result<Made, Error>,
+        make: impl FnOnce(&Arc<QueueCounters>, &mut ibv_srq_init_attr) -> Result<Made, Error>,
     ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
     where
         T: SharesReceives,
@@ -107,14 +107,14 @@ impl<L: Threads> ProtectionDomain<L> {
             let what = "the pool and the shared receive queue";
             return Err(Error::new(verb, ErrorKind::PdMismatch { what }));
         }
-        let books = Books::shared(self.id(), feed.number)
+        let counters = QueueCounters::shared(self.id(), feed.number)
             .ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
         let buffers = feed.count as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
         let id = SrqId::mint();
         let srq_context = ptr::without_provenance_mut(id.0 as usize);
         let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
-        let Made { srq, parents, completes_into, number } = make(&books, &mut init)?;
+        let Made { srq, parents, completes_into, number } = make(&counters, &mut init)?;
         // SAFETY: the object was just created, and has no other owner.
         let handle = unsafe { handle::Srq::new(srq, self.handle().control(), parents) };
         // The types say what may be posted, and the pool how much: at least that must be granted
@@ -126,30 +126,30 @@ impl<L: Threads> ProtectionDomain<L> {
             if asked > granted {
                 drop(handle);
                 if let Some(cq) = &completes_into {
-                    cq.detach(&books);
+                    cq.detach(&counters);
                 }
                 return Err(Error::limit(verb, what, asked.into(), granted.into()));
             }
         }
-        let ends = Ends::default();
+        let dependents = Dependents::default();
         if let Some(cq) = &completes_into {
-            ends.completes_into(cq.inbox());
+            dependents.completes_into(cq.inbox());
         }
         let core = SrqCore {
             handle,
-            books,
+            counters,
             stale_keys: Default::default(),
             slots: feed.first,
             buffers,
             pd: self.id(),
             id,
-            ends,
+            dependents,
             number,
             _cq: completes_into,
         };
-        let ledger = Ledger::open(&core.books, RECEIVE, buffers, Withheld::default());
+        let in_flight = InFlight::open(&core.counters, RECEIVE, buffers, StaleCredits::default());
         Ok(SharedReceiveQueue {
-            queue: Queue { own: Home(feed.home), ..Queue::new(core.as_ptr(), ledger) },
+            queue: Queue { own: SlabAddress(feed.slab), ..Queue::new(core.as_ptr(), in_flight) },
             core: Arc::new(core),
             _pool: feed.keep,
             _types: PhantomData,
@@ -228,21 +228,21 @@ pub struct Feed {
     pd: u32,
     /// The number in the marks of its buffers, which is that of no other while `keep` exists.
     number: u32,
-    /// The number of headers, the address of the first, and their `home`.
+    /// The number of headers, the address of the first, and their `slab`.
     count: usize,
     first: usize,
-    home: usize,
+    slab: usize,
     keep: Box<dyn Any>,
 }
 
 impl Feed {
-    fn of<C>(slots: &Slots<C>, keep: Box<dyn Any>) -> Self {
+    fn of<C>(slots: &Slab<C>, keep: Box<dyn Any>) -> Self {
         Feed {
             pd: slots.region.pd(),
             number: slots.number(),
             count: slots.count(),
             first: slots.first().addr(),
-            home: ptr::from_ref(slots).addr(),
+            slab: ptr::from_ref(slots).addr(),
             keep,
         }
     }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // creates and posts
 
 mod create;
-mod ends;
+mod dependents;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
@@ -15,18 +15,18 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub use create::FeedsSrq;
-use ends::Ends;
+use dependents::Dependents;
 
 use crate::completion::booking::CqShared;
-use crate::completion::parked::Over;
-use crate::counters::books::{Books, Quiet};
+use crate::completion::deferred_destroy::Over;
+use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::device::attr::DeviceCap;
 use crate::device::context::Context;
 use crate::device::ids::SrqId;
-use crate::ledger::Ledger;
+use crate::in_flight::InFlight;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
-use crate::memory::stranded::{count_posted, reclaim_everything};
+use crate::memory::orphaned::{count_posted, reclaim_everything};
 use crate::memory::window::StaleKeys;
 use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
@@ -57,7 +57,7 @@ use crate::work::limits::{Limit, Max};
 /// let attr: SrqAttr = srq.query()?;
 /// assert!(attr.max_wr >= 16 && attr.srq_limit == 1);
 /// let id: SrqId = srq.id(); // what the event names
-/// srq.destroy()?; // the receive is stranded: `Pool::reclaim` brings it back
+/// srq.destroy()?; // the receive is orphaned: `Pool::reclaim` brings it back
 /// # let _ = id;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -92,7 +92,7 @@ where
 /// `buffers` is the number of the pool's buffers.
 pub(crate) struct SrqCore {
     handle: handle::Srq,
-    pub books: Arc<Books>,
+    pub counters: Arc<QueueCounters>,
     /// The keys of windows that a completion of its receives may name.
     pub stale_keys: crate::sync::Arc<StaleKeys>,
     /// The address of the pool's first header.
@@ -100,7 +100,7 @@ pub(crate) struct SrqCore {
     pub buffers: u32,
     pub pd: u32,
     id: SrqId,
-    pub ends: Ends,
+    pub dependents: Dependents,
     /// Of one for XRC: the number by which initiators name it, and where its receives complete,
     /// after the handle, so that it ends last.
     number: SrqNum,
@@ -115,13 +115,13 @@ impl SrqCore {
     /// The number of its receives that are with the device, or in completions that were not taken
     /// apart. Counting stops at `most`.
     fn outstanding(&self, most: usize) -> usize {
-        count_posted(self.slots, &self.books, most)
+        count_posted(self.slots, &self.counters, most)
     }
 
     /// Whether destroying one of its queue pairs may lose receives: some are outstanding, and the
     /// shared receive queue is not being destroyed itself.
     pub fn may_lose_receives(&self) -> bool {
-        !self.ends.is_over() && self.outstanding(1) != 0
+        !self.dependents.is_over() && self.outstanding(1) != 0
     }
 
     fn close(&mut self) -> Result<(), i32> {
@@ -130,7 +130,7 @@ impl SrqCore {
         }
         self.handle.close()?;
         let mut quiet = Quiet::default();
-        self.ends.end(&self.books, &mut quiet);
+        self.dependents.end(&self.counters, &mut quiet);
         reclaim_everything(&quiet);
         Ok(())
     }
@@ -140,9 +140,9 @@ impl Drop for SrqCore {
     fn drop(&mut self) {
         // (Twice, as any handle that was refused once is tried again when it is dropped.)
         if self.close().or_else(|_| self.close()).is_err() {
-            // The device still has it, and may fill its buffers. They name these books, in whose
-            // place there may be no others: those would take the buffers home.
-            std::mem::forget((self.handle.take(), self.books.clone()));
+            // The device still has it, and may fill its buffers. They name these counters, in whose
+            // place there may be no others: those would take the buffers back.
+            std::mem::forget((self.handle.take(), self.counters.clone()));
         }
     }
 }
@@ -174,7 +174,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     ///
     /// Receives of unknown fate count too. So it shows when a device keeps a receive of a queue
     /// pair that is gone (see [`QueuePair::destroy`](crate::QueuePair::destroy)); the buffer comes
-    /// home when the shared receive queue is destroyed.
+    /// back when the shared receive queue is destroyed.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -290,7 +290,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     }
 
     /// Destroys the queue (`ibv_destroy_srq`). Queue pairs attached to it must be gone. Receives
-    /// still posted are then stranded: [`Pool::reclaim`](crate::Pool::reclaim) takes them back.
+    /// still posted are then orphaned: [`Pool::reclaim`](crate::Pool::reclaim) takes them back.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -302,18 +302,18 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         const VERB: &str = "ibv_destroy_srq";
         self.note_lists();
         let mut over = Over::default();
-        self.core.ends.end_parked(&mut over);
-        over.send_home();
+        self.core.dependents.end_deferred(&mut over);
+        over.give_back();
         const IN_USE: &str = "queue pairs are attached to it: destroy them first";
         let core = Arc::get_mut(&mut self.core).ok_or((libc::EBUSY, IN_USE));
         let closed = core.and_then(|core| core.close().map_err(|errno| (errno, "")));
         closed.map_err(|(errno, why)| Refused::new(self, Error::os(VERB, errno, why)))
     }
 
-    /// Notes in the books, as they may end, whether safe code forgot a list.
+    /// Notes in the counters, as they may end, whether safe code forgot a list.
     fn note_lists(&self) {
-        if self.queue.ledger.has_lists() {
-            self.core.books.note_lists();
+        if self.queue.in_flight.has_lists() {
+            self.core.counters.note_lists();
         }
     }
 }
@@ -322,8 +322,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> Drop for SharedReceiveQu
     fn drop(&mut self) {
         self.note_lists();
         let mut over = Over::default();
-        self.core.ends.close(&mut over);
-        over.send_home();
+        self.core.dependents.close(&mut over);
+        over.give_back();
     }
 }
 

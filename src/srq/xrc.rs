@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::SharedReceiveQueue;
 use super::create::FeedsSrq;
-use crate::completion::attached::Share;
+use crate::completion::attachments::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::device::xrc::XrcDomain;
@@ -89,9 +89,9 @@ impl XrcDomain {
         if !Arc::ptr_eq(&shared.handle().parents().context, here) {
             return mismatch("the completion queue and the protection domain");
         }
-        pd.create_any_srq(VERB, pool, |books, init| {
+        pd.create_any_srq(VERB, pool, |counters, init| {
             let asked = init.attr;
-            shared.attach(VERB, books, [0, asked.max_wr], Share::Receives)?;
+            shared.attach(VERB, counters, [0, asked.max_wr], Share::Receives)?;
             let refused = |errno| refused(VERB, errno, asked);
             let (pd, cq) = (pd.handle(), shared.handle());
             let control = pd.control();
@@ -107,7 +107,7 @@ impl XrcDomain {
                     let _ = unsafe { (control.destroy_srq)(srq.as_ptr()) };
                 })
             });
-            let (srq, number) = numbered.inspect_err(|_| shared.detach(books))?;
+            let (srq, number) = numbered.inspect_err(|_| shared.detach(counters))?;
             let parents = handle::SrqParents {
                 pd: pd.clone(),
                 xrc: Some((self.handle().clone(), cq.clone())),

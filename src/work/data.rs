@@ -18,11 +18,11 @@ use crate::memory::shared::SharedBuf;
 use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
-use crate::work::numbered::WithId;
-use crate::work::prepared::Later;
+use crate::work::prepared::Placeholder;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Emitted, How, WorkRequest};
 use crate::work::sge::Sge;
+use crate::work::with_id::WithId;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
 ///
@@ -147,7 +147,7 @@ impl<C: 'static, const N: usize> Source for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Source for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Source for BufList<C> {}
 impl Source for Empty {}
-impl Source for Later {}
+impl Source for Placeholder {}
 impl<const N: usize> Source for Sge<'_, N> {}
 
 impl<C: 'static> Sink for Buf<C> {}
@@ -156,7 +156,7 @@ impl<C: 'static, const N: usize> Sink for [Buf<C>; N] {}
 impl<C: 'static, const N: usize> Sink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> Sink for BufList<C> {}
 impl Sink for Empty {}
-impl Sink for Later {}
+impl Sink for Placeholder {}
 impl<const N: usize> Sink for Sge<'_, N> {}
 
 impl<C: 'static> RecvSink for Buf<C> {}
@@ -172,7 +172,7 @@ impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
 
 impl<C: 'static> AtomicSink for Buf<C> {}
-impl AtomicSink for Later {}
+impl AtomicSink for Placeholder {}
 impl AtomicSink for Sge<'_, 1> {}
 
 impl<C: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Buf<C> {}
@@ -184,7 +184,7 @@ impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for [B
 impl<C: 'static, const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for ArrayVec<Buf<C>, N> {}
 impl<C: 'static, M: Limit, I: Limit> Fits<M, I> for BufList<C> {}
 impl<M: Limit, I: Limit> Fits<M, I> for Empty {}
-impl<M: Limit, I: Limit> Fits<M, I> for Later {}
+impl<M: Limit, I: Limit> Fits<M, I> for Placeholder {}
 impl<const N: usize, M: Limit, I: Limit + InlineBytes<N>> Fits<M, I> for Inline<'_, N> {}
 impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for InlineList<'_, N> {}
@@ -205,7 +205,7 @@ pub(super) mod sealed {
     impl<C: 'static, const N: usize> Sealed for ArrayVec<Buf<C>, N> {}
     impl<C: 'static> Sealed for BufList<C> {}
     impl Sealed for Empty {}
-    impl Sealed for Later {}
+    impl Sealed for Placeholder {}
     impl<const N: usize> Sealed for Inline<'_, N> {}
     impl Sealed for InlineSlice<'_> {}
     impl<const N: usize> Sealed for InlineList<'_, N> {}

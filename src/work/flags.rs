@@ -34,7 +34,7 @@ pub enum Plain {}
 /// A [`WorkRequest`](crate::wr::WorkRequest) whose completion says what became of a memory window:
 /// for queue pairs whose every work request completes ([R19.2](crate::guide::rules#r19-2)).
 #[derive(Debug)]
-pub enum Told {}
+pub enum AlwaysSignaled {}
 
 /// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`]
 /// ([R19.2](crate::guide::rules#r19-2)).

@@ -25,15 +25,15 @@ use crate::work::request::{Check, Emitted, How, Pending, SendSlot, Use, Work, Wo
 /// The data of a work request that is filled before its buffer is known: each post of the
 /// [`Prepared`] work request brings one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Later;
+pub struct Placeholder;
 
 /// A work request that is filled once and posted many times (`struct ibv_send_wr` of
 /// ibv_post_send(3)): a post writes what changes, which is the buffer.
 ///
-/// It is made by [`prepare`](WorkRequest::prepare) from a work request with [`Later`] in the place
-/// of its data, or with inline bytes, which it keeps. It belongs to no queue pair: each post has
-/// the bounds and makes the checks of [`post_send`](crate::QueuePair::post_send), so it may go to
-/// any queue pair that could have the work request itself. Dropping it takes nothing from the
+/// It is made by [`prepare`](WorkRequest::prepare) from a work request with [`Placeholder`] in the
+/// place of its data, or with inline bytes, which it keeps. It belongs to no queue pair: each post
+/// has the bounds and makes the checks of [`post_send`](crate::QueuePair::post_send), so it may go
+/// to any queue pair that could have the work request itself. Dropping it takes nothing from the
 /// device, which has read it when the post returns.
 ///
 /// ```
@@ -41,7 +41,7 @@ pub struct Later;
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
 /// #     proverbs::loopback::pair()?;
 /// let region = pd.register::<RemoteWrite>(256)?;
-/// let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+/// let mut write = wr::RdmaWrite::new(wr::Placeholder, region.remote().write()).prepare();
 /// let mut spare = pool.take();
 /// for round in 0..3 {
 ///     let mut buf = spare.take().ok_or("no buffer")?;
@@ -56,18 +56,18 @@ pub struct Later;
 /// ```
 ///
 /// # Invariants
-/// `filled` came from a `Box`, and is nobody else's. Its work request is filled: all fields that
-/// its opcode reads are written but the `wr_id` and, with [`Later`], `sg_list`; `next` is null; it
-/// has one element, or none if its inline bytes are none. With inline bytes `sg_list` is its own
-/// element, which names its own bytes.
+/// `wr_box` came from a `Box`, and is nobody else's. Its work request is wr_box: all fields that
+/// its opcode reads are written but the `wr_id` and, with [`Placeholder`], `sg_list`; `next` is
+/// null; it has one element, or none if its inline bytes are none. With inline bytes `sg_list` is
+/// its own element, which names its own bytes.
 pub struct Prepared<O, X, A = Connected, F = Unfenced, G = Plain> {
-    filled: NonNull<Filled<X, A>>,
+    wr_box: NonNull<PreparedWr<X, A>>,
     _marks: PhantomData<(O, F, G)>,
 }
 
 /// It begins as a slot of one element does.
 #[repr(C)]
-struct Filled<X, A> {
+struct PreparedWr<X, A> {
     wr: ibv_send_wr,
     sge: ibv_sge,
     /// The limit is that of a WRITE or a READ; none where the use does not ask.
@@ -85,7 +85,7 @@ unsafe impl<O, X: Sync, A: Sync, F, G> Sync for Prepared<O, X, A, F, G> {}
 impl<O, X, A, F, G> Drop for Prepared<O, X, A, F, G> {
     fn drop(&mut self) {
         // SAFETY: it came from a `Box` and is nobody else's (invariant); no post is under way.
-        drop(unsafe { Box::from_raw(self.filled.as_ptr()) });
+        drop(unsafe { Box::from_raw(self.wr_box.as_ptr()) });
     }
 }
 
@@ -96,11 +96,11 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
         let wr = ibv_send_wr { num_sge: count as i32, opcode: O::CODE, ..zeroed() };
         let sge = ibv_sge { addr: 0, length: 0, lkey: 0 };
         let how = How { use_, limit: 0 };
-        let filled = Box::new(Filled { wr, sge, how, flags, address, data });
-        let filled = NonNull::from(Box::leak(filled));
-        let mut prepared = Prepared { filled, _marks: PhantomData };
+        let wr_box = Box::new(PreparedWr { wr, sge, how, flags, address, data });
+        let wr_box = NonNull::from(Box::leak(wr_box));
+        let mut prepared = Prepared { wr_box, _marks: PhantomData };
         // SAFETY: only this value has the box.
-        unsafe { (*filled.as_ptr()).wr.sg_list = &raw mut (*filled.as_ptr()).sge };
+        unsafe { (*wr_box.as_ptr()).wr.sg_list = &raw mut (*wr_box.as_ptr()).sge };
         // INVARIANT: `next` is null as it was zeroed; this writes the rest.
         prepared.set(op, address, use_, flags);
         prepared
@@ -111,13 +111,13 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     fn set(&mut self, op: O, address: A, use_: Use, flags: u32) {
         // SAFETY: it is ours (invariant), borrowed mutably.
         unsafe {
-            let filled = self.filled.as_ptr();
+            let wr_box = self.wr_box.as_ptr();
             // A WRITE or a READ without an end is held to none.
             let limit = if O::USE == use_ { op.limit() } else { u32::MAX };
-            (*filled).how = How { use_, limit };
-            (*filled).flags = flags;
-            (*filled).address = address;
-            let wr = &raw mut (*filled).wr;
+            (*wr_box).how = How { use_, limit };
+            (*wr_box).flags = flags;
+            (*wr_box).address = address;
+            let wr = &raw mut (*wr_box).wr;
             (*wr).send_flags = flags;
             let mut operands = Operands::of(wr);
             op.emit(&mut operands);
@@ -126,16 +126,16 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     }
 }
 
-/// The bound of posting [`Later`] by itself: no entry satisfies it.
+/// The bound of posting [`Placeholder`] by itself: no entry satisfies it.
 #[diagnostic::on_unimplemented(
-    message = "a work request of `wr::Later` has no buffer yet: `post_prepared` posts it",
+    message = "a work request of `wr::Placeholder` has no buffer yet: `post_prepared` posts it",
     label = "its buffer is missing",
     note = "`prepare()` the work request once, and give `post_prepared(&mut prepared, buf)` a buffer each time (R2.10)"
 )]
 pub trait PostsLater {}
 
 /// Here for its message: no entry posts what comes later.
-impl<E: Entry + PostsLater> Data<E> for Later {
+impl<E: Entry + PostsLater> Data<E> for Placeholder {
     type Sges = [ibv_sge; 1];
 
     unsafe fn emit(self, _: *mut ibv_sge, _: How, _: &mut Check) -> Emitted<E> {
@@ -143,11 +143,11 @@ impl<E: Entry + PostsLater> Data<E> for Later {
     }
 }
 
-impl<O: Opcode, A: Address, F, G> WorkRequest<O, Later, A, F, G> {
+impl<O: Opcode, A: Address, F, G> WorkRequest<O, Placeholder, A, F, G> {
     /// Fills the work request, to be posted by
     /// [`post_prepared`](crate::QueuePair::post_prepared) with one buffer each time, as
     /// [`Prepared`] shows. This allocates.
-    pub fn prepare(self) -> Prepared<O, Later, A, F, G>
+    pub fn prepare(self) -> Prepared<O, Placeholder, A, F, G>
     where
         O: Repeats,
     {
@@ -155,7 +155,7 @@ impl<O: Opcode, A: Address, F, G> WorkRequest<O, Later, A, F, G> {
     }
 }
 
-impl<O: Opcode, A: Address, F, G> Prepared<O, Later, A, F, G> {
+impl<O: Opcode, A: Address, F, G> Prepared<O, Placeholder, A, F, G> {
     /// Fills it anew, for the posts to come: with another immediate, remote slice, operands or
     /// destination.
     ///
@@ -165,15 +165,15 @@ impl<O: Opcode, A: Address, F, G> Prepared<O, Later, A, F, G> {
     /// #     proverbs::loopback::pair()?;
     /// let region = pd.register::<RemoteWrite>(512)?;
     /// let to = |offset| region.remote().slice(offset, 256).map(|slice| slice.write());
-    /// let mut write = wr::RdmaWrite::new(wr::Later, to(0)?).prepare();
+    /// let mut write = wr::RdmaWrite::new(wr::Placeholder, to(0)?).prepare();
     /// a.post_prepared(&mut write, pool.take().ok_or("no buffer")?)?;
-    /// write.refill(wr::RdmaWrite::new(wr::Later, to(256)?));
+    /// write.refill(wr::RdmaWrite::new(wr::Placeholder, to(256)?));
     /// a.post_prepared(&mut write, pool.take().ok_or("no buffer")?)?;
     /// # proverbs::loopback::poll(&mut cq, 2)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn refill(&mut self, wr: WorkRequest<O, Later, A, F, G>) {
+    pub fn refill(&mut self, wr: WorkRequest<O, Placeholder, A, F, G>) {
         self.set(wr.op, wr.address, wr.use_, wr.flags);
     }
 }
@@ -202,11 +202,11 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
     {
         let wr = self.with_data(|data| *data.0).flagged(SendFlags::INLINE.bits());
         let prepared = Prepared::fill(wr, (N != 0) as u32);
-        let filled = prepared.filled.as_ptr();
+        let wr_box = prepared.wr_box.as_ptr();
         // SAFETY: it is ours (invariant). The bytes stay where they are as long as it is.
         unsafe {
-            let addr = (&raw mut (*filled).data).expose_provenance() as u64;
-            (*filled).sge = ibv_sge { addr, length: N as u32, lkey: 0 };
+            let addr = (&raw mut (*wr_box).data).expose_provenance() as u64;
+            (*wr_box).sge = ibv_sge { addr, length: N as u32, lkey: 0 };
         }
         prepared
     }
@@ -216,14 +216,14 @@ impl<O, A, F, G, const N: usize> Prepared<O, [u8; N], A, F, G> {
     /// The bytes.
     pub fn bytes(&self) -> &[u8; N] {
         // SAFETY: they are ours (invariant), and borrowed as we are.
-        unsafe { &(*self.filled.as_ptr()).data }
+        unsafe { &(*self.wr_box.as_ptr()).data }
     }
 
     /// The bytes of the posts to come: those before have copied theirs.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8; N] {
         // SAFETY: they are ours (invariant), and borrowed as we are.
-        unsafe { &mut (*self.filled.as_ptr()).data }
+        unsafe { &mut (*self.wr_box.as_ptr()).data }
     }
 }
 
@@ -231,7 +231,7 @@ impl_debug!([O: Opcode, X, A, F, G] Prepared<O, X, A, F, G>, |_| "Prepared({:?})
 
 /// One post of a prepared work request.
 pub(crate) struct Ready<'p, O, X, A, D> {
-    filled: NonNull<Filled<X, A>>,
+    wr_box: NonNull<PreparedWr<X, A>>,
     data: D,
     _prepared: PhantomData<(&'p mut (), O)>,
 }
@@ -241,44 +241,44 @@ type InPlace<'p, O, X, A, D> = (Ready<'p, O, X, A, D>, *mut SendSlot<[ibv_sge; 1
 
 impl<O, X, A, F, G> Prepared<O, X, A, F, G> {
     /// A post of it with `data`, and the slot that it is in. `more` are flags besides those that it
-    /// was filled with; without, it is as it was filled.
+    /// was filled with; without, it is as it was wr_box.
     #[inline(always)]
     pub(crate) fn with<D>(&mut self, data: D, more: Option<u32>) -> InPlace<'_, O, X, A, D> {
-        let filled = self.filled.as_ptr();
+        let wr_box = self.wr_box.as_ptr();
         if let Some(more) = more {
             // SAFETY: it is ours (invariant).
-            unsafe { (*filled).wr.send_flags = (*filled).flags | more };
+            unsafe { (*wr_box).wr.send_flags = (*wr_box).flags | more };
         }
-        (Ready { filled: self.filled, data, _prepared: PhantomData }, filled.cast())
+        (Ready { wr_box: self.wr_box, data, _prepared: PhantomData }, wr_box.cast())
     }
 }
 
-impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Later, A, D> {
+impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Placeholder, A, D> {
     type Wr = ibv_send_wr;
     type Data = D;
     const IS_FILLED: bool = true;
 
     #[inline(always)]
     unsafe fn emit(self, slot: *mut SendSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
-        let filled = self.filled.as_ptr();
-        // SAFETY: the slot is what is filled, which is borrowed mutably; the check knows the
+        let wr_box = self.wr_box.as_ptr();
+        // SAFETY: the slot is what is wr_box, which is borrowed mutably; the check knows the
         // address handles.
         unsafe {
-            let mut how = (*filled).how;
+            let mut how = (*wr_box).how;
             // (A READ without an end brings what the buffer's length says; else it is known here.)
             if O::USE != Use::Read {
                 how.use_ = O::USE;
             }
-            let emitted: Emitted<E> = self.data.emit(&raw mut (*filled).sge, how, check);
+            let emitted: Emitted<E> = self.data.emit(&raw mut (*wr_box).sge, how, check);
             let wr = slot.cast::<ibv_send_wr>();
             (*wr).sg_list = emitted.sges;
-            (*filled).address.check(check);
+            (*wr_box).address.check(check);
             Pending::new(emitted.entry, 0)
         }
     }
 
     unsafe fn restore(wr: *mut ibv_send_wr) {
-        // SAFETY: it is filled, and nobody else's.
+        // SAFETY: it is wr_box, and nobody else's.
         unsafe { (*wr).num_sge = 1 };
     }
 }
@@ -294,13 +294,13 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
         _: *mut SendSlot<[ibv_sge; 1]>,
         check: &mut Check,
     ) -> Pending<E, Inline<'static, N>> {
-        let filled = self.filled.as_ptr();
+        let wr_box = self.wr_box.as_ptr();
         // SAFETY: what is filled is borrowed mutably; the check knows the address handles.
         unsafe {
-            if (How { use_: O::USE, ..(*filled).how }).is_beyond(N) {
+            if (How { use_: O::USE, ..(*wr_box).how }).is_beyond(N) {
                 check.note(fault::BEYOND);
             }
-            (*filled).address.check(check);
+            (*wr_box).address.check(check);
         }
         Pending::new(None, 0)
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::terms::error::Errno;
+use crate::work::gather::MAX_LIST;
 use crate::work::request::Found;
-use crate::work::several::MAX_LIST;
 
 /// What can be wrong with a work request, a bit each.
 pub(crate) mod fault {
@@ -249,16 +249,16 @@ impl fmt::Display for PostErrorKind {
 
 impl Found {
     /// Buffers have to be looked at, and nothing else is known to be wrong.
-    pub(crate) const STRANGE: Found = Found { faults: 0, strange: 1 };
+    pub(crate) const MISMATCH: Found = Found { faults: 0, mismatch: 1 };
 
     /// Whether buffers have to be looked at.
-    pub(crate) fn is_strange(self) -> bool {
-        self.strange != 0
+    pub(crate) fn is_mismatch(self) -> bool {
+        self.mismatch != 0
     }
 
     /// Whether cold code finds out more than what was noted.
     pub(crate) fn is_open(self) -> bool {
-        self.is_strange() || self.faults & (fault::BEYOND | fault::INLINE | fault::SGE) != 0
+        self.is_mismatch() || self.faults & (fault::BEYOND | fault::INLINE | fault::SGE) != 0
     }
 }
 

@@ -9,10 +9,10 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::counters::books::Counter;
-use crate::counters::mark;
+use crate::black_box::black_box;
+use crate::counters::queue_counters::CompletionCounter;
+use crate::counters::type_tag;
 use crate::device::ah_table::AhKeys;
-use crate::hidden::hidden;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{AnyBuf, Entry};
 use crate::memory::header::{Handle, Header};
@@ -142,8 +142,8 @@ pub trait Work<E: Entry> {
     ///
     /// # Safety
     /// `slot` is writable, has room for the elements, and stays until the post. `check` knows the
-    /// queue's address handles; what keeps no books has an address handle of the queue's, if it
-    /// names one, by the contract of its post.
+    /// queue's address handles; what does no bookkeeping has an address handle of the queue's, if
+    /// it names one, by the contract of its post.
     unsafe fn emit(
         self,
         slot: *mut Slot<Self::Wr, <Self::Data as Data<E>>::Sges>,
@@ -296,7 +296,7 @@ pub struct Emitted<E> {
 
 /// Looks at a buffer that is the only one of its work request, and gives its element: that of its
 /// header, or `slot`, where it is another. One of no bytes must be left out, because some devices
-/// read length 0 as 2^31 (R3.3): its mark says so, and it is looked at before the post.
+/// read length 0 as 2^31 (R3.3): its type tag says so, and it is looked at before the post.
 ///
 /// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes, which are its
 /// length then, if it has one that changes. What does not fit is marked to be looked at as well, so
@@ -320,7 +320,7 @@ unsafe fn element(
         Use::Atomic => header.set_some_len(8),
         Use::Read => {
             // (Else half of the word that it is in is loaded besides: 1 instruction.)
-            let limit = hidden(limit);
+            let limit = black_box(limit);
             // A buffer that was used for such a READ before has the length already.
             if header.len() != limit {
                 let here = cut(header, limit);
@@ -424,21 +424,21 @@ single!(ReadOnlyBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::ReadOnlyPiece);
 #[doc(hidden)]
 pub struct Check {
     /// What the header of a buffer shows that the queue has.
-    pub(super) counter: *const Counter,
+    pub(super) counter: *const CompletionCounter,
     /// The address handles of the queue, until the queue is borrowed anew.
     pub(crate) ah: *const AhKeys,
     pub(crate) max_sge: u32,
     pub(crate) max_inline: u32,
     /// What is wrong besides the buffers, of `fault`.
     pub(crate) faults: u32,
-    /// The marks of the buffers, or-ed together.
+    /// The type tags of the buffers, or-ed together.
     pub(crate) seen: u64,
 }
 
 impl Check {
     /// `counter` is what headers show of buffers that the queue has.
     #[inline(always)]
-    pub(crate) fn new(counter: *const Counter, max_sge: u32, max_inline: u32) -> Self {
+    pub(crate) fn new(counter: *const CompletionCounter, max_sge: u32, max_inline: u32) -> Self {
         let ah = std::ptr::null();
         Check { counter, ah, max_sge, max_inline, faults: 0, seen: 0 }
     }
@@ -446,14 +446,14 @@ impl Check {
     /// Sees a buffer of a work request.
     #[inline(always)]
     pub(super) fn see(&mut self, header: &Header) {
-        self.seen |= header.mark();
+        self.seen |= header.type_tag();
     }
 
     /// A send with several buffers is to be looked at: it goes beyond its remote slice, or its
     /// buffers.
     #[inline(always)]
     pub(super) fn look(&mut self) {
-        self.seen |= mark::LOOK;
+        self.seen |= type_tag::LOOK;
     }
 
     /// Something else is wrong: one of `fault`.
@@ -473,29 +473,29 @@ impl Check {
         }
     }
 
-    /// What was found, for a queue to which this is `strange`. To be asked once, so that one
+    /// What was found, for a queue to which this is `mismatch`. To be asked once, so that one
     /// instruction tests and keeps the result.
     #[inline(always)]
-    pub(crate) fn found(&self, strange: u64) -> Found {
-        Found { faults: self.faults, strange: self.seen & strange }
+    pub(crate) fn found(&self, mismatch: u64) -> Found {
+        Found { faults: self.faults, mismatch: self.seen & mismatch }
     }
 
-    /// As `found`, of one work request whose data `is_one` buffer, or may be several: the mark of
-    /// one is read here, where it is the operand of the test.
+    /// As `found`, of one work request whose data `is_one` buffer, or may be several: the type tag
+    /// of one is read here, where it is the operand of the test.
     #[inline(always)]
     pub(crate) fn found_in<E: Entry>(
         &self,
         entry: &Option<E>,
         is_one: bool,
-        strange: u64,
+        mismatch: u64,
     ) -> Found {
         match entry {
             Some(entry) if is_one => {
                 // SAFETY: an entry of a work request has a buffer (`Data::emit`).
                 let header = unsafe { entry.first() };
-                Found { faults: self.faults, strange: header.mark() & strange }
+                Found { faults: self.faults, mismatch: header.type_tag() & mismatch }
             }
-            _ => self.found(strange),
+            _ => self.found(mismatch),
         }
     }
 }
@@ -505,14 +505,14 @@ impl Check {
 pub(crate) struct Found {
     pub faults: u32,
     /// Not 0 if a buffer needs a look.
-    pub strange: u64,
+    pub mismatch: u64,
 }
 
 impl Found {
     /// Whether nothing is wrong, and no buffer needs a look.
     #[inline(always)]
     pub fn is_clear(self) -> bool {
-        self.faults == 0 && self.strange == 0
+        self.faults == 0 && self.mismatch == 0
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::memory::entry::Raw;
 use crate::memory::region::MemoryRegion;
-use crate::memory::remote::{Extent, OutOfBounds};
+use crate::memory::remote::{Container, OutOfBounds};
 use crate::memory::rights::Access;
 use crate::sys::types::ibv_sge;
 use crate::work::data::Data;
@@ -37,7 +37,7 @@ impl<'mr> Piece<'mr> {
         // An element's length has 32 bits (R3.8).
         let length = u32::try_from(len).map_err(|_| {
             let (offset, available) = (range.start as u64, u32::MAX as u64);
-            OutOfBounds::new(Extent::Element, offset, len as u64, available)
+            OutOfBounds::new(Container::Element, offset, len as u64, available)
         })?;
         Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
     }

@@ -21,7 +21,7 @@ impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
 
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, _: How, check: &mut Check) -> Emitted<AnyBuf<C>> {
-        // The C object that BIND_MW names is live while the queue pair has the books that the
+        // The C object that BIND_MW names is live while the queue pair has the counters that the
         // window knows, and did not end it; a list with a window of others is not posted.
         if !self.0.is_of(check.counter) {
             check.note(fault::WINDOW);

@@ -30,7 +30,7 @@ pub unsafe fn out_of_line<R>(fill: impl FnOnce(*mut R)) -> R {
 /// what that saves was counted, the comment at the call says so: 4 instructions in
 /// `Completion::outcome`, and a jump in each copy of whole words.
 #[inline(always)]
-pub fn seldom() {
+pub fn cold_path() {
     #[cold]
     fn cold() {}
     cold();

@@ -9,9 +9,6 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::ptr::NonNull;
 
-use super::asking::{
-    data_in_order, device_index, ibv_values_ex, query_port_speed, query_rt_values,
-};
 use super::create_qp_ex::{create_qp_ex, ibv_qp_init_attr_ex};
 use super::events::{AsyncEvent, async_fd, create_comp_channel, try_get_async_event};
 use super::extended::{PortAttr, ibv_device_attr_ex, query_device_ex, query_port};
@@ -23,6 +20,7 @@ use super::memory::{
 };
 use super::polling::{CqAttr, create_cq_ex, ibv_cq_ex, is_software};
 use super::provider::{Provider, provider};
+use super::query::{data_in_order, device_index, ibv_values_ex, query_port_speed, query_rt_values};
 use super::srd::{ah_number, create_srd_qp};
 use super::tuning::{
     alloc_null_mr, ibv_ece, ibv_modify_cq_attr, ibv_qp_rate_limit_attr, modify_cq,

@@ -6,10 +6,10 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-#[cfg(feature = "cm")]
-use super::asking::index_of_device;
 use super::control::{LIBIBVERBS, created};
 use super::handle::Context;
+#[cfg(feature = "cm")]
+use super::query::index_of_device;
 use super::siw;
 use super::types::*;
 use crate::sync::{Mutex, MutexGuard, lock};

@@ -36,7 +36,7 @@ pub unsafe trait Object: Sized {
 }
 
 /// What keeps an object alive that was made elsewhere.
-pub type Keeper = Box<dyn Any + Send + Sync>;
+pub type KeepAlive = Box<dyn Any + Send + Sync>;
 
 /// The owner of one C object.
 ///
@@ -52,7 +52,7 @@ pub struct Handle<O: Object> {
     control: &'static Control,
     parents: ManuallyDrop<O::Parents>,
     /// Nobody looks into it, so that no panic leaves something broken to be seen.
-    keeper: Option<AssertUnwindSafe<Keeper>>,
+    keeper: Option<AssertUnwindSafe<KeepAlive>>,
     destroyed: bool,
     /// Object and parents have another owner.
     taken: bool,
@@ -87,7 +87,7 @@ impl<O: Object> Handle<O> {
         ptr: NonNull<O>,
         control: &'static Control,
         parents: O::Parents,
-        keeper: Keeper,
+        keeper: KeepAlive,
     ) -> Self {
         // INVARIANT: the keeper keeps the object alive (this function's contract).
         Handle::of(ptr, control, parents, Some(AssertUnwindSafe(keeper)))
@@ -97,7 +97,7 @@ impl<O: Object> Handle<O> {
         ptr: NonNull<O>,
         control: &'static Control,
         parents: O::Parents,
-        keeper: Option<AssertUnwindSafe<Keeper>>,
+        keeper: Option<AssertUnwindSafe<KeepAlive>>,
     ) -> Self {
         let parents = ManuallyDrop::new(parents);
         Handle { ptr, control, parents, keeper, destroyed: false, taken: false }

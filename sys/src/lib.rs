@@ -8,7 +8,6 @@
 //! This is the only crate that names the C bindings: `bindings`, or with the feature rdma-sys that
 //! crate.
 
-pub mod asking;
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub mod bindings;
 #[cfg(feature = "cm")]
@@ -29,6 +28,7 @@ pub mod memory;
 pub mod persist;
 pub mod polling;
 pub mod provider;
+pub mod query;
 pub mod session;
 mod siw;
 pub mod srd;

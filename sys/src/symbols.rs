@@ -38,15 +38,15 @@ macro_rules! symbols {
         /// Each function does what C's function of this name does, as far as callers rely on it.
         #[cfg(any(test, feature = "testing"))]
         #[allow(dead_code)] // not every module is tested so
-        pub unsafe fn stand_in(symbols: Symbols) {
+        pub unsafe fn replace_for_test(symbols: Symbols) {
             STAND_IN.set(Some(symbols));
         }
 
         fn symbols() -> Symbols {
             static FOUND: std::sync::OnceLock<Symbols> = std::sync::OnceLock::new();
             #[cfg(any(test, feature = "testing"))]
-            if let Some(stand_in) = STAND_IN.get() {
-                return stand_in;
+            if let Some(replace_for_test) = STAND_IN.get() {
+                return replace_for_test;
             }
             *FOUND.get_or_init(|| Symbols {
                 // SAFETY: the function has this type, as the `unsafe` declaration that names it

@@ -129,7 +129,7 @@ fn contexts_that_panic_when_their_pool_goes() {
                 let qp = pd.create_qp::<Rc, WithLoud>(&cq, &cq, wish.depth).unwrap();
                 let mut qp = Rc::up(qp, &dev, 0xfffff0, &wish);
                 match place {
-                    // Stranded: it goes with the completion queue.
+                    // Orphaned: it goes with the completion queue.
                     0 => qp.post_recv(wr::Recv::new(buf)).unwrap(),
                     // In a completion that the queue polls when it goes.
                     1 => {
@@ -260,7 +260,7 @@ fn a_context_that_posts_and_polls_when_it_is_dropped() {
     }
     drop(pool);
     drop(qp);
-    // Here the stranded buffers come home, the pool goes with the last, and its contexts talk.
+    // Here the orphaned buffers come home, the pool goes with the last, and its contexts talk.
     drop(cq);
     assert_eq!(Arc::strong_count(&pair), 1);
 }

@@ -224,7 +224,7 @@ macro_rules! short_reads {
         list.extend([inline(), inline()]).unwrap();
         list.extend([read(20, 4), read(24, 8)]).unwrap();
         list.post().unwrap();
-        let mut prepared = wr::RdmaRead::new(wr::Later, from(8)).prepare();
+        let mut prepared = wr::RdmaRead::new(wr::Placeholder, from(8)).prepare();
         p.a.post_prepared(&mut prepared, sink.piece(32, 8).unwrap()).unwrap();
         let mut prepared = inline().prepare();
         p.a.post_prepared_inline(&mut prepared).unwrap();
@@ -254,9 +254,9 @@ fn a_prepared_read_on_queue_pairs_that_signal_otherwise() {
     let mut two = Pair::<Rc, Any>::on(Device::loopback(&Device::fabric()), &Wish::new());
     let region = one.pd.register::<RemoteRead>(8).unwrap();
     let theirs = two.pd.register::<RemoteRead>(8).unwrap();
-    let mut prepared = wr::RdmaRead::new(wr::Later, region.remote().read()).prepare();
+    let mut prepared = wr::RdmaRead::new(wr::Placeholder, region.remote().read()).prepare();
     let _later = one.a.post_prepared_unsignaled(&mut prepared, one.pool.take().unwrap()).unwrap();
-    prepared.refill(wr::RdmaRead::new(wr::Later, theirs.remote().read()));
+    prepared.refill(wr::RdmaRead::new(wr::Placeholder, theirs.remote().read()));
     let _later = one.a.post_prepared_unsignaled(&mut prepared, one.pool.take().unwrap()).unwrap();
     two.a.post_prepared(&mut prepared, two.pool.take().unwrap()).unwrap();
     assert_eq!(poll(&two.dev, &mut two.ca, 1).len(), 1);

@@ -12,12 +12,12 @@ profile! { OnSrq { receive: SharedRq } }
 
 /// A region that is open, buffers that are exclusive, shared and lists, all with the device, and
 /// every order of going: with the completion queue goes the last chance to poll, so what is
-/// stranded comes home by itself.
+/// orphaned comes home by itself.
 ///
 /// Holds A11a: outstanding buffers return to their pool when the last completion queue is dropped.
 /// Proves R11.8.
 #[test]
-fn stranded_buffers_come_home_when_the_last_completion_queue_goes() {
+fn orphaned_buffers_come_home_when_the_last_completion_queue_goes() {
     profile! { Any { entry: AnyBuf, max_recv_sge: 2 } }
     for order in 0..6 {
         let dev = Device::open();

@@ -13,12 +13,12 @@ use crate::support::*;
 fn what_was_posted_is_not_the_work_requests_any_more() {
     let mut p = Pair::<Rc>::new();
     let mut beat = wr::Send::inline(b"first").prepare();
-    let mut send = wr::SendWithImm::new(wr::Later, 1).prepare();
+    let mut send = wr::SendWithImm::new(wr::Placeholder, 1).prepare();
     p.a.post_prepared_inline(&mut beat).unwrap();
     *beat.bytes_mut() = *b"other";
     p.a.post_prepared(&mut send, filled(&p.pool, b"second")).unwrap();
-    send.refill(wr::SendWithImm::new(wr::Later, 9));
-    let fresh = wr::SendWithImm::new(wr::Later, 7).prepare();
+    send.refill(wr::SendWithImm::new(wr::Placeholder, 9));
+    let fresh = wr::SendWithImm::new(wr::Placeholder, 7).prepare();
     drop((std::mem::replace(&mut send, fresh), beat));
     p.a.post_prepared(&mut send, filled(&p.pool, b"third")).unwrap();
     drop(send);
@@ -35,7 +35,7 @@ fn what_was_posted_is_not_the_work_requests_any_more() {
 /// The queue pair dies and goes, and its successor is posted to from the same work request.
 #[test]
 fn it_outlives_its_queue_pairs() {
-    let mut send = wr::Send::new(wr::Later).prepare();
+    let mut send = wr::Send::new(wr::Placeholder).prepare();
     for _ in 0..3 {
         let Pair { a, mut ca, pool, dev, pd, .. } = Pair::<Rc>::new();
         let free = pool.available();
@@ -43,7 +43,7 @@ fn it_outlives_its_queue_pairs() {
         a.post_prepared(&mut send, filled(&pool, b"flushed")).unwrap();
         let flushed = poll(&dev, &mut ca, 1).remove(0).flushed(Direction::Send);
         holds(flushed.unwrap(), b"flushed");
-        a.post_prepared(&mut send, filled(&pool, b"stranded")).unwrap();
+        a.post_prepared(&mut send, filled(&pool, b"orphaned")).unwrap();
         // Neither the queue pair nor its buffers are there any more at the next post.
         drop(a);
         drop(ca);
@@ -64,7 +64,7 @@ fn it_outlives_its_queue_pairs() {
 fn it_goes_around_among_threads() {
     const THREADS: usize = 3;
     let (to, from): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
-    to[0].send((wr::Send::new(wr::Later).prepare(), 0u8)).unwrap();
+    to[0].send((wr::Send::new(wr::Placeholder).prepare(), 0u8)).unwrap();
     std::thread::scope(|scope| {
         for (at, mine) in from.into_iter().enumerate() {
             let next = to[(at + 1) % THREADS].clone();
@@ -92,7 +92,7 @@ fn it_goes_around_among_threads() {
 fn its_address_handle_goes_first() {
     let mut p = Pair::<Ud>::new();
     let way = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    let mut send = wr::Send::new(wr::Later).to(way).prepare();
+    let mut send = wr::Send::new(wr::Placeholder).to(way).prepare();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_prepared(&mut send, filled(&p.pool, b"in time")).unwrap();
     assert!(p.a.remove_address_handle(way.address_handle));
@@ -112,7 +112,7 @@ fn a_refused_one_flushes_its_twin() {
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let there = region.remote().write();
     region.destroy().unwrap();
-    let mut write = wr::RdmaWrite::new(wr::Later, there).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, there).prepare();
     p.a.post_prepared(&mut write, filled(&p.pool, b"refused")).unwrap();
     p.a.post_prepared(&mut write, filled(&p.pool, b"its twin")).unwrap();
     drop(write);

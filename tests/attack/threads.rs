@@ -263,7 +263,7 @@ fn pools_and_shared_buffers() {
             p.a.post_send(wr::Send::new(filled(&p.pool, &shared))).unwrap();
             assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data(), &shared[..]);
             poll(&p.dev, &mut p.ca, 1);
-            assert_eq!((p.pool.reclaim(&mut p.ca), p.ca.reclaim_lent()), (0, 0));
+            assert_eq!((p.pool.reclaim(&mut p.ca), p.ca.reclaim_handles()), (0, 0));
         }
         stop.store(true, SeqCst);
     });

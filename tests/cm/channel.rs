@@ -37,7 +37,7 @@ fn both_ends_on_one_channel_in_one_thread() {
     assert_eq!((event.kind(), event.id()), (EventKind::AddrResolved, id.key()));
     // The event of another id leaves an id waiting.
     let other = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
-    let Step::Waiting(other) = other.advance(&event) else { panic!("not its event") };
+    let Progress::Waiting(other) = other.advance(&event) else { panic!("not its event") };
     let id = done(id.advance(&event));
     // One at a time: addresses and routes are resolved in queues of their own.
     let event = event_of(&channel, other.key());

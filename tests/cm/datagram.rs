@@ -18,7 +18,7 @@ use crate::support::{
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
-profile! { Numbered { entry: Buf<u32> } }
+profile! { WithId { entry: Buf<u32> } }
 
 fn end<S: HasDevice>(id: &CmId<Udp, S>) -> (QueuePair<Ud, Rts, DefaultProfile>, End) {
     let pd = id.pd().unwrap();
@@ -96,7 +96,7 @@ fn endpoints_of_datagrams() {
             _ => panic!("no datagram"),
         }
     });
-    let ep = routed::<Udp>(at).create_ep::<Numbered>(None, DEPTH).unwrap();
+    let ep = routed::<Udp>(at).create_ep::<WithId>(None, DEPTH).unwrap();
     let pool = ep.reg_msgs::<u32>(2, 256).unwrap();
     let (mut ep, peer) = ep.connect(&LookupData::of(b"who?"), long()).unwrap();
     assert!(ep.private_data.starts_with(b"an endpoint"));
@@ -191,9 +191,9 @@ fn a_group_is_joined_after_the_bind_alone() {
     let mut joining = id.join_multicast(Join::<FullMember>::new(group_address)).unwrap();
     let group = loop {
         match joining.advance(&channel.wait_timeout(long()).unwrap().expect("in time")) {
-            Step::Done(group) => break group,
-            Step::Waiting(waiting) => joining = waiting,
-            Step::Failed(refused) => panic!("{refused}"),
+            Progress::Done(group) => break group,
+            Progress::Waiting(waiting) => joining = waiting,
+            Progress::Failed(refused) => panic!("{refused}"),
         }
     };
     group.attach(&mut qp).unwrap();
@@ -218,9 +218,9 @@ fn a_join_that_is_given_up_stands_in_no_way() {
     assert_eq!(error.errno(), Some(libc::EADDRINUSE));
     let group = loop {
         match joining.advance(&channel.wait_timeout(long()).unwrap().expect("in time")) {
-            Step::Done(group) => break group,
-            Step::Waiting(waiting) => joining = waiting,
-            Step::Failed(refused) => panic!("{refused}"),
+            Progress::Done(group) => break group,
+            Progress::Waiting(waiting) => joining = waiting,
+            Progress::Failed(refused) => panic!("{refused}"),
         }
     };
     let error = id.join_multicast(group_address).unwrap_err();
@@ -259,7 +259,7 @@ fn a_service_of_another_device_is_not_answered_with() {
 
     let (mine, _end) = end(&request.id);
     request.accept(&mine, &ReplyData::none()).unwrap();
-    let Step::Done(found) = id.advance(&channel.try_event().unwrap().unwrap()) else {
+    let Progress::Done(found) = id.advance(&channel.try_event().unwrap().unwrap()) else {
         panic!("it was answered");
     };
     assert_eq!(found.peer.qpn.get(), mine.qp_num());

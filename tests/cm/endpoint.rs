@@ -22,7 +22,7 @@ enum Task {
     #[default]
     None,
     Named(String),
-    Numbered(u32),
+    WithId(u32),
 }
 
 profile! {
@@ -62,7 +62,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
         let take = || pool.take().unwrap();
         ep.post_recv(Task::Named("first".into()), take()).unwrap();
-        ep.post_recvv(Task::Numbered(2), [take(), take()]).unwrap();
+        ep.post_recvv(Task::WithId(2), [take(), take()]).unwrap();
         // The client reads one region and writes the other.
         let (to_read, to_write) = (ep.reg_read(64).unwrap(), ep.reg_write(64).unwrap());
         to_read.write_at(0, b"to be read").unwrap();
@@ -87,7 +87,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         let lengths: Vec<_> = list.segments().map(<[u8]>::len).collect();
         assert_eq!((len, lengths), (100, vec![64, 36]));
         let mut list = list;
-        assert_eq!(*list.pop_front().unwrap().context(), Task::Numbered(2));
+        assert_eq!(*list.pop_front().unwrap().context(), Task::WithId(2));
 
         // The message came after the write on the same queue pair, so the write is there (R10.11).
         let mut written = [0; 13];
@@ -109,7 +109,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     let pool = ep.reg_msgs::<Task>(8, 64).unwrap();
     let private_data = PrivateData::of(b"hello");
     let mut ep = ep.connect(&ConnParam { private_data, ..Default::default() }, long()).unwrap();
-    ep.post_recv(Task::Numbered(77), pool.take().unwrap()).unwrap(); // nobody sends
+    ep.post_recv(Task::WithId(77), pool.take().unwrap()).unwrap(); // nobody sends
     let remote = proverbs::RemoteSlice::<proverbs::memory::RemoteRead>::from_bytes(
         &ep.private_data[..24].try_into().unwrap(),
     )
@@ -123,17 +123,17 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
         buf.copy_from(bytes).unwrap();
         buf
     };
-    ep.post_read(Task::Numbered(1), pool.take().unwrap(), remote.read()).unwrap();
+    ep.post_read(Task::WithId(1), pool.take().unwrap(), remote.read()).unwrap();
     let (opcode, _, buf) = entry(ep.get_send_comp().unwrap());
     let mut buf = buf.into_buf().unwrap();
     buf.set_len(10);
     assert_eq!((opcode, &buf[..]), (WcOpcode::RdmaRead, &b"to be read"[..]));
-    assert_eq!(*buf.context(), Task::Numbered(1));
+    assert_eq!(*buf.context(), Task::WithId(1));
     drop(buf);
     let rest = to_write.slice(7, 57).unwrap();
-    ep.post_write(Task::Numbered(2), filled(b"written"), to_write.write()).unwrap();
-    ep.post_writev(Task::Numbered(3), [filled(b"both"), filled(b"!!")], rest.write()).unwrap();
-    ep.post_send(Task::Numbered(4), filled(b"hello")).unwrap();
+    ep.post_write(Task::WithId(2), filled(b"written"), to_write.write()).unwrap();
+    ep.post_writev(Task::WithId(3), [filled(b"both"), filled(b"!!")], rest.write()).unwrap();
+    ep.post_send(Task::WithId(4), filled(b"hello")).unwrap();
     for (i, wanted) in [WcOpcode::RdmaWrite, WcOpcode::RdmaWrite, WcOpcode::Send].iter().enumerate()
     {
         let (opcode, _, entry) = entry(ep.get_send_comp_timeout(long()).unwrap());
@@ -141,7 +141,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
             AnyBuf::List(mut list) => list.pop_front().unwrap(),
             other => other.into_buf().unwrap(),
         };
-        assert_eq!((opcode, buf.context()), (*wanted, &Task::Numbered(2 + i as u32)));
+        assert_eq!((opcode, buf.context()), (*wanted, &Task::WithId(2 + i as u32)));
     }
     ep.post_sendv(Task::None, [filled(&[1; 50]), filled(&[2; 50])]).unwrap();
     assert_eq!(entry(ep.get_send_comp().unwrap()).0, WcOpcode::Send);
@@ -152,7 +152,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
     ep.id.wait_disconnected(long()).unwrap();
     let mut flushed = Vec::new();
     ep.drain(|entry| flushed.push(entry)).unwrap();
-    assert_eq!(*flushed.pop().unwrap().into_buf().unwrap().context(), Task::Numbered(77));
+    assert_eq!(*flushed.pop().unwrap().into_buf().unwrap().context(), Task::WithId(77));
     drop(ep);
     assert_eq!(pool.available(), 8);
     server.join().unwrap();
@@ -160,7 +160,7 @@ fn every_call_of_rdma_verbs_between_two_endpoints() {
 
 type OnAChannel<S> = Ep<Tcp, S, DefaultProfile, OnChannel>;
 
-type Advance<W> = fn(W, &Event) -> Step<<W as Waits>::Done, W, <W as Waits>::Failed>;
+type Advance<W> = fn(W, &Event) -> Progress<<W as Waits>::Done, W, <W as Waits>::Failed>;
 
 /// Gives events to what waits until it is done, or failed.
 fn finish<W: Waits>(
@@ -171,9 +171,9 @@ fn finish<W: Waits>(
     loop {
         let event = channel.wait_timeout(long()).unwrap().expect("an event, in time");
         match step(begun, &event) {
-            Step::Done(done) => return Ok(done),
-            Step::Waiting(waiting) => begun = waiting,
-            Step::Failed(refused) => return Err(refused.into_parts()),
+            Progress::Done(done) => return Ok(done),
+            Progress::Waiting(waiting) => begun = waiting,
+            Progress::Failed(refused) => return Err(refused.into_parts()),
         }
     }
 }

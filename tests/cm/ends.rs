@@ -13,16 +13,16 @@ use crate::support::{connected, event_channel, long};
 fn finish<D, W, F>(
     channel: &EventChannel,
     mut waiting: W,
-    advance: impl Fn(W, &Event) -> Step<D, W, F>,
+    advance: impl Fn(W, &Event) -> Progress<D, W, F>,
 ) -> Result<D, Refused<F>> {
     let end = Instant::now() + long();
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let event = channel.wait_timeout(left).unwrap().expect("in time");
         match advance(waiting, &event) {
-            Step::Done(done) => return Ok(done),
-            Step::Waiting(still) => waiting = still,
-            Step::Failed(refused) => return Err(refused),
+            Progress::Done(done) => return Ok(done),
+            Progress::Waiting(still) => waiting = still,
+            Progress::Failed(refused) => return Err(refused),
         }
     }
 }
@@ -69,35 +69,35 @@ fn a_connection_makes_nothing_of_other_events() {
     let (channel, [(a, mut there), (b, mut here)]) = fabric::connected(&fabric, &one, &two);
     let (others, [(c, _there), (d, _here)]) = fabric::connected(&fabric, &one, &two);
     let c = c.disconnect().unwrap();
-    let Step::Waiting(a) = a.advance(&fabric::next(&others, EventKind::Disconnected)) else {
+    let Progress::Waiting(a) = a.advance(&fabric::next(&others, EventKind::Disconnected)) else {
         panic!("the end of another connection");
     };
     // Nor of its own that are not the end.
     a.id.write_cm_event(0, 1).unwrap();
-    let Step::Waiting(a) = a.advance(&fabric::next(&channel, EventKind::User)) else {
+    let Progress::Waiting(a) = a.advance(&fabric::next(&channel, EventKind::User)) else {
         panic!("it stands");
     };
     c.id.write_cm_event(0, 1).unwrap();
-    let Step::Waiting(c) = c.id.advance(&fabric::next(&others, EventKind::User)) else {
+    let Progress::Waiting(c) = c.id.advance(&fabric::next(&others, EventKind::User)) else {
         panic!("the peer has not confirmed");
     };
     drop(d);
     let event = fabric::next(&others, EventKind::Disconnected);
     a.id.write_cm_event(0, 2).unwrap();
-    let Step::Waiting(c) = c.advance(&fabric::next(&channel, EventKind::User)) else {
+    let Progress::Waiting(c) = c.advance(&fabric::next(&channel, EventKind::User)) else {
         panic!("an event of another connection");
     };
-    let Step::Done(_) = c.advance(&event) else { panic!("its end") };
+    let Progress::Done(_) = c.advance(&event) else { panic!("its end") };
 
     assert!(fabric.remove_device(&one));
     let removal = fabric::next(&channel, EventKind::DeviceRemoval);
-    let Step::Waiting(b) = b.advance(&removal) else { panic!("the peer's device") };
-    let Step::Failed(refused) = a.advance(&removal) else { panic!("its device is gone") };
+    let Progress::Waiting(b) = b.advance(&removal) else { panic!("the peer's device") };
+    let Progress::Failed(refused) = a.advance(&removal) else { panic!("its device is gone") };
     assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: 0, .. }), "{}", refused.error);
     there.drain(refused.into_object().qp.to_error().unwrap());
     // Its peer is told that it left.
     let event = fabric::next(&channel, EventKind::Disconnected);
-    let Step::Done(ended) = b.advance(&event) else { panic!("the peer left") };
+    let Progress::Done(ended) = b.advance(&event) else { panic!("the peer left") };
     here.drain(ended.qp);
 }
 
@@ -117,7 +117,7 @@ fn a_broken_connection_waits_for_no_confirmation() {
     let channel = EventChannel::on(&fabric).unwrap();
     let id = id.migrate_to(&channel).unwrap();
     id.write_cm_event(0, 1).unwrap();
-    let Step::Failed(refused) = id.advance(&fabric::next(&channel, EventKind::User)) else {
+    let Progress::Failed(refused) = id.advance(&fabric::next(&channel, EventKind::User)) else {
         panic!("it waits for the peer")
     };
     let (spent, error) = refused.into_parts();
@@ -159,10 +159,10 @@ fn a_device_that_goes_is_told_of_behind_the_end() {
     assert_eq!(fabric::next(&others, EventKind::Disconnected).id(), d.id.key());
     drop(fabric::next(&others, EventKind::TimewaitExit));
     assert!(fabric.remove_device(&two));
-    let Step::Failed(_) = b.advance(&fabric::next(&channel, EventKind::DeviceRemoval)) else {
+    let Progress::Failed(_) = b.advance(&fabric::next(&channel, EventKind::DeviceRemoval)) else {
         panic!("its device is gone");
     };
-    let Step::Failed(_) = d.id.advance(&fabric::next(&others, EventKind::DeviceRemoval)) else {
+    let Progress::Failed(_) = d.id.advance(&fabric::next(&others, EventKind::DeviceRemoval)) else {
         panic!("its device is gone");
     };
 }

@@ -124,7 +124,7 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     let (qp, mut unheard) = end(&id, 1);
     assert!(fabric.silence_device(&two, true));
     let lost = id.connect(qp, &ConnParam::default()).unwrap();
-    let Step::Failed(refused) = lost.advance(&next(&channel, EventKind::Unreachable)) else {
+    let Progress::Failed(refused) = lost.advance(&next(&channel, EventKind::Unreachable)) else {
         panic!("nobody heard it");
     };
     assert_eq!(*refused.error.kind(), timed_out);
@@ -140,7 +140,8 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     let (qp, mut passive) = end(&request.id, 1);
     fabric.silence_device(&one, true);
     let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
-    let Step::Failed(refused) = accepted.advance(&next(&channel, EventKind::Unreachable)) else {
+    let Progress::Failed(refused) = accepted.advance(&next(&channel, EventKind::Unreachable))
+    else {
         panic!("nobody confirms");
     };
     assert_eq!(*refused.error.kind(), timed_out);
@@ -155,12 +156,12 @@ fn who_waits_for_a_silent_device_is_told_at_once() {
     let id = done(id.advance(&next(&channel, EventKind::AddrResolved)));
     fabric.silence_device(&two, true);
     let id = id.resolve_route(long()).unwrap();
-    let Step::Failed(refused) = id.advance(&next(&channel, EventKind::RouteError)) else {
+    let Progress::Failed(refused) = id.advance(&next(&channel, EventKind::RouteError)) else {
         panic!("no route");
     };
     assert!(matches!(refused.error.kind(), ErrorKind::Cm { status: -110, .. }), "{refused}");
     let id = channel.create_id::<Tcp>().unwrap().resolve_addr(at, long()).unwrap();
-    let Step::Failed(refused) = id.advance(&next(&channel, EventKind::AddrError)) else {
+    let Progress::Failed(refused) = id.advance(&next(&channel, EventKind::AddrError)) else {
         panic!("no answer");
     };
     assert!(refused.into_object().device().is_none());
@@ -355,7 +356,7 @@ fn a_step_makes_nothing_of_the_events_of_others() {
     let [a, b] = [a, b].map(|id| id.resolve_route(long()).unwrap());
     let (first, second) =
         (next(&channel, EventKind::RouteResolved), next(&channel, EventKind::RouteResolved));
-    let Step::Waiting(a) = a.advance(&second) else { panic!("the route of another id") };
+    let Progress::Waiting(a) = a.advance(&second) else { panic!("the route of another id") };
     let (a, b) = (done(a.advance(&first)), done(b.advance(&second)));
     let [(a, _a), (b, _b)] = [a, b].map(|id| {
         let (qp, end) = end(&id, 1);
@@ -369,10 +370,10 @@ fn a_step_makes_nothing_of_the_events_of_others() {
     };
     let ((c, _c), (d, _d)) = (request(&listening, &other), request(&other, &listening));
     let answers = [(); 2].map(|()| next(&channel, EventKind::ConnectResponse));
-    let Step::Waiting(a) = a.advance(&answers[1]) else { panic!("the answer to another id") };
+    let Progress::Waiting(a) = a.advance(&answers[1]) else { panic!("the answer to another id") };
     let _both = (done(a.advance(&answers[0])), done(b.advance(&answers[1])));
     let events = [(); 2].map(|()| next(&channel, EventKind::Established));
-    let Step::Waiting(c) = c.advance(&events[1]) else { panic!("another one is confirmed") };
+    let Progress::Waiting(c) = c.advance(&events[1]) else { panic!("another one is confirmed") };
     let _both = (done(c.advance(&events[0])), done(d.advance(&events[1])));
 }
 
@@ -404,7 +405,7 @@ fn a_lookup_makes_nothing_of_the_answers_of_others() {
     let number = first.qp.qp_num();
     let _first = first.accept(&ReplyData::none()).unwrap();
     let answer = next(&channel, EventKind::Established);
-    let Step::Waiting(_b) = b.advance(&answer) else { panic!("the answer to another id") };
+    let Progress::Waiting(_b) = b.advance(&answer) else { panic!("the answer to another id") };
     assert_eq!(done(a.advance(&answer)).peer.qpn.get(), number);
 
     assert!(fabric.remove_device(&two));
@@ -506,7 +507,9 @@ fn either_side_has_the_least_of_what_both_want() {
         }
         let answer = channel.try_event().unwrap().unwrap();
         let qp = if world == World::iwarp() {
-            let Step::Failed(refused) = pending.advance(&answer) else { panic!("it serves none") };
+            let Progress::Failed(refused) = pending.advance(&answer) else {
+                panic!("it serves none")
+            };
             assert!(matches!(refused.error.kind(), ErrorKind::Limit { .. }), "{}", refused.error);
             let NotConnected::Failed { qp, id: _id } = refused.into_object() else {
                 panic!("asked")

@@ -73,8 +73,8 @@ fn a_service_is_found_without_an_address_of_ip() {
     let here = EventChannel::on(&fabric).unwrap();
     let next = || here.wait_timeout(long()).unwrap().expect("an event, in time");
     let asking = here.create_id::<Udp>().unwrap().resolve_ib_addr(IbAddr::new(gid, 9), long());
-    let Step::Done(id) = asking.unwrap().advance(&next()) else { panic!("the address") };
-    let Step::Done(id) = id.resolve_route(long()).unwrap().advance(&next()) else {
+    let Progress::Done(id) = asking.unwrap().advance(&next()) else { panic!("the address") };
+    let Progress::Done(id) = id.resolve_route(long()).unwrap().advance(&next()) else {
         panic!("the route")
     };
     let id = id.connect(&LookupData::none()).unwrap();
@@ -83,7 +83,7 @@ fn a_service_is_found_without_an_address_of_ip() {
     let service = service.unwrap();
     let number = service.qp.qp_num();
     let _service = service.accept(&ReplyData::none()).unwrap();
-    let Step::Done(found) = id.advance(&next()) else { panic!("the service") };
+    let Progress::Done(found) = id.advance(&next()) else { panic!("the service") };
     assert_eq!(found.peer.qpn.get(), number);
 }
 

@@ -80,7 +80,7 @@ fn a_request_is_refused_because_of_its_options() {
         asked_with(&fabric, &channel, [&one, &two], &asks(WITH), |_| {});
     request.reject_ece(&RejectData::of(b"without")).unwrap();
     let event = next(&channel, EventKind::Rejected);
-    let Step::Failed(refused) = pending.advance(&event) else { panic!("it was refused") };
+    let Progress::Failed(refused) = pending.advance(&event) else { panic!("it was refused") };
     let ErrorKind::Rejected { reason: 35, private_data } = refused.error.kind() else {
         panic!("{}", refused.error)
     };

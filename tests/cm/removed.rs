@@ -102,11 +102,11 @@ fn is_silent(what: &str, error: &Error) {
     assert!(is_over || is_known, "{what}: {error:?}");
 }
 
-type Step = fn(&Ground);
+type Progress = fn(&Ground);
 
 #[test]
 fn every_step_ends() {
-    let steps: [(&str, Step); 11] = [
+    let steps: [(&str, Progress); 11] = [
         ("resolve_addr", |g| {
             let (_listening, at) = g.listener::<Tcp>(&g.stays);
             let id = g.bound::<Tcp>(&g.goes);
@@ -202,7 +202,7 @@ fn every_step_ends() {
 /// and so do those of endpoints.
 #[test]
 fn every_step_to_a_peer_that_says_nothing_ends() {
-    let steps: [(&str, Step); 5] = [
+    let steps: [(&str, Progress); 5] = [
         ("to a silent device", |g| {
             let (_listening, at) = g.listener::<Tcp>(&g.stays);
             let found = AddrInfo::<Tcp>::look_up_on(&g.fabric, "loop1", &at.port().to_string());
@@ -301,7 +301,7 @@ fn a_join_is_told_of_its_device() {
     drop(next(&channel, EventKind::MulticastJoin)); // lost on its way
     assert!(ground.fabric.remove_device(&ground.goes));
     let told = joining.advance(&next(&channel, EventKind::DeviceRemoval));
-    let proverbs::cm::Step::Failed(refused) = told else { panic!("it would wait for ever") };
+    let proverbs::cm::Progress::Failed(refused) = told else { panic!("it would wait for ever") };
     is_told("join_multicast", &refused.error);
 }
 

@@ -21,10 +21,10 @@ pub fn next_event(channel: &EventChannel) -> Event {
     }
 }
 
-pub fn done<D, W, F>(step: Step<D, W, F>) -> D {
+pub fn done<D, W, F>(step: Progress<D, W, F>) -> D {
     match step {
-        Step::Done(done) => done,
-        Step::Waiting(_) => panic!("still waiting"),
-        Step::Failed(refused) => panic!("{refused}"),
+        Progress::Done(done) => done,
+        Progress::Waiting(_) => panic!("still waiting"),
+        Progress::Failed(refused) => panic!("{refused}"),
     }
 }

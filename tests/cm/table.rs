@@ -92,11 +92,11 @@ impl World {
     }
 }
 
-fn seen<D, W, F>(step: Step<D, W, F>, kind: EventKind) -> Seen {
+fn seen<D, W, F>(step: Progress<D, W, F>, kind: EventKind) -> Seen {
     match step {
-        Step::Done(_) => Done,
-        Step::Waiting(_) => Waits,
-        Step::Failed(refused) => failed(&refused.error, kind),
+        Progress::Done(_) => Done,
+        Progress::Waiting(_) => Waits,
+        Progress::Failed(refused) => failed(&refused.error, kind),
     }
 }
 
@@ -136,7 +136,7 @@ fn each_event_in_each_state() {
         assert_eq!(seen(id.advance(&w.event()), kind), addr, "{kind:?}, resolve_addr");
 
         let id = w.created::<Tcp>().resolve_addr(w.at, long()).unwrap();
-        let Step::Done(id) = id.advance(&w.event()) else { panic!("resolved") };
+        let Progress::Done(id) = id.advance(&w.event()) else { panic!("resolved") };
         let id = id.resolve_route(long()).unwrap();
         w.quiet();
         w.raise(&id, kind);

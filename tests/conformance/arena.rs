@@ -336,7 +336,7 @@ fn a_shared_receive_queue_takes_an_arena() {
 
 /// Proves R18.32.
 #[test]
-fn stranded_parts_come_home() {
+fn orphaned_parts_come_home() {
     let Pair { dev, pd, mut a, b, mut ca, mut cb, .. } = Pair::<Rc>::new();
     let arena = pd.create_arena(1024, 8).unwrap();
     let mut held = arena.take(1024).unwrap();
@@ -409,7 +409,7 @@ fn parts_outlive_their_arena() {
 
 /// In the place of a poll, `reclaim` tells how many it was.
 #[test]
-fn stranded_parts_are_counted() {
+fn orphaned_parts_are_counted() {
     fails_on!(Siw, "R10.13");
     let mut p = Pair::<Rc>::new();
     let arena = p.pd.create_arena(1024, 8).unwrap();

@@ -1,7 +1,7 @@
 //! Exactly the limit is taken, and one more is not: slots, rooms, regions, what the device has at
 //! most, the ends of rings.
 
-use proverbs::memory::{Extent, OutOfBounds};
+use proverbs::memory::{Container, OutOfBounds};
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 
@@ -221,7 +221,7 @@ fn cells_of_a_region() {
                     len: 8,
                     available,
                     misaligned: true,
-                    of: Extent::Region
+                    of: Container::Region
                 }
             );
             assert_eq!(remote.atomic(offset as u64).unwrap_err(), error);

@@ -383,7 +383,7 @@ fn more_than_a_batch_comes_in_order() {
 
 /// What a destroyed queue pair leaves comes home with polls, as it does elsewhere.
 #[test]
-fn what_is_stranded_comes_home() {
+fn what_is_orphaned_comes_home() {
     fails_on!(Siw, "R18.17");
     let mut p = Polled::<Rc, ()>::new();
     for _ in 0..3 {

@@ -329,7 +329,7 @@ fn lists_and_rings_are_as_they_are_otherwise() {
     assert_eq!(p.a.sends_outstanding(), 3);
     let done = complete(&p.dev, &mut p.ca, &mut p.a, 1).remove(0);
     assert_eq!((done.0, done.1.len()), (Ok(()), 3));
-    let mut prepared = wr::Send::new(wr::Later).prepare();
+    let mut prepared = wr::Send::new(wr::Placeholder).prepare();
     for i in 3..5u8 {
         p.a.post_prepared(&mut prepared, filled(&p.pool, &[i; 3])).unwrap();
     }

@@ -152,7 +152,7 @@ fn lists_and_released_entries() {
     assert_eq!((p.pool.available(), p.b.recvs_outstanding()), (37, 0));
 }
 
-/// One that is stranded beside a list that was forgotten, which has buffers that a search comes to
+/// One that is orphaned beside a list that was forgotten, which has buffers that a search comes to
 /// first: all of them are home once the queue pair is gone.
 fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Pool, all: usize) {
     qp.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
@@ -164,7 +164,7 @@ fn all_come_home(mut qp: QueuePair<Rc, Rts>, cq: &mut CompletionQueue, pool: &Po
 
 /// Holds L15: a forgotten list of sends does not end the search for outstanding buffers early.
 #[test]
-fn a_list_of_sends_beside_what_is_stranded() {
+fn a_list_of_sends_beside_what_is_orphaned() {
     let mut p = Pair::<Rc>::new();
     let (all, mut slots) = (p.pool.available(), SendSlots::<4>::new());
     let mut list = p.b.send_list(&mut slots);
@@ -180,7 +180,7 @@ fn a_list_of_sends_beside_what_is_stranded() {
 
 /// Holds L15: a forgotten list of receives does not end the search for outstanding buffers early.
 #[test]
-fn a_list_of_receives_beside_what_is_stranded() {
+fn a_list_of_receives_beside_what_is_orphaned() {
     let mut p = Pair::<Rc>::new();
     let (all, mut slots) = (p.pool.available(), RecvSlots::<4>::new());
     let mut list = p.b.recv_list(&mut slots);

@@ -120,9 +120,8 @@ impl Ground {
 
 type Srq = SharedReceiveQueue<Rc, Buf, Max<1>, InLane>;
 
-/// What is parked, stranded or outstanding ends on the lane's thread, in whatever order its members
-/// go. (The loopback device looks who calls.)
-/// Proves R17.8.
+/// What is deferred, orphaned or outstanding ends on the lane's thread, in whatever order its
+/// members go. (The loopback device looks who calls.) Proves R17.8.
 #[test]
 fn the_members_of_a_lane_go_in_any_order() {
     for order in 0..6 {
@@ -141,7 +140,7 @@ fn the_members_of_a_lane_go_in_any_order() {
         drop(lane);
         match order {
             0 => {
-                drop(to); // parked: its completion queue's poller destroys it
+                drop(to); // deferred: its completion queue's poller destroys it
                 while receives.poll_one().unwrap().is_some() {}
                 while receives.poll_one().unwrap().is_some() {}
                 drop((from, srq, receives, cq));

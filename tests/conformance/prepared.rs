@@ -16,13 +16,13 @@ fn each_opcode_goes_as_often_as_it_is_posted() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteAll>(256).unwrap();
     let remote = region.remote();
-    let mut send = wr::SendWithImm::new(wr::Later, 1).prepare();
-    let mut write = wr::RdmaWrite::new(wr::Later, remote.write()).prepare();
-    let mut read = wr::RdmaRead::new(wr::Later, remote.slice(0, 8).unwrap().read()).prepare();
-    let mut add = wr::FetchAndAdd::new(wr::Later, remote.atomic(0).unwrap(), 3).prepare();
+    let mut send = wr::SendWithImm::new(wr::Placeholder, 1).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, remote.write()).prepare();
+    let mut read = wr::RdmaRead::new(wr::Placeholder, remote.slice(0, 8).unwrap().read()).prepare();
+    let mut add = wr::FetchAndAdd::new(wr::Placeholder, remote.atomic(0).unwrap(), 3).prepare();
     for round in 0..3u8 {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        send.refill(wr::SendWithImm::new(wr::Later, round.into()));
+        send.refill(wr::SendWithImm::new(wr::Placeholder, round.into()));
         // Of another length each time.
         let bytes = numbered(round.into(), 10 + usize::from(round));
         p.a.post_prepared(&mut send, filled(&p.pool, &bytes)).unwrap();
@@ -78,14 +78,14 @@ fn inline_bytes_are_those_of_the_moment() {
 #[test]
 fn it_belongs_to_no_queue_pair() {
     let [mut one, mut two] = [Pair::<Rc>::new(), Pair::<Rc>::new()];
-    let send = wr::Send::new(wr::Later).prepare();
+    let send = wr::Send::new(wr::Placeholder).prepare();
     let mut send = std::thread::spawn(move || Box::new(send)).join().unwrap();
     for is_two in [false, true, false] {
         let p = if is_two { &mut two } else { &mut one };
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_prepared(&mut send, filled(&p.pool, b"to both")).unwrap();
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
-        let mut other = wr::Send::new(wr::Later).prepare();
+        let mut other = wr::Send::new(wr::Placeholder).prepare();
         std::mem::swap(&mut *send, &mut other);
         p.a.post_prepared(&mut send, filled(&p.pool, b"another")).unwrap();
         let got = poll(&p.dev, &mut p.cb, 2).into_iter().map(Done::received);
@@ -108,7 +108,7 @@ fn it_belongs_to_no_queue_pair() {
 #[test]
 fn an_empty_buffer_is_left_out_once() {
     let mut p = Pair::<Rc>::new();
-    let mut send = wr::Send::new(wr::Later).prepare();
+    let mut send = wr::Send::new(wr::Placeholder).prepare();
     for len in [0, 5, 0, 0, 7] {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         let mut buf = filled(&p.pool, &[1; 8]);
@@ -124,9 +124,9 @@ fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let short = region.remote().slice(0, 4).unwrap();
-    let mut write = wr::RdmaWrite::new(wr::Later, short.write()).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, short.write()).prepare();
     let mut inline = wr::RdmaWrite::inline(b"5 byt", short.write()).prepare();
-    let mut read = wr::RdmaRead::new(wr::Later, region.remote().read()).prepare();
+    let mut read = wr::RdmaRead::new(wr::Placeholder, region.remote().read()).prepare();
     let error = p.a.post_prepared(&mut write, filled(&p.pool, b"5 byt")).unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::ExceedsSlice { asked: 5, max: 4 });
     let error = p.a.post_prepared_inline(&mut inline).unwrap_err();
@@ -137,7 +137,7 @@ fn a_full_queue_and_a_short_slice_give_the_buffer_back() {
     p.a.post_prepared(&mut write, filled(&p.pool, b"4 by")).unwrap();
     p.a.post_prepared(&mut read, poisoned(&p.pool)).unwrap();
     poll(&p.dev, &mut p.ca, 2);
-    let mut send = wr::RdmaWrite::new(wr::Later, short.write()).prepare();
+    let mut send = wr::RdmaWrite::new(wr::Placeholder, short.write()).prepare();
     for _ in 0..8 {
         p.a.post_prepared(&mut send, filled(&p.pool, b"full")).unwrap();
     }
@@ -155,7 +155,7 @@ fn selective_queue_pairs_signal_what_they_are_told() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
-    let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, region.remote().write()).prepare();
     for _ in 0..2 {
         for byte in 0..3 {
             let buf = filled(&p.pool, &[byte]);
@@ -195,7 +195,7 @@ fn the_unsignaled_one_that_fills_the_queue_is_signaled() {
     fails_on!(NoRings);
     let mut p = Pair::<Rc, Ring>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
-    let mut write = wr::RdmaWrite::new(wr::Later, region.remote().write()).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, region.remote().write()).prepare();
     let depth = p.a.send_room();
     for _ in 0..2 {
         for _ in 0..depth {
@@ -213,11 +213,11 @@ fn a_read_is_refilled_with_and_without_an_end() {
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     region.write_at(0, &[7; 64]).unwrap();
     let four = region.remote().slice(0, 4).unwrap();
-    let mut read = wr::RdmaRead::new(wr::Later, four.read()).prepare();
+    let mut read = wr::RdmaRead::new(wr::Placeholder, four.read()).prepare();
     for has_end in [true, false, true, false, false] {
         match has_end {
-            true => read.refill(wr::RdmaRead::new(wr::Later, four.read())),
-            false => read.refill(wr::RdmaRead::new(wr::Later, four.read().start())),
+            true => read.refill(wr::RdmaRead::new(wr::Placeholder, four.read())),
+            false => read.refill(wr::RdmaRead::new(wr::Placeholder, four.read().start())),
         }
         let mut buf = poisoned(&p.pool);
         buf.set_len(9);
@@ -225,7 +225,7 @@ fn a_read_is_refilled_with_and_without_an_end() {
         let back = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
         assert_eq!(&back[..], &[7; 9][..if has_end { 4 } else { 9 }]);
     }
-    let mut write = wr::RdmaWrite::new(wr::Later, four.write().start()).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, four.write().start()).prepare();
     p.a.post_prepared(&mut write, filled(&p.pool, b"beyond four")).unwrap();
     poll(&p.dev, &mut p.ca, 1);
     let mut there = [0; 11];
@@ -238,7 +238,7 @@ fn any_buffer_goes_where_the_entry_is_any() {
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let there = region.remote().slice(32, 32).unwrap();
-    let mut write = wr::RdmaWrite::new(wr::Later, there.write()).prepare();
+    let mut write = wr::RdmaWrite::new(wr::Placeholder, there.write()).prepare();
     p.a.post_prepared(&mut write, filled(&p.pool, b"plain")).unwrap();
     p.a.post_prepared(&mut write, filled(&p.pool, b"shared").freeze()).unwrap();
     p.a.post_prepared(&mut write, region.piece(0, 8).unwrap()).unwrap();
@@ -259,7 +259,7 @@ fn a_read_of_less_than_a_piece_has_goes_again() {
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     region.write_at(0, b"here are they").unwrap();
     let four = region.remote().slice(0, 4).unwrap();
-    let mut read = wr::RdmaRead::new(wr::Later, four.read()).prepare();
+    let mut read = wr::RdmaRead::new(wr::Placeholder, four.read()).prepare();
     for round in 0..3 {
         region.write_at(32, &[round; 16]).unwrap();
         p.a.post_prepared(&mut read, region.piece(32, 16).unwrap()).unwrap();
@@ -281,7 +281,7 @@ fn a_datagram_goes_while_its_address_handle_is_there() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Pair::<Ud>::new();
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
-    let mut send = wr::Send::new(wr::Later).to(to).prepare();
+    let mut send = wr::Send::new(wr::Placeholder).to(to).prepare();
     for word in [b"one", b"two"] {
         p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
         p.a.post_prepared(&mut send, filled(&p.pool, word)).unwrap();
@@ -302,7 +302,7 @@ fn a_datagram_goes_while_its_address_handle_is_there() {
     p.a.post_prepared_inline(&mut inline).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"inline");
     poll(&p.dev, &mut p.ca, 1);
-    send.refill(wr::Send::new(wr::Later).to(other));
+    send.refill(wr::Send::new(wr::Placeholder).to(other));
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_prepared(&mut send, filled(&p.pool, b"three")).unwrap();
     assert_eq!(poll(&p.dev, &mut p.cb, 1).remove(0).datagram().payload(), b"three");

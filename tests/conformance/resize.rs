@@ -101,15 +101,15 @@ fn it_keeps_what_it_holds() {
 /// pair is left.
 /// Proves R14.7.
 #[test]
-fn what_is_stranded_waits_for_what_the_larger_queue_held() {
+fn what_is_orphaned_waits_for_what_the_larger_queue_held() {
     fails_on!(Iwarp, "R24.5");
     for grows in [false, true] {
-        stranded_in_a_larger_queue(grows);
+        orphaned_in_a_larger_queue(grows);
     }
 }
 
 /// It was large from the beginning, or grew.
-fn stranded_in_a_larger_queue(grows: bool) {
+fn orphaned_in_a_larger_queue(grows: bool) {
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let pool = pd.create_pool(97, 16).unwrap();

@@ -343,7 +343,7 @@ fn a_buffer_of_a_gather_list_that_became_empty_is_left_out() {
 
 /// New ones, those that were posted there before, and both.
 #[test]
-fn what_is_stranded_is_found_however_it_was_posted() {
+fn what_is_orphaned_is_found_however_it_was_posted() {
     for (way, known) in (0..4).flat_map(|way| [0, 2, 3].map(|known| (way, known))) {
         let mut p = roomy();
         let bufs = take(&p.pool, known);

@@ -341,12 +341,12 @@ fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
         }
         assert_eq!(kept.handles(), 1);
         let held: Vec<SharedBuf> = (0..6).map(|_| kept.clone()).collect();
-        // The peer has no receive, so this waits, and is stranded.
+        // The peer has no receive, so this waits, and is orphaned.
         p.a.post_send(wr::Send::new(kept.clone())).unwrap();
         let Pair { a, mut ca, .. } = p;
         let (a, _) = a.reset().unwrap();
         poll_empty(&mut ca);
-        ca.reclaim_lent();
+        ca.reclaim_handles();
         assert_eq!((kept.handles(), held.len()), (7, 6));
         drop((held, a));
         assert_eq!(kept.handles(), 1);

@@ -556,7 +556,8 @@ fn every_way_to_post_has_its_destination() {
             ]
         )
         .unwrap();
-        let mut prepared = wr::RdmaWrite::new(wr::Later, part(16, 8).write()).to(to).prepare();
+        let mut prepared =
+            wr::RdmaWrite::new(wr::Placeholder, part(16, 8).write()).to(to).prepare();
         ends.a.post_prepared(&mut prepared, filled(pool, b"prepared")).unwrap();
         let mut beat = wr::Send::inline(b"beat").to(to).prepare();
         ends.a.post_prepared_inline(&mut beat).unwrap();

@@ -410,10 +410,10 @@ fn a_drain_that_is_done_leaves_its_neighbours_alone() {
     poll(&p.dev, &mut p.ca, 32);
 }
 
-/// A queue pair that is parked goes while nobody holds a lock: what it sent may own its shared
+/// A queue pair that is deferred goes while nobody holds a lock: what it sent may own its shared
 /// receive queue.
 #[test]
-fn a_parked_queue_pair_that_owns_its_shared_receive_queue() {
+fn a_deferred_queue_pair_that_owns_its_shared_receive_queue() {
     fails_on!(NoRings);
     struct Holds(Option<SharedReceiveQueue<Rc, Buf<Holds>>>);
     profile! { Owner { entry: Buf<Holds>, signaling: Selective, initiator: NoReads, receive: SharedRq } }

@@ -34,7 +34,7 @@ fn a_datagram_queue_pair_that_stays_keeps_its_address_handles() {
 
 /// The same of one that was dropped, and is destroyed when its completion queue was polled empty.
 #[test]
-fn a_parked_queue_pair_that_stays_keeps_what_it_needs() {
+fn a_deferred_queue_pair_that_stays_keeps_what_it_needs() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -50,7 +50,7 @@ fn a_parked_queue_pair_that_stays_keeps_what_it_needs() {
     fabric.inject(stubborn().with(Fault::ToError.nth(0)));
     qp.post_send(wr::Send::new(filled(&pool, b"named")).to(to)).unwrap();
     drop(qp);
-    assert_eq!(fabric.injected().busy, 0, "it is parked");
+    assert_eq!(fabric.injected().busy, 0, "it is deferred");
     for _ in 0..3 {
         assert_eq!(poll_empty(&mut cq), 0);
     }
@@ -128,7 +128,7 @@ fn a_target_that_is_busy_is_given_back() {
 }
 
 /// A queue pair that is dropped, and that the device destroys when it is asked once more: what was
-/// stranded with it comes home, and its room.
+/// orphaned with it comes home, and its room.
 ///
 /// Holds L19: a queue pair that the device destroys on the second try returns its buffers and its
 /// room.
@@ -176,7 +176,7 @@ fn a_shared_receive_queue_that_goes_when_it_is_asked_again() {
 /// The same of a queue pair that was dropped, and is destroyed when its completion queue was polled
 /// empty.
 #[test]
-fn a_parked_queue_pair_that_goes_when_it_is_asked_again() {
+fn a_deferred_queue_pair_that_goes_when_it_is_asked_again() {
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();
@@ -188,7 +188,7 @@ fn a_parked_queue_pair_that_goes_when_it_is_asked_again() {
     let qp = Rc::up(made, &dev, 0xfffff0, &Wish::new());
     fabric.inject(Script::default().with(Fault::Busy.nth(0)));
     drop(qp);
-    assert_eq!(fabric.injected().busy, 0, "it is parked");
+    assert_eq!(fabric.injected().busy, 0, "it is deferred");
     for _ in 0..3 {
         assert_eq!(poll_empty(&mut cq), 0);
     }

@@ -30,8 +30,8 @@ pub trait Kind: Profile<Entry = Held> {
 
 /// What a receive is to fill.
 pub enum Receive {
-    Buf(Numbered),
-    Pair([Numbered; 2]),
+    Buf(WithId),
+    Pair([WithId; 2]),
     Nothing,
 }
 

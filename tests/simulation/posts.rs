@@ -280,7 +280,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 }
 
 /// The buffers of an entry; `Err` for a shared one, which is dropped.
-pub fn buffers_of(entry: Held) -> Vec<Result<Numbered, ()>> {
+pub fn buffers_of(entry: Held) -> Vec<Result<WithId, ()>> {
     match entry {
         AnyBuf::Buf(buf) => vec![Ok(buf)],
         AnyBuf::List(list) => list.map(Ok).collect(),

@@ -138,7 +138,7 @@ fn end<T: Wire<P>, P: Kind>(mut world: World<T, P>, seed: u64) -> Check {
     for cq in &mut world.cqs {
         got += world.pool.reclaim(cq);
     }
-    hold!(got == 0, "{must} receives were stranded in the shared queue, {got} did not come home");
+    hold!(got == 0, "{must} receives were orphaned in the shared queue, {got} did not come home");
     let to = if leaked { Place::Forgotten } else { Place::Home };
     for wr in std::mem::take(&mut world.srq_posted) {
         for buffer in wr.buffers {

@@ -207,13 +207,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         // Destroyed only when its completion queue was seen empty, since it might take receives
         // along.
-        let is_parked = P::SHARED
+        let is_deferred = P::SHARED
             && !matches!(any, Any::Reset(_))
             && !self.qps[slot].is_drained
             && !self.srq_posted.is_empty();
         drop(any);
-        if is_parked {
-            return self.see_parked_end(slot, busy);
+        if is_deferred {
+            return self.see_deferred_end(slot, busy);
         }
         if self.is_kept(slot, busy) {
             return Ok(());
@@ -247,7 +247,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     }
 
     /// A queue pair that was dropped and not destroyed: its sends are flushed, or go home with it.
-    fn see_parked_end(&mut self, slot: usize, busy: u64) -> Check {
+    fn see_deferred_end(&mut self, slot: usize, busy: u64) -> Check {
         // It is destroyed as its receives' completion queue is seen empty. Until then its sends may
         // be flushed, though theirs was seen empty before.
         let life = self.life(slot);
@@ -418,13 +418,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     pub fn reclaim(&mut self, at: usize) -> Check {
         let (must, lent) = if self.left[at] == 0 { self.settle_due(at)? } else { (0, 0) };
         let lent_first = self.tally.steps % 2 == 0;
-        let first_lent = if lent_first { self.cqs[at].reclaim_lent() } else { 0 };
+        let first_lent = if lent_first { self.cqs[at].reclaim_handles() } else { 0 };
         let got = self.pool.reclaim(&mut self.cqs[at]);
-        let got_lent = first_lent + self.cqs[at].reclaim_lent();
+        let got_lent = first_lent + self.cqs[at].reclaim_handles();
         let expected = if lent_first { (0, lent) } else { (must, 0) };
         hold!(
             (got, got_lent) == expected,
-            "reclaim gave back {got} entries and {got_lent} lent ones, {must} and {lent} were stranded"
+            "reclaim gave back {got} entries and {got_lent} lent ones, {must} and {lent} were orphaned"
         );
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::world::INLINE;
 
 /// Every buffer has a number as its context.
 pub type Held = AnyBuf<u32>;
-pub type Numbered = Buf<u32>;
+pub type WithId = Buf<u32>;
 pub type Cq = CompletionQueue<Held>;
 pub type Posted = Result<(), PostError<Held>>;
 pub type Created<T, P> = Result<QueuePair<T, Reset, P>, proverbs::Error>;
@@ -49,8 +49,8 @@ pub struct Described {
 }
 
 pub enum Payload {
-    Buf(Numbered),
-    Pair([Numbered; 2]),
+    Buf(WithId),
+    Pair([WithId; 2]),
     Shared(SharedBuf),
     Open(OpenBuf),
     Inline,

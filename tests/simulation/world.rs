@@ -55,7 +55,7 @@ pub struct Qp<T: Transport, P: Profile> {
 pub struct World<T: Wire<P>, P: Kind> {
     pub config: Config,
     pub wish: Wish,
-    pub held: Vec<Numbered>,
+    pub held: Vec<WithId>,
     pub qps: Vec<Qp<T, P>>,
     pub srq: AnySrq,
     pub srq_poisoned: bool,
@@ -266,7 +266,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     }
 
     /// A buffer that the program has, or takes.
-    pub fn take_buffer(&mut self) -> Check<Option<Numbered>> {
+    pub fn take_buffer(&mut self) -> Check<Option<WithId>> {
         if let Some(buf) = self.held.pop() {
             return Ok(Some(buf));
         }
@@ -276,7 +276,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     }
 
     /// A buffer of the program's goes home.
-    pub fn drop_buffer(&mut self, buf: Numbered) -> Check {
+    pub fn drop_buffer(&mut self, buf: WithId) -> Check {
         self.places.go(*buf.context(), Place::Program, Place::Home)
     }
 

@@ -1,5 +1,5 @@
 // Proves R16.1, rdma_disconnect(3): what never was connected has no end to wait for.
-// Enforced by `Ends`.
+// Enforced by `Disconnects`.
 use proverbs::cm::*;
 use std::time::Duration;
 

@@ -18,11 +18,11 @@ fn extended(list: &mut SendList<'_, Uc, DefaultProfile, 1>, bufs: Vec<Buf>) {
 }
 
 fn prepared(qp: &mut QueuePair<Uc, Rts>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).fence().prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).fence().prepare(), buf).unwrap();
 }
 
 fn prepared_unsignaled(qp: &mut QueuePair<Uc, Rts, Few>, buf: Buf) {
-    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).fence().prepare(), buf);
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).fence().prepare(), buf);
 }
 
 fn prepared_inline(qp: &mut QueuePair<Uc, Rts>) {

@@ -20,7 +20,7 @@ fn extended(list: &mut SendList<'_, Rc, Quiet, 1>, bufs: Vec<Buf>, at: RemoteSpa
 
 fn prepared(
     qp: &mut QueuePair<Rc, Rts, Quiet>,
-    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Placeholder>,
     buf: Buf,
 ) {
     qp.post_prepared(read, buf).unwrap();
@@ -28,7 +28,7 @@ fn prepared(
 
 fn prepared_unsignaled(
     qp: &mut QueuePair<Rc, Rts, Quiet>,
-    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Placeholder>,
     buf: Buf,
 ) {
     let _ = qp.post_prepared_unsignaled(read, buf);

@@ -13,13 +13,13 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts, Bare>, buf: Buf) {
 }
 
 fn prepared(qp: &mut QueuePair<Rc, Rts, Bare>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }
 
 profile! { BareRing { max_send_sge: 0, signaling: Selective } }
 
 fn prepared_unsignaled(qp: &mut QueuePair<Rc, Rts, BareRing>, buf: Buf) {
-    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf);
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).prepare(), buf);
 }
 
 fn main() {}

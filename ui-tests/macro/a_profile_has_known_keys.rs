@@ -4,7 +4,7 @@ use proverbs::prelude::*;
 
 profile! { Misspelt { max_inlin: 128 } }
 
-profile! { Foreign { signaling: Selective, max_send_wr: 16, entry: AnyBuf } }
+profile! { ExternalMemory { signaling: Selective, max_send_wr: 16, entry: AnyBuf } }
 
 profile! { Twice { max_send_sge: 2, entry: BufList, max_send_sge: 4 } }
 

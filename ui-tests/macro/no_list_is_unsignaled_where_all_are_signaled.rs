@@ -17,7 +17,7 @@ fn run_time_list(list: SendList<'_, Rc, DefaultProfile, 1>) {
 
 fn prepared(qp: &mut QueuePair<Rc, Rts, DefaultProfile>, buf: Buf) {
     let _unsettled =
-        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }
 
 fn main() {}

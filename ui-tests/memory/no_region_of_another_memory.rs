@@ -1,10 +1,10 @@
 // Proves R18.1: by the type of its memory the memory comes back, and is written or not.
 // Enforced by invariance: a region in a subtype of its memory is none.
-use proverbs::memory::Foreign;
+use proverbs::memory::ExternalMemory;
 use proverbs::prelude::*;
 
-type General = Foreign<for<'a> fn(&'a u8)>;
-type Special = Foreign<fn(&'static u8)>;
+type General = ExternalMemory<for<'a> fn(&'a u8)>;
+type Special = ExternalMemory<fn(&'static u8)>;
 
 fn region(region: MemoryRegion<RemoteWrite, General>) -> MemoryRegion<RemoteWrite, Special> {
     region

@@ -1,9 +1,9 @@
 // Proves R1.7, ibv_bind_mw(3): a window to write needs memory that can be written.
 // Enforced by `Allows` and `Remote`.
-use proverbs::memory::{Foreign, MemoryWindow, Private, ReadOnly, Windowed};
+use proverbs::memory::{ExternalMemory, MemoryWindow, Private, ReadOnly, Windowed};
 use proverbs::prelude::*;
 
-type Fixed = Foreign<(), Private, ReadOnly>;
+type Fixed = ExternalMemory<(), Private, ReadOnly>;
 
 fn to_write(window: MemoryWindow, region: &MemoryRegion<Windowed<RemoteRead>, Fixed>) {
     let _ = wr::BindMw::<RemoteWrite>::new(window, region, 0..64);

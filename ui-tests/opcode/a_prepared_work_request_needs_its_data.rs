@@ -4,7 +4,7 @@ use proverbs::memory::Revocable;
 use proverbs::prelude::*;
 
 fn without_a_buffer(qp: &mut QueuePair<Rc, Rts>) {
-    qp.post_send(wr::Send::new(wr::Later)).unwrap();
+    qp.post_send(wr::Send::new(wr::Placeholder)).unwrap();
 }
 
 fn too_long(qp: &mut QueuePair<Rc, Rts>) {
@@ -14,7 +14,7 @@ fn too_long(qp: &mut QueuePair<Rc, Rts>) {
 
 fn a_key_is_ended_once(lent: Revocable<RemoteWrite>, again: Revocable<RemoteWrite>) {
     let _ = wr::SendWithInv::inline(b"done", lent).prepare();
-    let _ = wr::SendWithInv::new(wr::Later, again).prepare();
+    let _ = wr::SendWithInv::new(wr::Placeholder, again).prepare();
 }
 
 fn main() {}

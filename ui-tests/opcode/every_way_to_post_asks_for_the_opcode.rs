@@ -24,7 +24,7 @@ fn extended<'d>(
 
 fn prepared_unsignaled(
     qp: &mut QueuePair<Uc, Rts, Few>,
-    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Placeholder>,
     buf: Buf,
 ) {
     let _ = qp.post_prepared_unsignaled(read, buf);

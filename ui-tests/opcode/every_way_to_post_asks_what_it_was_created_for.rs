@@ -22,7 +22,7 @@ fn unsignaled(qp: &mut QueuePair<Rc, Rts, Quiet>, what: RemoteFlush) {
 
 fn prepared(
     qp: &mut QueuePair<Srd, Rts, Spread>,
-    write: &mut wr::Prepared<wr::RdmaWrite, wr::Later, wr::Datagram>,
+    write: &mut wr::Prepared<wr::RdmaWrite, wr::Placeholder, wr::Datagram>,
     data: Buf,
 ) {
     let _ = qp.post_prepared_unsignaled(write, data);

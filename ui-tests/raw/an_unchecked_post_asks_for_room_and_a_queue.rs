@@ -1,5 +1,5 @@
-// Proves R3.1, R7.1, ibv_post_recv(3): without books too, elements have room and receives a queue.
-// Enforced by `Sges<N>`, `HasRecvQueue`.
+// Proves R3.1, R7.1, ibv_post_recv(3): without bookkeeping too, elements have room and receives a
+// queue. Enforced by `Sges<N>`, `HasRecvQueue`.
 use proverbs::{memory::Raw, prelude::*};
 
 profile! { Mine { entry: Raw, max_send_sge: 2, max_recv_sge: 2 } }

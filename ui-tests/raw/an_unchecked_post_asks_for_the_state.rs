@@ -1,5 +1,5 @@
-// Proves R7.14, R8.19, ibv_post_send(3): the caller keeps the books, and the types keep the state.
-// Enforced by `CanPostSend`, `CanPostRecv`.
+// Proves R7.14, R8.19, ibv_post_send(3): the caller does the bookkeeping, and the types keep the
+// state. Enforced by `CanPostSend`, `CanPostRecv`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
 

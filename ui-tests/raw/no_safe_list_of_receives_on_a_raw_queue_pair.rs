@@ -1,4 +1,4 @@
-// Proves R11.2, ibv_post_recv(3): without books only `unsafe` posts receives (`Owned`).
+// Proves R11.2, ibv_post_recv(3): without bookkeeping only `unsafe` posts receives (`Owned`).
 // Enforced by `Owned`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

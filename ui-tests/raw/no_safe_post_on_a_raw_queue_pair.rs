@@ -18,7 +18,7 @@ fn receive(qp: &mut QueuePair<Rc, Rts, Mine>, sge: wr::Sge<'_, 1>) {
 }
 
 fn prepared(qp: &mut QueuePair<Rc, Rts, Mine>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }
 
 fn prepared_inline(qp: &mut QueuePair<Rc, Rts, Mine>) {

@@ -1,4 +1,4 @@
-// Proves R11.1: without books only `unsafe` posts, unsignaled lists too (`Owned`).
+// Proves R11.1: without bookkeeping only `unsafe` posts, unsignaled lists too (`Owned`).
 // Enforced by `Owned`.
 use proverbs::memory::Raw;
 use proverbs::prelude::*;

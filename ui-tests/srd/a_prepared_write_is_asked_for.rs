@@ -6,7 +6,7 @@ profile! { Reading { posting: ExtendedPosting<Srd> } }
 
 fn prepared(
     qp: &mut QueuePair<Srd, Rts, Reading>,
-    write: &mut wr::Prepared<wr::RdmaWrite, wr::Later, wr::Datagram>,
+    write: &mut wr::Prepared<wr::RdmaWrite, wr::Placeholder, wr::Datagram>,
     data: Buf,
 ) {
     qp.post_prepared(write, data).unwrap();

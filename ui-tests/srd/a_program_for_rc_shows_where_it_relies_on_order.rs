@@ -1,5 +1,5 @@
 // Proves R27.1, R27.2, R27.4, R27.5: a program for RC that relies on order, moved to SRD.
-// Enforced by `TellsOfEach`, `FenceOn`, `Follows` and `Transition`.
+// Enforced by `TellsOfEach`, `FenceOn`, `MayFollow` and `Transition`.
 use proverbs::prelude::*;
 use proverbs::qp::Drain;
 

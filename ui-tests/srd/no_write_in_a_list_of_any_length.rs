@@ -1,5 +1,5 @@
 // Proves R27.4: a list of run-time length has no WRITE that another could tell of.
-// Enforced by `Listed`.
+// Enforced by `AllowedInList`.
 use proverbs::post::SendList;
 use proverbs::prelude::*;
 

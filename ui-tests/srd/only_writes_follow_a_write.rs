@@ -1,5 +1,5 @@
 // Proves R27.4, efadv_create_qp_ex(3): only WRITEs follow a WRITE in one post.
-// Enforced by `Follows`.
+// Enforced by `MayFollow`.
 use proverbs::prelude::*;
 
 profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }

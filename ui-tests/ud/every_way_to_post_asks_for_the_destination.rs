@@ -18,11 +18,11 @@ fn extended(list: &mut SendList<'_, Ud, Few, 1>, bufs: Vec<Buf>) {
 }
 
 fn prepared(qp: &mut QueuePair<Ud, Rts>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }
 
 fn prepared_unsignaled(qp: &mut QueuePair<Ud, Rts, Few>, buf: Buf) {
-    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf);
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).prepare(), buf);
 }
 
 fn prepared_inline(qp: &mut QueuePair<Ud, Rts>) {

@@ -15,7 +15,7 @@ fn in_a_list(qp: &mut QueuePair<Xrc, Rts, InSessions>, buf: Buf, at: RemoteSpan,
 }
 
 fn prepared(qp: &mut QueuePair<Xrc, Rts, Initiating>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }
 
 fn main() {}

@@ -45,7 +45,7 @@ impl Model {
     /// SGE addresses are integers, as the hardware takes them: hence the permissive provenance.
     /// Memory that is open to the fabric is touched by words and by bytes, always atomically, which
     /// Miri's store buffers cannot follow: hence no weak memory. Tests forget things on purpose,
-    /// and what is stranded with a queue that was not drained stays in flight: hence leaks are let
+    /// and what is orphaned with a queue that was not drained stays in flight: hence leaks are let
     /// pass, but where nothing is forgotten. Tags of what is gone are thrown away five times as
     /// often as Miri does by itself: trees of borrows stay small, which is a fifth of the time.
     pub fn flags(self, leaks: bool) -> String {
@@ -97,7 +97,7 @@ const UNITS: [&str; 7] = [
     "--lib",
     "--",
     "qp::",
-    "ledger::",
+    "in_flight::",
     "completion::",
     "memory::own::tests::",
     "memory::implicit::tests::",

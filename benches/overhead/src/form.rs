@@ -109,12 +109,12 @@ pub fn take(slot: &ManuallyDrop<Buf>) -> Buf {
 }
 
 /// Where completions put buffers: the slots, from the first on.
-pub struct Slots(*mut ManuallyDrop<Buf>);
+pub struct Slab(*mut ManuallyDrop<Buf>);
 
-impl Slots {
+impl Slab {
     #[inline(always)]
     pub fn of(bufs: &mut [ManuallyDrop<Buf>]) -> Self {
-        Slots(bufs.as_mut_ptr())
+        Slab(bufs.as_mut_ptr())
     }
 
     #[inline(always)]

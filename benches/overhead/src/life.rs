@@ -11,7 +11,7 @@ use std::hint::black_box;
 use proverbs::completion::GRH_LEN;
 use proverbs::memory::{Owned, ToWrite};
 use proverbs::prelude::*;
-use proverbs::wr::{Later, Prepared};
+use proverbs::wr::{Placeholder, Prepared};
 
 use crate::twin::PAYLOAD;
 use crate::world::Chosen;
@@ -37,8 +37,8 @@ pub struct Life {
 
 /// Work requests that are filled once and posted many times.
 pub struct Ready {
-    pub send: Option<Prepared<wr::Send, Later>>,
-    pub write: Option<Prepared<wr::RdmaWrite, Later>>,
+    pub send: Option<Prepared<wr::Send, Placeholder>>,
+    pub write: Option<Prepared<wr::RdmaWrite, Placeholder>>,
     pub inline_send: Option<Prepared<wr::Send, [u8; PAYLOAD]>>,
 }
 

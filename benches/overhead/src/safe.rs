@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 
 use proverbs::prelude::*;
 
-use crate::form::{Checked, Slots, failed_among, failed_with, form, poll_failed, take};
+use crate::form::{Checked, Slab, failed_among, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
 use crate::twin::MOST;
 use crate::world::Gather;
@@ -73,7 +73,7 @@ macro_rules! poll_one {
         match $w.cq.poll_one() {
             Ok(None) => 0,
             Ok(Some(completion)) => {
-                let mut slots = Slots::of(&mut $w.bufs);
+                let mut slots = Slab::of(&mut $w.bufs);
                 complete!(slots, completion, return failed_with(completion.into_entry()));
                 0
             }
@@ -88,7 +88,7 @@ macro_rules! poll_all {
             Ok(completions) => completions,
             Err(error) => return poll_failed(error),
         };
-        let mut slots = Slots::of(&mut $w.bufs);
+        let mut slots = Slab::of(&mut $w.bufs);
         let mut code = 0;
         completions.for_each(|completion| {
             complete!(slots, completion, failed_among(&mut code, completion.into_entry()));

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use proverbs::prelude::*;
 use proverbs::qp::{Completed, Released};
 
-use crate::form::{Checked, Slots, failed, failed_with, form, poll_failed, take};
+use crate::form::{Checked, Slab, failed, failed_with, form, poll_failed, take};
 use crate::posts::{chain, one, posts};
 use crate::world::{Chosen, ChosenGather};
 
@@ -50,7 +50,7 @@ macro_rules! poll_one {
         match $w.cq.poll_one() {
             Ok(None) => 0,
             Ok(Some(completion)) => {
-                let mut slots = Slots::of(&mut $w.bufs);
+                let mut slots = Slab::of(&mut $w.bufs);
                 complete!($w, slots, completion, |one: Completion<'_, Buf>| failed_with(
                     one.into_entry()
                 ))
@@ -66,7 +66,7 @@ macro_rules! poll_all {
             Ok(completions) => completions,
             Err(error) => return poll_failed(error),
         };
-        let mut slots = Slots::of(&mut $w.bufs);
+        let mut slots = Slab::of(&mut $w.bufs);
         let mut code = 0;
         completions.for_each(|completion| {
             let now = complete!($w, slots, completion, failed);

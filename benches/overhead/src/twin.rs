@@ -29,7 +29,7 @@ pub struct TwinRemote {
     pub len: u32,
 }
 
-/// The state of a buffer that is with no queue: no mark has this bit.
+/// The state of a buffer that is with no queue: no type tag has this bit.
 const NOBODY: u32 = 2;
 
 /// `struct queue`.
@@ -46,7 +46,7 @@ pub struct TwinQueue {
     room: u32,
     credit: u32,
     seen: u32,
-    mark: u32,
+    type_tag: u32,
     pd: u32,
     longest: u32,
     poisoned: u32,
@@ -131,7 +131,7 @@ impl TwinQueue {
             credit: depth,
             seen: 0,
             // Neither of the two has the other's bits.
-            mark: id >> 3 << 3,
+            type_tag: id >> 3 << 3,
             pd: 1,
             longest: 1 << 30,
             poisoned: 0,

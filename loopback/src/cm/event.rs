@@ -1,4 +1,4 @@
-//! Events at the C boundary: see `entry`.
+//! Events at the C boundary: see `c_api`.
 
 #![allow(unsafe_code)] // C objects are handed out and taken as raw pointers.
 
@@ -7,10 +7,10 @@ use std::ptr;
 use std::ptr::NonNull;
 
 use super::attributes::QKEY_OF_DATAGRAMS;
-use super::entry::{locate, new_id, show};
-use crate::entry::address_to;
+use super::c_api::{locate, new_id, show};
+use crate::c_api::address_to;
 use crate::objects::Object;
-use crate::objects::cm::{Arm, Told};
+use crate::objects::cm::{Arm, ReportedEvent};
 use crate::words::limits::BITS_24;
 use proverbs_sys::control::Created;
 use proverbs_sys::types::*;
@@ -27,7 +27,7 @@ struct Event {
 pub(super) unsafe fn get_cm_event(channel: *mut rdma_event_channel) -> Created<rdma_cm_event> {
     // SAFETY: the channel is live (the call's contract).
     let (shared, number) = unsafe { locate(channel) };
-    let Told { event, number, object, listener, seen } =
+    let ReportedEvent { event, number, object, listener, seen } =
         shared.verb(|state| state.take_event(number))?;
     let id = match object {
         Some(Object(id)) => id,

@@ -15,13 +15,13 @@
 //! | `multicast` | groups |
 //! | `attributes` | the attributes with which queue pairs are moved, and the options of ids |
 //! | `fabric` | what a test says to its fabric |
-//! | `entry`, `event` | the C boundary, and the table of calls |
+//! | `c_api`, `event` | the C boundary, and the table of calls |
 
 mod address;
 mod attributes;
+mod c_api;
 mod connect;
 mod end;
-mod entry;
 mod event;
 mod fabric;
 mod multicast;
@@ -29,7 +29,7 @@ mod multicast;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 
-pub use entry::{open_channel, raise};
+pub use c_api::{open_channel, raise};
 
 use crate::objects::Object;
 use crate::objects::cm::*;
@@ -95,7 +95,7 @@ impl State {
     }
 
     /// Takes the next event of a channel; `EAGAIN` if there is none.
-    fn take_event(&mut self, number: u32) -> Verb<Told> {
+    fn take_event(&mut self, number: u32) -> Verb<ReportedEvent> {
         if self.cm.channels.get(&number).ok_or(libc::EINVAL)?.events.is_empty() {
             self.ask_again();
         }
@@ -110,7 +110,7 @@ impl State {
         let object = |number| self.cm.ids.get(&number).and_then(|id: &Id| id.object);
         let (object, listener) = (object(number), event.listener.and_then(object));
         let seen = self.see(number)?;
-        Ok(Told { event, number, object, listener, seen })
+        Ok(ReportedEvent { event, number, object, listener, seen })
     }
 
     /// The C object of an id is this one from now on.

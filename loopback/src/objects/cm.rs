@@ -214,7 +214,7 @@ impl Event {
 }
 
 /// An event, with the fields of its id that C's structs show.
-pub(crate) struct Told {
+pub(crate) struct ReportedEvent {
     pub(crate) event: Event,
     pub(crate) number: u32,
     pub(crate) object: Option<Object<rdma_cm_id>>,

@@ -1,17 +1,17 @@
 //! `src/completion`, what of it is shared.
 
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/completion/attached.rs"]
-pub mod attached;
+#[path = "../../../src/completion/attachments.rs"]
+pub mod attachments;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/completion/deferred_destroy.rs"]
+pub mod deferred_destroy;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/completion/inbox.rs"]
 pub mod inbox;
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/completion/parked.rs"]
-pub mod parked;
-#[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/completion/switch.rs"]
-pub mod switch;
+#[path = "../../../src/completion/polled_queue.rs"]
+pub mod polled_queue;
 
 #[path = "poll.rs"]
 pub mod poll;

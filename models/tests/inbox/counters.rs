@@ -1,23 +1,23 @@
-//! The books.
+//! The counters.
 
 use std::sync::Arc;
 
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/counters/books.rs"]
-pub mod books;
-#[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/counters/ids.rs"]
 mod ids;
 #[allow(dead_code)] // all that the crate uses
-#[path = "../../../src/counters/mark.rs"]
-pub mod mark;
-#[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/counters/pending.rs"]
 mod pending;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/counters/queue_counters.rs"]
+pub mod queue_counters;
+#[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/counters/type_tag.rs"]
+pub mod type_tag;
 
-/// Books of a queue of which something will be stranded.
-pub fn books() -> Arc<books::Books> {
-    let books = books::Books::new(1).unwrap();
-    books.end([1, 1]);
-    books
+/// Books of a queue of which something will be orphaned.
+pub fn new_counters() -> Arc<queue_counters::QueueCounters> {
+    let counters = queue_counters::QueueCounters::new(1).unwrap();
+    counters.end([1, 1]);
+    counters
 }

@@ -11,8 +11,8 @@ mod sync;
 mod cold;
 mod completion;
 mod counters;
+mod deferred_destroy;
 mod memory;
-mod parked;
 mod srq;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../support/sys.rs"]
@@ -21,11 +21,11 @@ mod terms;
 
 use std::sync::{Arc, Weak};
 
-use completion::attached::{AtEnd, Share};
+use completion::attachments::{AtEnd, Share};
 use completion::inbox::Inbox;
 use completion::poll;
-use counters::books;
-use counters::books::{Books, Quiet};
+use counters::new_counters;
+use counters::queue_counters::{QueueCounters, Quiet};
 use loom::thread;
 
 const CAPACITY: u32 = 4;
@@ -38,31 +38,33 @@ fn inbox() -> Arc<Inbox> {
 }
 
 /// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has
-/// to send home what is stranded of.
-fn end(inbox: &Inbox, books: &Arc<Books>) -> usize {
+/// to give back what is orphaned of.
+fn end(inbox: &Inbox, counters: &Arc<QueueCounters>) -> usize {
     let mut quiet = Quiet::default();
-    inbox.end(books, LEFT, &mut quiet);
-    quiet.end_one(books);
+    inbox.end(counters, LEFT, &mut quiet);
+    quiet.end_one(counters);
     quiet.len()
 }
 
 /// Two queue pairs go on one thread while another polls: their bookings end, and what they left is
-/// sent home once each, by polls alone, however early those began. (That they may go on two threads
-/// is the switch's to bear.)
+/// given back once each, by polls alone, however early those began. (That they may go on two
+/// threads is the switch's to bear.)
 #[test]
 fn queue_pairs_go_while_the_completion_queue_is_polled() {
     loom::model(|| {
-        let (inbox, books) = (inbox(), [books(), books()]);
-        for books in &books {
-            inbox.attach("", books, [1, 1], Share::Both).unwrap();
+        let (inbox, counters) = (inbox(), [new_counters(), new_counters()]);
+        for counters in &counters {
+            inbox.attach("", counters, [1, 1], Share::Both).unwrap();
         }
         let ends = {
             let inbox = inbox.clone();
-            thread::spawn(move || books.iter().map(|books| end(&inbox, books)).sum::<usize>())
+            thread::spawn(move || {
+                counters.iter().map(|counters| end(&inbox, counters)).sum::<usize>()
+            })
         };
-        let mut home = poll::look(&inbox);
-        home += ends.join().unwrap() + poll::poll(&inbox);
-        assert_eq!((home, inbox.unbooked()), (2, CAPACITY));
+        let mut returned = poll::look(&inbox);
+        returned += ends.join().unwrap() + poll::poll(&inbox);
+        assert_eq!((returned, inbox.unbooked()), (2, CAPACITY));
         assert!(poll::asks_the_device(&inbox), "nothing is left to do");
     });
 }
@@ -74,24 +76,24 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
 #[test]
 fn a_shared_receive_queue_and_its_completion_queues() {
     loom::model(|| {
-        let (one, two, books) = (inbox(), inbox(), books());
+        let (one, two, counters) = (inbox(), inbox(), new_counters());
         for inbox in [&one, &two] {
-            inbox.attach("", &books, [0, 2], Share::Shared).unwrap();
+            inbox.attach("", &counters, [0, 2], Share::Shared).unwrap();
         }
         let known = [&one, &two].map(Arc::downgrade);
         let goes = thread::spawn(move || poll::close(one));
         let queue = thread::spawn(move || {
             let mut quiet = Quiet::default();
             for inbox in known.iter().filter_map(Weak::upgrade) {
-                inbox.end(&books, AtEnd::UNKNOWN, &mut quiet);
+                inbox.end(&counters, AtEnd::UNKNOWN, &mut quiet);
             }
-            quiet.end_one(&books);
+            quiet.end_one(&counters);
             quiet.len()
         });
-        let mut home = poll::look(&two);
-        home += goes.join().unwrap() + queue.join().unwrap();
-        home += poll::poll(&two);
-        assert_eq!((home, two.unbooked()), (1, CAPACITY));
+        let mut returned = poll::look(&two);
+        returned += goes.join().unwrap() + queue.join().unwrap();
+        returned += poll::poll(&two);
+        assert_eq!((returned, two.unbooked()), (1, CAPACITY));
     });
 }
 
@@ -99,16 +101,16 @@ fn a_shared_receive_queue_and_its_completion_queues() {
 #[test]
 fn a_queue_pair_and_two_completion_queues() {
     loom::model(|| {
-        let (sends, receives, books) = (inbox(), inbox(), books());
-        sends.attach("", &books, [1, 0], Share::Sends).unwrap();
-        receives.attach("", &books, [0, 1], Share::Receives).unwrap();
+        let (sends, receives, counters) = (inbox(), inbox(), new_counters());
+        sends.attach("", &counters, [1, 0], Share::Sends).unwrap();
+        receives.attach("", &counters, [0, 1], Share::Receives).unwrap();
         let queue = {
             let (sends, receives) = (sends.clone(), receives.clone());
             thread::spawn(move || {
                 let mut quiet = Quiet::default();
-                sends.end(&books, LEFT, &mut quiet);
-                receives.end(&books, LEFT, &mut quiet);
-                quiet.end_one(&books);
+                sends.end(&counters, LEFT, &mut quiet);
+                receives.end(&counters, LEFT, &mut quiet);
+                quiet.end_one(&counters);
                 quiet.len()
             })
         };
@@ -116,10 +118,10 @@ fn a_queue_pair_and_two_completion_queues() {
             let receives = receives.clone();
             thread::spawn(move || poll::look(&receives))
         };
-        let mut home = poll::look(&sends);
-        home += queue.join().unwrap() + other.join().unwrap();
-        home += poll::poll(&sends) + poll::poll(&receives);
-        assert_eq!(home, 1);
+        let mut returned = poll::look(&sends);
+        returned += queue.join().unwrap() + other.join().unwrap();
+        returned += poll::poll(&sends) + poll::poll(&receives);
+        assert_eq!(returned, 1);
     });
 }
 
@@ -137,25 +139,25 @@ fn a_reset_keeps_its_booking() {
 #[should_panic(expected = "the booking stays")]
 fn a_reset_that_ends_its_old_life_first() {
     reset(|inbox, old, new| {
-        let home = end(inbox, old);
+        let returned = end(inbox, old);
         inbox.renew(old, new);
-        home
+        returned
     });
 }
 
-fn reset(renew: fn(&Inbox, &Arc<Books>, &Arc<Books>) -> usize) {
+fn reset(renew: fn(&Inbox, &Arc<QueueCounters>, &Arc<QueueCounters>) -> usize) {
     loom::model(move || {
-        let (inbox, old, new) = (inbox(), books(), books());
+        let (inbox, old, new) = (inbox(), new_counters(), new_counters());
         inbox.attach("", &old, [3, 0], Share::Sends).unwrap();
         let queue = {
             let (inbox, new) = (inbox.clone(), new.clone());
             thread::spawn(move || renew(&inbox, &old, &new))
         };
-        let mut home = poll::look(&inbox);
-        home += queue.join().unwrap();
-        home += poll::poll(&inbox);
-        assert_eq!((home, inbox.unbooked()), (1, CAPACITY - 3), "the booking stays");
-        home = end(&inbox, &new) + poll::poll(&inbox);
-        assert_eq!((home, inbox.unbooked()), (1, CAPACITY));
+        let mut returned = poll::look(&inbox);
+        returned += queue.join().unwrap();
+        returned += poll::poll(&inbox);
+        assert_eq!((returned, inbox.unbooked()), (1, CAPACITY - 3), "the booking stays");
+        returned = end(&inbox, &new) + poll::poll(&inbox);
+        assert_eq!((returned, inbox.unbooked()), (1, CAPACITY));
     });
 }

@@ -1,16 +1,16 @@
-//! Buffers, which go home with their queue.
+//! Buffers, which go back with their queue.
 
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/memory/header.rs"]
 pub mod header;
 
-pub mod stranded {
-    use crate::counters::books::Quiet;
+pub mod orphaned {
+    use crate::counters::queue_counters::Quiet;
 
-    /// How many queues were told that what is stranded of them is to go home.
-    pub type Homecoming = usize;
+    /// How many queues were told that what is orphaned of them is to go back.
+    pub type Reclaimed = usize;
 
-    pub fn reclaim_everything(quiet: &Quiet) -> Homecoming {
+    pub fn reclaim_everything(quiet: &Quiet) -> Reclaimed {
         quiet.len()
     }
 }

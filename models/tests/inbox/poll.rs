@@ -1,10 +1,10 @@
-//! A poll of an empty queue, as `src/completion/settle.rs` has it.
+//! A poll of an empty queue, as `src/completion/finish.rs` has it.
 
 use std::sync::Arc;
 
+use super::deferred_destroy::Over;
 use super::inbox::{Inbox, Poller};
-use super::parked::Over;
-use super::switch::Reason;
+use super::polled_queue::Reason;
 use crate::sys::types::ibv_cq;
 
 /// The queue of the device, which nothing asks.
@@ -12,9 +12,9 @@ pub fn device() -> *mut ibv_cq {
     std::ptr::null_mut()
 }
 
-/// Gives how many queues it has to send home what is stranded of.
+/// Gives how many queues it has to give back what is orphaned of.
 pub fn poll(inbox: &Inbox) -> usize {
-    if inbox.switch.is_on() { look(inbox) } else { 0 }
+    if inbox.polled_queue.is_on() { look(inbox) } else { 0 }
 }
 
 /// A poll that looks in any case, for where other threads are at work: loom knows of each atomic
@@ -25,48 +25,48 @@ pub fn look(inbox: &Inbox) -> usize {
     // SAFETY: one thread polls.
     let poller = unsafe { inbox.poller() };
     loop {
-        settle(inbox, poller, &mut over);
+        finish_ended(inbox, poller, &mut over);
         inbox.note_ended(poller.passed);
         // The device has nothing.
         poller.seen_empty_at = Some(poller.passed);
-        let has_destroyed = settle(inbox, poller, &mut over);
+        let has_destroyed = finish_ended(inbox, poller, &mut over);
         if poller.watches {
-            inbox.switch.give(Reason::Held);
+            inbox.polled_queue.give(Reason::Held);
         } else {
-            inbox.switch.take(Reason::Held);
+            inbox.polled_queue.take(Reason::Held);
         }
         if !has_destroyed {
-            return over.send_home();
+            return over.give_back();
         }
     }
 }
 
-fn settle(inbox: &Inbox, poller: &mut Poller, over: &mut Over) -> bool {
-    let (watches, parked) = inbox.settle(poller, over);
+fn finish_ended(inbox: &Inbox, poller: &mut Poller, over: &mut Over) -> bool {
+    let (watches, deferred) = inbox.finish_ended(poller, over);
     poller.watches = watches;
     poller.seen_empty_at = None;
-    parked.iter().for_each(|parked| parked.end(over));
-    !parked.is_empty()
+    deferred.iter().for_each(|deferred| deferred.end(over));
+    !deferred.is_empty()
 }
 
 /// The completion queue is dropped: as `CompletionQueue` does, which nobody polls any more.
 pub fn drop_poller(inbox: &Inbox) -> usize {
     let mut over = Over::default();
-    for parked in inbox.take_parked() {
-        parked.end(&mut over);
+    for deferred in inbox.take_deferred() {
+        deferred.end(&mut over);
     }
     inbox.close(&mut over);
-    over.send_home()
+    over.give_back()
 }
 
 /// Nothing refers to the completion queue any more: as `CqShared` does when it is dropped.
 pub fn close(inbox: Arc<Inbox>) -> usize {
     let mut over = Over::default();
     inbox.close_for_all(&mut over);
-    over.send_home()
+    over.give_back()
 }
 
 /// Whether a poll asks the device.
 pub fn asks_the_device(inbox: &Inbox) -> bool {
-    !inbox.switch.is_on()
+    !inbox.polled_queue.is_on()
 }

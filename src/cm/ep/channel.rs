@@ -9,7 +9,7 @@ use crate::cm::event::{Event, PeerParam};
 use crate::cm::id::CmId;
 use crate::cm::space::{PortSpace, Tcp};
 use crate::cm::state::{Disconnected, Established, Mode, OnChannel, Synchronous};
-use crate::cm::waits::{Awaited, Step, Waits};
+use crate::cm::waits::{Awaited, Progress, Waits};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
@@ -21,9 +21,12 @@ impl<P: Profile> Ep<Tcp, Established, P, OnChannel> {
     /// Processes an event of this endpoint: when the peer disconnected, this side confirms, as
     /// [`disconnect`](Self::disconnect) does. Any other event changes nothing.
     ///
-    /// [`Step::Failed`] has the endpoint as it was, as for
+    /// [`Progress::Failed`] has the endpoint as it was, as for
     /// [`Connection::advance`](crate::cm::Connection::advance).
-    pub fn advance(self, event: &Event) -> Step<Ep<Tcp, Disconnected, P, OnChannel>, Self, Self> {
+    pub fn advance(
+        self,
+        event: &Event,
+    ) -> Progress<Ep<Tcp, Disconnected, P, OnChannel>, Self, Self> {
         self.step(event)
     }
 }
@@ -36,11 +39,11 @@ impl<P: Profile, M: Mode> Waits for Ep<Tcp, Established, P, M> {
         Awaited::of_an_end(&self.id)
     }
 
-    fn done(self, _: &Event) -> Step<Self::Done, Self, Self> {
+    fn done(self, _: &Event) -> Progress<Self::Done, Self, Self> {
         self.ended()
     }
 
-    fn ended(self) -> Step<Self::Done, Self, Self> {
+    fn ended(self) -> Progress<Self::Done, Self, Self> {
         self.disconnect().into()
     }
 

@@ -10,13 +10,13 @@ mod tcp;
 mod udp;
 
 pub use channel::EpParts;
-pub use pending::{EpPending, PendingStep};
+pub use pending::{EpPending, PendingOperation};
 pub use state::{EpRecvs, EpSends, EpState};
 
 use super::event::PeerParam;
 use super::id::CmId;
 use super::listen::Request;
-use super::queue_pair::{Brings, MadeBy};
+use super::queue_pair::{BringsQueuePair, MadeBy};
 use super::space::PortSpace;
 use super::state::{HasDevice, Mode, Requested, RouteResolved, Synchronous};
 use crate::completion::channel::CompletionChannel;
@@ -45,8 +45,8 @@ use crate::terms::threads::{AnyThread, Threads};
 /// let second = Duration::from_secs(1);
 /// let id = CmId::<Tcp, _>::new()?.resolve_addr("10.77.0.1:7471".parse()?, second)?;
 /// let id = id.resolve_route(second)?;
-/// profile! { Numbered { entry: Buf<u32> } } // buffers that carry a number
-/// let mut ep = id.create_ep::<Numbered>(None, Depth { send: 8, recv: 8 })?;
+/// profile! { WithId { entry: Buf<u32> } } // buffers that carry a number
+/// let mut ep = id.create_ep::<WithId>(None, Depth { send: 8, recv: 8 })?;
 /// let pool = ep.reg_msgs::<u32>(8, 64)?;
 /// ep.post_recv(17, pool.take().expect("8 buffers"))?; // before the peer can send
 ///
@@ -59,7 +59,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// }
 ///
 /// let mut ep = ep.disconnect()?;
-/// ep.drain(|buf| println!("{} comes home", buf.context()))?;
+/// ep.drain(|buf| println!("{} comes back", buf.context()))?;
 /// ep.id.wait_disconnected(second)?;
 /// println!("all on {:?}", ep.pd());
 /// # Ok(())
@@ -115,7 +115,7 @@ impl<E: Entry> Side<E, AnyThread> {
 }
 
 /// A queue pair for the id, and the rest of a new endpoint.
-fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
+fn parts<PS: BringsQueuePair, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
     id: &CmId<PS, S, M>,
     pd: Option<&ProtectionDomain>,
     depth: impl CreatedWith<PS::Transport, P>,
@@ -131,7 +131,7 @@ fn parts<PS: Brings, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
 
 impl<PS, M: Mode> CmId<PS, RouteResolved, M>
 where
-    PS: Brings,
+    PS: BringsQueuePair,
     RouteResolved: EpState<PS, Qp = PS::Made>,
 {
     /// Makes an endpoint of the id, with a queue pair and completion queues of its own
@@ -159,7 +159,7 @@ where
 
 impl<PS, M: Mode> Request<PS, M>
 where
-    PS: Brings,
+    PS: BringsQueuePair,
     Requested: EpState<PS, Qp = PS::Made>,
 {
     /// Makes an endpoint of the request, to be accepted, like [`CmId::create_ep`].

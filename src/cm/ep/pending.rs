@@ -11,8 +11,10 @@ use crate::cm::listen::Request;
 use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::private_data::LookupData;
 use crate::cm::space::{Tcp, Udp};
-use crate::cm::state::{Connecting, Established, Mode, OnChannel, Requested, RouteResolved, Spent};
-use crate::cm::waits::{Awaited, Step, Waits};
+use crate::cm::state::{
+    Connecting, Established, Mode, OnChannel, Requested, RouteResolved, Unusable,
+};
+use crate::cm::waits::{Awaited, Progress, Waits};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::Refused;
@@ -33,14 +35,14 @@ use crate::terms::transport::Ud;
 /// # let fabric = Fabric::new();
 /// # let _device = fabric.open_device();
 /// /// Gives each event to what waits, until it is done.
-/// fn finish<W: Waits>(channel: &EventChannel, mut begun: W, step: fn(W, &Event) -> Step<W::Done, W, W::Failed>)
+/// fn finish<W: Waits>(channel: &EventChannel, mut begun: W, step: fn(W, &Event) -> Progress<W::Done, W, W::Failed>)
 ///     -> Result<W::Done, proverbs::Error>
 /// {
 ///     loop {
 ///         match step(begun, &channel.wait()?) {
-///             Step::Done(done) => return Ok(done),
-///             Step::Waiting(waiting) => begun = waiting,
-///             Step::Failed(refused) => return Err(refused.error),
+///             Progress::Done(done) => return Ok(done),
+///             Progress::Waiting(waiting) => begun = waiting,
+///             Progress::Failed(refused) => return Err(refused.error),
 ///         }
 ///     }
 /// }
@@ -93,13 +95,13 @@ pub struct EpPending<W, P: Profile = DefaultProfile> {
 /// use proverbs::{cm::*, prelude::*};
 ///
 /// /// The endpoints whose steps are under way, of either kind.
-/// fn key<W: PendingStep<DefaultProfile>>(pending: &EpPending<W>) -> IdKey {
+/// fn key<W: PendingOperation<DefaultProfile>>(pending: &EpPending<W>) -> IdKey {
 ///     pending.key()
 /// }
 /// let _ = key::<Pending>;
 /// let _ = key::<Accepted>;
 /// ```
-pub trait PendingStep<P: Profile>: sealed::Sealed + Waits {
+pub trait PendingOperation<P: Profile>: sealed::Sealed + Waits {
     /// The endpoint, once the step is done; on UDP with the service that was found.
     type Ep;
     /// The endpoint, of no further use, if it fails.
@@ -109,7 +111,10 @@ pub trait PendingStep<P: Profile>: sealed::Sealed + Waits {
     fn finished(done: Self::Done, rest: Rest<P>) -> Self::Ep;
 
     #[doc(hidden)]
-    fn failed(failed: <Self as Waits>::Failed, rest: Rest<P>) -> <Self as PendingStep<P>>::Failed;
+    fn failed(
+        failed: <Self as Waits>::Failed,
+        rest: Rest<P>,
+    ) -> <Self as PendingOperation<P>>::Failed;
 }
 
 mod sealed {
@@ -121,15 +126,15 @@ mod sealed {
     impl<P: Profile, M: Mode> Sealed for LookingUp<P, M> {}
 }
 
-impl<P: Profile, M: Mode> PendingStep<P> for Pending<P, M> {
+impl<P: Profile, M: Mode> PendingOperation<P> for Pending<P, M> {
     type Ep = Ep<Tcp, Established, P, M>;
-    type Failed = Ep<Tcp, Spent, P, M>;
+    type Failed = Ep<Tcp, Unusable, P, M>;
 
     fn finished(connection: Connection<P, M>, rest: Rest<P>) -> Self::Ep {
         connected(connection, rest)
     }
 
-    fn failed(object: NotConnected<P, M>, rest: Rest<P>) -> Ep<Tcp, Spent, P, M> {
+    fn failed(object: NotConnected<P, M>, rest: Rest<P>) -> Ep<Tcp, Unusable, P, M> {
         match object {
             NotConnected::Unsent { id, qp } => rest.with(qp.give_up(), id.to()),
             NotConnected::Failed { id, qp } => rest.with(qp, id),
@@ -137,15 +142,15 @@ impl<P: Profile, M: Mode> PendingStep<P> for Pending<P, M> {
     }
 }
 
-impl<P: Profile, M: Mode> PendingStep<P> for Accepted<P, M> {
+impl<P: Profile, M: Mode> PendingOperation<P> for Accepted<P, M> {
     type Ep = Ep<Tcp, Established, P, M>;
-    type Failed = Ep<Tcp, Spent, P, M>;
+    type Failed = Ep<Tcp, Unusable, P, M>;
 
     fn finished(connection: Connection<P, M>, rest: Rest<P>) -> Self::Ep {
         connected(connection, rest)
     }
 
-    fn failed(object: NotAccepted<P, M>, rest: Rest<P>) -> Ep<Tcp, Spent, P, M> {
+    fn failed(object: NotAccepted<P, M>, rest: Rest<P>) -> Ep<Tcp, Unusable, P, M> {
         match object {
             NotAccepted::Unanswered { request, qp } => rest.with(qp.give_up(), request.id.to()),
             NotAccepted::Failed { id, qp } => rest.with(qp, id),
@@ -164,16 +169,16 @@ fn connected<P: Profile, M: Mode>(
 /// An id that looks a service up, and its queue pair.
 type LookingUp<P, M> = (CmId<Udp, Connecting, M>, QueuePair<Ud, Rts, P>);
 
-impl<P: Profile, M: Mode> PendingStep<P> for LookingUp<P, M> {
+impl<P: Profile, M: Mode> PendingOperation<P> for LookingUp<P, M> {
     type Ep = (Ep<Udp, Established, P, M>, UdPeer);
-    type Failed = Ep<Udp, Spent, P, M>;
+    type Failed = Ep<Udp, Unusable, P, M>;
 
     fn finished((found, qp): Self::Done, rest: Rest<P>) -> Self::Ep {
         let Found { id, peer, private_data } = found;
         (Rest { private_data, ..rest }.with(qp, id), peer)
     }
 
-    fn failed((object, qp): <Self as Waits>::Failed, rest: Rest<P>) -> Ep<Udp, Spent, P, M> {
+    fn failed((object, qp): <Self as Waits>::Failed, rest: Rest<P>) -> Ep<Udp, Unusable, P, M> {
         match object {
             NotFound::Unsent(id) => rest.with(qp, id.to()),
             NotFound::Failed(id) => rest.with(qp, id),
@@ -189,7 +194,7 @@ impl<P: Profile, M: Mode> Waits for LookingUp<P, M> {
         self.0.awaits()
     }
 
-    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         self.0.done(event).beside(self.1)
     }
 
@@ -198,7 +203,7 @@ impl<P: Profile, M: Mode> Waits for LookingUp<P, M> {
     }
 }
 
-impl<W: PendingStep<P>, P: Profile> EpPending<W, P> {
+impl<W: PendingOperation<P>, P: Profile> EpPending<W, P> {
     /// The key by which events name its id.
     pub fn key(&self) -> IdKey {
         IdKey(self.awaits().core.id.key())
@@ -206,32 +211,37 @@ impl<W: PendingStep<P>, P: Profile> EpPending<W, P> {
 
     /// Processes an event. One of another id, or of another kind, changes nothing.
     ///
-    /// [`Step::Failed`] has the endpoint, to be [drained](Ep::drain), and the error that a
+    /// [`Progress::Failed`] has the endpoint, to be [drained](Ep::drain), and the error that a
     /// synchronous endpoint's call returns.
-    pub fn advance(self, event: &Event) -> Step<W::Ep, Self, <W as PendingStep<P>>::Failed> {
+    pub fn advance(
+        self,
+        event: &Event,
+    ) -> Progress<W::Ep, Self, <W as PendingOperation<P>>::Failed> {
         self.step(event)
     }
 
     /// Gives up the step: the peer gets no further answer.
-    pub fn cancel(self) -> <W as PendingStep<P>>::Failed {
+    pub fn cancel(self) -> <W as PendingOperation<P>>::Failed {
         self.give_up()
     }
 }
 
-impl<W: PendingStep<P>, P: Profile> Waits for EpPending<W, P> {
+impl<W: PendingOperation<P>, P: Profile> Waits for EpPending<W, P> {
     type Done = W::Ep;
-    type Failed = <W as PendingStep<P>>::Failed;
+    type Failed = <W as PendingOperation<P>>::Failed;
 
     fn awaits(&self) -> Awaited<'_> {
         self.begun.awaits()
     }
 
-    fn done(self, event: &Event) -> Step<Self::Done, Self, Self::Failed> {
+    fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
         let EpPending { begun, rest } = self;
         match begun.done(event) {
-            Step::Done(done) => Step::Done(W::finished(done, rest)),
-            Step::Waiting(begun) => Step::Waiting(EpPending { begun, rest }),
-            Step::Failed(refused) => Step::Failed(refused.map(|object| W::failed(object, rest))),
+            Progress::Done(done) => Progress::Done(W::finished(done, rest)),
+            Progress::Waiting(begun) => Progress::Waiting(EpPending { begun, rest }),
+            Progress::Failed(refused) => {
+                Progress::Failed(refused.map(|object| W::failed(object, rest)))
+            }
         }
     }
 
@@ -240,7 +250,7 @@ impl<W: PendingStep<P>, P: Profile> Waits for EpPending<W, P> {
     }
 }
 
-impl<W: PendingStep<P>, P: Profile> EpPending<W, P> {
+impl<W: PendingOperation<P>, P: Profile> EpPending<W, P> {
     /// An endpoint whose step was begun, if it was.
     fn of(
         begun: Result<W, Refused<<W as Waits>::Failed>>,
@@ -257,7 +267,7 @@ impl<P: Profile, M: Mode> Ep<Tcp, RouteResolved, P, M> {
     pub(super) fn begin(
         self,
         param: &ConnParam<P>,
-    ) -> Result<EpPending<Pending<P, M>, P>, Refused<Ep<Tcp, Spent, P, M>>> {
+    ) -> Result<EpPending<Pending<P, M>, P>, Refused<Ep<Tcp, Unusable, P, M>>> {
         let (qp, id, rest) = self.apart();
         EpPending::of(id.begin(qp, param), rest)
     }
@@ -267,7 +277,7 @@ impl<P: Profile, M: Mode> Ep<Tcp, Requested, P, M> {
     pub(super) fn begin(
         self,
         param: &AcceptParam<P>,
-    ) -> Result<EpPending<Accepted<P, M>, P>, Refused<Ep<Tcp, Spent, P, M>>> {
+    ) -> Result<EpPending<Accepted<P, M>, P>, Refused<Ep<Tcp, Unusable, P, M>>> {
         let (qp, id, mut rest) = self.apart();
         let private_data = std::mem::take(&mut rest.private_data);
         let request = Request { id, peer: rest.peer, private_data };
@@ -279,7 +289,7 @@ impl<P: Profile, M: Mode> Ep<Udp, RouteResolved, P, M> {
     pub(super) fn begin(
         self,
         private_data: &LookupData,
-    ) -> Result<EpPending<LookingUp<P, M>, P>, Refused<Ep<Udp, Spent, P, M>>> {
+    ) -> Result<EpPending<LookingUp<P, M>, P>, Refused<Ep<Udp, Unusable, P, M>>> {
         let (qp, id, rest) = self.apart();
         let begun = match id.begin(private_data) {
             Ok(id) => Ok((id, qp)),
@@ -299,7 +309,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P, OnChannel> {
     pub fn connect(
         self,
         param: &ConnParam<P>,
-    ) -> Result<EpPending<Pending<P>, P>, Refused<Ep<Tcp, Spent, P, OnChannel>>> {
+    ) -> Result<EpPending<Pending<P>, P>, Refused<Ep<Tcp, Unusable, P, OnChannel>>> {
         self.begin(param)
     }
 }
@@ -315,7 +325,7 @@ impl<P: Profile> Ep<Tcp, Requested, P, OnChannel> {
     pub fn accept(
         self,
         param: &AcceptParam<P>,
-    ) -> Result<EpPending<Accepted<P>, P>, Refused<Ep<Tcp, Spent, P, OnChannel>>> {
+    ) -> Result<EpPending<Accepted<P>, P>, Refused<Ep<Tcp, Unusable, P, OnChannel>>> {
         self.begin(param)
     }
 }
@@ -332,7 +342,7 @@ impl<P: Profile> Ep<Udp, RouteResolved, P, OnChannel> {
         private_data: &LookupData,
     ) -> Result<
         EpPending<(CmId<Udp, Connecting, OnChannel>, QueuePair<Ud, Rts, P>), P>,
-        Refused<Ep<Udp, Spent, P, OnChannel>>,
+        Refused<Ep<Udp, Unusable, P, OnChannel>>,
     > {
         self.begin(private_data)
     }

@@ -1,7 +1,7 @@
 //! The abilities of an endpoint in each state of its id.
 
 use crate::cm::space::{Tcp, Udp};
-use crate::cm::state::{CmState, Disconnected, Established, Requested, RouteResolved, Spent};
+use crate::cm::state::{CmState, Disconnected, Established, Requested, RouteResolved, Unusable};
 use crate::rules::CanPostRecv;
 use crate::terms::state::{Err, Init, Rts, State};
 
@@ -28,7 +28,7 @@ impl EpState<Tcp> for Established {
 impl EpState<Tcp> for Disconnected {
     type Qp = Err;
 }
-impl EpState<Tcp> for Spent {
+impl EpState<Tcp> for Unusable {
     type Qp = Err;
 }
 impl EpState<Udp> for RouteResolved {
@@ -40,7 +40,7 @@ impl EpState<Udp> for Requested {
 impl EpState<Udp> for Established {
     type Qp = Rts;
 }
-impl EpState<Udp> for Spent {
+impl EpState<Udp> for Unusable {
     type Qp = Rts;
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Ep, EpState};
 use crate::cm::param::{AcceptParam, ConnParam};
 use crate::cm::space::Tcp;
-use crate::cm::state::{Disconnected, Established, Mode, Requested, RouteResolved, Spent};
+use crate::cm::state::{Disconnected, Established, Mode, Requested, RouteResolved, Unusable};
 use crate::cm::waits::finish;
 use crate::completion::outcome::Outcome;
 use crate::completion::queue::CompletionQueue;
@@ -26,7 +26,7 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
         self,
         param: &ConnParam<P>,
         timeout: Duration,
-    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
+    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Unusable, P>>> {
         finish(self.begin(param)?, timeout)
     }
 }
@@ -43,7 +43,7 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
         self,
         param: &AcceptParam<P>,
         timeout: Duration,
-    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Spent, P>>> {
+    ) -> Result<Ep<Tcp, Established, P>, Refused<Ep<Tcp, Unusable, P>>> {
         finish(self.begin(param)?, timeout)
     }
 }
@@ -88,7 +88,7 @@ where
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
     /// # fn example(mut ep: Ep<Tcp, Disconnected>) -> Result<(), proverbs::Error> {
-    /// ep.drain_within(std::time::Duration::from_secs(1), |_buf| println!("home"))?;
+    /// ep.drain_within(std::time::Duration::from_secs(1), |_buf| println!("back"))?;
     /// # Ok(())
     /// # }
     /// ```

@@ -7,7 +7,7 @@ use crate::cm::datagram::UdPeer;
 use crate::cm::listen::Request;
 use crate::cm::private_data::{LookupData, ReplyData};
 use crate::cm::space::Udp;
-use crate::cm::state::{Established, Mode, Requested, RouteResolved, Spent};
+use crate::cm::state::{Established, Mode, Requested, RouteResolved, Unusable};
 use crate::cm::waits::finish;
 use crate::profile::Profile;
 use crate::terms::error::Refused;
@@ -23,7 +23,7 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
         self,
         private_data: &LookupData,
         timeout: Duration,
-    ) -> Result<(Ep<Udp, Established, P>, UdPeer), Refused<Ep<Udp, Spent, P>>> {
+    ) -> Result<(Ep<Udp, Established, P>, UdPeer), Refused<Ep<Udp, Unusable, P>>> {
         finish(self.begin(private_data)?, timeout)
     }
 }

@@ -25,11 +25,11 @@ fn an_event_of_another_id_or_group_changes_nothing() {
     for (id, group) in [(8, 9), (7, 10), (8, 10)] {
         for (kind, status) in [(JOIN, 0), (ERROR, -22)] {
             let step = joining.advance(&event(id, group, kind, status));
-            let Step::Waiting(waiting) = step else { panic!("not its event") };
+            let Progress::Waiting(waiting) = step else { panic!("not its event") };
             joining = waiting;
         }
     }
-    let Step::Done(group) = joining.advance(&event(7, 9, JOIN, 0)) else { panic!("its event") };
+    let Progress::Done(group) = joining.advance(&event(7, 9, JOIN, 0)) else { panic!("its event") };
     assert_eq!((group.key, group.address.port(), failed.is_set()), (9, 7471, false));
     assert_eq!((group.peer.qpn.get(), group.peer.qkey.get()), (0xff_ffff, 0x0123_4567));
 }
@@ -41,7 +41,7 @@ fn a_group_that_was_not_joined_is_noted() {
         let joining = joining();
         let failed = joining.failed.clone();
         assert!(!failed.is_set());
-        let Step::Failed(refused) = joining.advance(&event(7, 9, kind, status)) else {
+        let Progress::Failed(refused) = joining.advance(&event(7, 9, kind, status)) else {
             panic!("it failed")
         };
         let ErrorKind::Cm { status: told, .. } = *refused.error.kind() else {
@@ -58,10 +58,10 @@ fn a_group_that_was_not_joined_is_noted() {
 fn a_join_is_told_that_its_device_goes() {
     let joining = joining();
     let failed = joining.failed.clone();
-    let Step::Waiting(joining) = joining.advance(&event(8, 0, REMOVAL, 0)) else {
+    let Progress::Waiting(joining) = joining.advance(&event(8, 0, REMOVAL, 0)) else {
         panic!("another id's")
     };
-    let Step::Failed(refused) = joining.advance(&event(7, 0, REMOVAL, 0)) else {
+    let Progress::Failed(refused) = joining.advance(&event(7, 0, REMOVAL, 0)) else {
         panic!("it is told")
     };
     let told = ErrorKind::Cm { event: "RDMA_CM_EVENT_DEVICE_REMOVAL", status: 0 };

@@ -150,7 +150,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 
     /// Creates a shared receive queue for queue pairs of this port space, fed from `pool`, on
     /// [`pd`](Self::pd) (`rdma_create_srq`). It is an ordinary
-    /// [`SharedReceiveQueue`](crate::SharedReceiveQueue), whose books bound what is posted.
+    /// [`SharedReceiveQueue`](crate::SharedReceiveQueue), whose counters bound what is posted.
     ///
     /// # Errors
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].

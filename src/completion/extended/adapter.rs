@@ -1,10 +1,10 @@
 //! A completion queue of `ibv_create_cq_ex` in the place where others have their `ibv_poll_cq`.
 //!
-//! The adapter is a C object like the stand-ins: an `ibv_cq` whose context has a `poll_cq` of this
-//! file. It reads the device's completions by extended polling, from start to end, into the inbox.
-//! So whatever polls (also the cold path, a drain, a wait) is one path for all queues; the ordinary
-//! ones pay nothing for it; and no code of the program runs between start and end, so an end
-//! follows each start, whatever panics or is forgotten, and the provider's lock is never left
+//! The adapter is a C object like the placeholders: an `ibv_cq` whose context has a `poll_cq` of
+//! this file. It reads the device's completions by extended polling, from start to end, into the
+//! inbox. So whatever polls (also the cold path, a drain, a wait) is one path for all queues; the
+//! ordinary ones pay nothing for it; and no code of the program runs between start and end, so an
+//! end follows each start, whatever panics or is forgotten, and the provider's lock is never left
 //! taken.
 
 #![allow(unsafe_code)] // a C object of our own, and its function

@@ -29,7 +29,7 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 /// | `Vec<T>`, `Box<[T]>`, `&'static mut [T]` of integers or floats | [`Private`] | [`Writable`] |
 /// | `Arc<[T]>`, `&'static [T]` of the same | [`Private`] | [`ReadOnly`] |
 /// | [`Pages`]: what `create_pool` and `register` allocate | [`Private`] | [`Writable`] |
-/// | [`Foreign`]: a pointer, a length and a keeper | as its maker says | as its maker says |
+/// | [`ExternalMemory`]: a pointer, a length and a keeper | as its maker says | as its maker says |
 ///
 /// Memory of which the processor has no bytes is none of these: see
 /// [`DmaBuf`](crate::memory::DmaBuf) and [`Dm`](crate::memory::Dm).
@@ -150,7 +150,7 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
     message = "`{Self}` is not `Memory`: bytes of this process, which stay where they are",
     label = "not a `Memory`",
     note = "a `DmaBuf` and a `Dm` have no bytes for the processor: `register_dmabuf` and `register_dm` make regions of them, whose pieces are posted and which peers reach (R18.13)",
-    note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `Foreign::new` takes a pointer, a length and a keeper (R18.3)"
+    note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `ExternalMemory::new` takes a pointer, a length and a keeper (R18.3)"
 )]
 pub unsafe trait Memory: Send + 'static {
     /// Whether other processes can write it: [`Private`] or [`Shared`].
@@ -266,7 +266,7 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// be dropped on another thread.
 ///
 /// ```
-/// use proverbs::memory::Foreign;
+/// use proverbs::memory::ExternalMemory;
 /// # use proverbs::prelude::*;
 /// # use std::ptr::NonNull;
 /// # struct Library(*mut u8);
@@ -282,7 +282,7 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// let library = Library::allocate(8192); // it frees the memory when it is dropped
 /// let base = NonNull::new(library.address()).ok_or("no memory")?;
 /// // SAFETY: 8192 initialised bytes, which the library owns and nobody else uses.
-/// let memory: Foreign<Library> = unsafe { Foreign::new(base, 8192, library) };
+/// let memory: ExternalMemory<Library> = unsafe { ExternalMemory::new(base, 8192, library) };
 /// let pool = pd.pool(1024).create_in(memory)?;
 /// let library: Library = pool.destroy()?.into_keeper();
 /// # drop(library);
@@ -291,7 +291,7 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 ///
 /// # Invariants
 /// `bytes` are as [`Memory`] asks while `keeper` lives.
-pub struct Foreign<K, S = Private, P = Writable> {
+pub struct ExternalMemory<K, S = Private, P = Writable> {
     bytes: NonNull<[u8]>,
     keeper: K,
     _is: PhantomData<fn() -> (S, P)>,
@@ -299,11 +299,11 @@ pub struct Foreign<K, S = Private, P = Writable> {
 
 // SAFETY: the bytes go with their keeper, which is `Send`. They may be touched from any thread (the
 // contract of `new`).
-unsafe impl<K: Send, S, P> Send for Foreign<K, S, P> {}
+unsafe impl<K: Send, S, P> Send for ExternalMemory<K, S, P> {}
 
-impl<K: Send + 'static, S: Sharing, P: Protection> Foreign<K, S, P> {
+impl<K: Send + 'static, S: Sharing, P: Protection> ExternalMemory<K, S, P> {
     /// The `len` bytes at `base`, which `keeper` keeps. What they are is said in the type:
-    /// `Foreign<K>` is [`Private`] and [`Writable`].
+    /// `ExternalMemory<K>` is [`Private`] and [`Writable`].
     ///
     /// # Safety
     /// From this call until `keeper` is dropped, wherever it is moved:
@@ -317,24 +317,24 @@ impl<K: Send + 'static, S: Sharing, P: Protection> Foreign<K, S, P> {
     pub unsafe fn new(base: NonNull<u8>, len: usize, keeper: K) -> Self {
         // INVARIANT: asked of the caller, in the same words.
         let bytes = NonNull::slice_from_raw_parts(base, len);
-        Foreign { bytes, keeper, _is: PhantomData }
+        ExternalMemory { bytes, keeper, _is: PhantomData }
     }
 }
 
-impl<K, S, P> Foreign<K, S, P> {
+impl<K, S, P> ExternalMemory<K, S, P> {
     /// The keeper, once the memory is no pool's or region's.
     pub fn into_keeper(self) -> K {
         self.keeper
     }
 }
 
-impl_debug!([K, S, P] Foreign<K, S, P>, |it| "Foreign({} bytes)", it.bytes.len());
+impl_debug!([K, S, P] ExternalMemory<K, S, P>, |it| "ExternalMemory({} bytes)", it.bytes.len());
 
 // SAFETY: `bytes` and `keeper` are from `new` alone, whose caller promises what `Memory` asks for,
 // clause by clause, until the keeper is dropped: with this value, or after `into_keeper` took it
 // out, when no pool and no region has the memory. The range is the same at each call, and outside
 // the value.
-unsafe impl<K: Send + 'static, S: Sharing, P: Protection> Memory for Foreign<K, S, P> {
+unsafe impl<K: Send + 'static, S: Sharing, P: Protection> Memory for ExternalMemory<K, S, P> {
     type Sharing = S;
     type Protection = P;
 

@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 
 use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script, World};
 use crate::memory::own::{
-    Foreign, Memory, Private, Protection, ReadOnly, Shared, Sharing, Writable,
+    ExternalMemory, Memory, Private, Protection, ReadOnly, Shared, Sharing, Writable,
 };
 use crate::memory::{Access, LocalRead};
 use crate::prelude::*;
@@ -43,12 +43,12 @@ impl Keeper {
     }
 
     /// The bytes but for `skip` at both ends.
-    fn memory<S: Sharing, P: Protection>(self, skip: usize) -> Foreign<Self, S, P> {
+    fn memory<S: Sharing, P: Protection>(self, skip: usize) -> ExternalMemory<Self, S, P> {
         let len = self.len - 2 * skip;
         // SAFETY: within the box, which the keeper frees when it is dropped, and not before.
         unsafe {
             let base = NonNull::new_unchecked(self.words.cast::<u8>().add(skip));
-            Foreign::new(base, len, self)
+            ExternalMemory::new(base, len, self)
         }
     }
 }
@@ -152,7 +152,7 @@ fn buffers_are_aligned_wherever_the_memory_begins() {
     // To Miri each is long.
     for skip in (0..9).step_by(if cfg!(miri) { 4 } else { 1 }) {
         let (keeper, fate) = Keeper::new(100);
-        let memory = goes_and_comes_back::<Foreign<_>>(keeper.memory(skip));
+        let memory = goes_and_comes_back::<ExternalMemory<_>>(keeper.memory(skip));
         assert_eq!(fate.drops.load(SeqCst), 0);
         drop(memory.into_keeper());
         assert_eq!(fate.drops.load(SeqCst), 1);
@@ -164,7 +164,7 @@ fn buffers_are_aligned_wherever_the_memory_begins() {
 fn a_cell_is_aligned_by_its_address() {
     let pd = loopback::pair().unwrap().pd;
     let (keeper, _fate) = Keeper::new(100);
-    let region: MemoryRegion<RemoteAtomic, Foreign<_>> =
+    let region: MemoryRegion<RemoteAtomic, ExternalMemory<_>> =
         pd.region().create_in(keeper.memory::<Private, Writable>(3)).unwrap();
     assert!(region.cell(0).unwrap_err().misaligned);
     region.cell(5).unwrap().store(u64::from_ne_bytes(*b"eight by"), SeqCst);
@@ -204,7 +204,9 @@ fn memory_of_more_than_a_buffer_can_be() {
     let pd = loopback::pair().unwrap().pd;
     let of_len = |len| {
         // SAFETY: no byte of it is read or written.
-        unsafe { Foreign::<(), Private, Writable>::new(NonNull::<u64>::dangling().cast(), len, ()) }
+        unsafe {
+            ExternalMemory::<(), Private, Writable>::new(NonNull::<u64>::dangling().cast(), len, ())
+        }
     };
     let limit = |error: &crate::Error| matches!(error.kind(), ErrorKind::Limit { .. });
     let refused = pd.pool(64).create_in(of_len(1 << 40)).unwrap_err();
@@ -453,12 +455,12 @@ fn a_part_of_read_only_memory_is_sent() {
     assert_eq!(part.handles(), 5);
     let other = part.clone();
     thread::spawn(move || assert_eq!(other[39], 42)).join().unwrap();
-    let home = loopback::poll(&mut pair.cq, 3).unwrap();
-    assert!(home.iter().flatten().all(|part| part.id() == 1 << 40));
+    let returned = loopback::poll(&mut pair.cq, 3).unwrap();
+    assert!(returned.iter().flatten().all(|part| part.id() == 1 << 40));
     let mut out = [0; 40];
     there.read_at(0, &mut out).unwrap();
     assert_eq!(out[..], table[3..43]);
-    drop(home);
+    drop(returned);
     let part = part.thaw::<()>().unwrap_err();
     let region = region.destroy().unwrap_err().into_object();
     drop(part);

@@ -1,6 +1,6 @@
 //! Regions that change, or fail to.
 
-use crate::counters::mark;
+use crate::counters::type_tag;
 use crate::loopback::{self, Fabric, Fault, Pair, Personality, Script};
 use crate::memory::header::Handle;
 use crate::memory::{Pages, ReregError};
@@ -222,8 +222,8 @@ fn a_region_goes_to_another_domain() {
         loopback::poll(&mut cq, 1).unwrap();
         // And so do its pieces: they are of that domain.
         let piece = region.piece(0, 8).unwrap();
-        let of = (piece.header().pd(), piece.header().mark());
-        assert_eq!(of, (pd.id(), mark::of(pd.id(), mark::NO_POOL, 8)));
+        let of = (piece.header().pd(), piece.header().type_tag());
+        assert_eq!(of, (pd.id(), type_tag::of(pd.id(), type_tag::NO_POOL, 8)));
         drop(piece);
         let other = Fabric::new().open_device().alloc_pd().unwrap();
         let Err(ReregError::Unchanged(refused)) = region.rereg_pd(&other) else {

@@ -12,12 +12,12 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use crate::counters::books::{Books, Counter, SEND};
-use crate::counters::mark;
+use crate::counters::queue_counters::{CompletionCounter, QueueCounters, SEND};
+use crate::counters::type_tag;
 use crate::device::pd::ProtectionDomain;
-use crate::memory::lent::{Home, Lent, Loan, lend};
+use crate::memory::header_slab::HeaderSlab;
+use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::memory::registered::Registered;
-use crate::memory::slab::Slab;
 use crate::memory::window::stale::StaleKeys;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use crate::sys::handle;
@@ -182,10 +182,10 @@ pub(crate) struct Opened {
 
 /// Whose a window is.
 pub(crate) enum Of {
-    /// Of type 2: a queue pair's with this number. No other has the address of its books while
-    /// they are kept. Its receives are of the queue with the second books: its own, or those of a
-    /// shared receive queue.
-    Pair(Arc<Books>, Arc<Books>, u32),
+    /// Of type 2: a queue pair's with this number. No other has the address of its counters while
+    /// they are kept. Its receives are of the queue with the second counters: its own, or those of
+    /// a shared receive queue.
+    Pair(Arc<QueueCounters>, Arc<QueueCounters>, u32),
     /// Of type 1: a protection domain's with this number.
     Domain(u32),
 }
@@ -193,8 +193,8 @@ pub(crate) enum Of {
 /// What a window's handle keeps.
 ///
 /// # Invariants
-/// - `mw` is `owner`'s object. It is live as long as the queue pair of its books has these books
-///   and did not end it, or, of type 1, for ever; unless the handle is gone.
+/// - `mw` is `owner`'s object. It is live as long as the queue pair of its counters has these
+///   counters and did not end it, or, of type 1, for ever; unless the handle is gone.
 /// - `known` is `Nothing` from the making of a work request until its refusal or its completion.
 /// - `owner` holds the regions of `at` and `next`, and that which a window of type 2 opens or may
 ///   still open.
@@ -217,7 +217,7 @@ pub(crate) struct Core {
     pub last: Last,
     pub known: Known,
     /// The header of its handle.
-    _slab: std::sync::Arc<Slab>,
+    _slab: std::sync::Arc<HeaderSlab>,
 }
 
 // SAFETY: the pointers to C's objects may be used by any thread, and what else is there is `Send`.
@@ -228,21 +228,21 @@ unsafe impl Sync for Core {}
 /// The handle of a window.
 ///
 /// # Invariants
-/// Its home is a `Core`, which nothing else refers to.
+/// Its kept memory is a `Core`, which nothing else refers to.
 #[repr(transparent)]
 #[doc(hidden)]
-pub struct Window(Lent);
+pub struct Window(OwningHandle);
 
 impl Window {
     pub(crate) fn new(owner: Arc<Owner>, of: Of, is_soft_roce: bool) -> Self {
         let pd = match &of {
-            Of::Pair(books, ..) => books.pd,
+            Of::Pair(counters, ..) => counters.pd,
             Of::Domain(pd) => *pd,
         };
         let mw = lock(&owner.mw).as_ref().map_or(ptr::null_mut(), |mw| mw.as_ptr());
         // SAFETY: the window was just allocated, by its owner's caller.
         let rkey = if mw.is_null() { 0 } else { unsafe { (*mw).rkey } };
-        let slab = Slab::new(pd);
+        let slab = HeaderSlab::new(pd);
         let core = Core {
             mw,
             owner,
@@ -259,18 +259,20 @@ impl Window {
             _slab: slab.clone(),
         };
         // One byte that is never sent, so that posts need no look.
-        let mark = mark::of(pd, mark::NO_POOL, 1);
-        let loan = Loan { addr: ptr::null_mut(), len: 1, lkey: 0, mark };
-        Window(lend(&slab, || Home::of(core), &loan))
+        let type_tag = type_tag::of(pd, type_tag::NO_POOL, 1);
+        let loan = HandleBytes { addr: ptr::null_mut(), len: 1, lkey: 0, type_tag };
+        Window(owning_handle(&slab, || KeptAlive::of(core), &loan))
     }
 
     pub(crate) fn core(&self) -> &Core {
-        self.0.home().other()
+        self.0.kept().other()
     }
 
     pub(crate) fn core_mut(&mut self) -> &mut Core {
-        let core = match self.0.home_mut() {
-            Home::Other(core) => std::sync::Arc::get_mut(core).and_then(|core| core.downcast_mut()),
+        let core = match self.0.kept_mut() {
+            KeptAlive::Other(core) => {
+                std::sync::Arc::get_mut(core).and_then(|core| core.downcast_mut())
+            }
             _ => None,
         };
         core.expect("a window has one handle")
@@ -279,7 +281,7 @@ impl Window {
     /// The number of its protection domain.
     pub(crate) fn pd(&self) -> u32 {
         match &self.core().of {
-            Of::Pair(books, ..) => books.pd,
+            Of::Pair(counters, ..) => counters.pd,
             Of::Domain(pd) => *pd,
         }
     }
@@ -339,12 +341,12 @@ impl Window {
     }
 
     /// Whether it may be bound by the queue pair whose sends have this counter, which did not end
-    /// it: a window of type 1 by any of its domain, which is seen by its mark.
-    pub(crate) fn is_of(&self, counter: *const Counter) -> bool {
+    /// it: a window of type 1 by any of its domain, which is seen by its type_tag.
+    pub(crate) fn is_of(&self, counter: *const CompletionCounter) -> bool {
         match &self.core().of {
-            Of::Pair(books, ..) => {
-                // SAFETY: the books are kept.
-                let its = unsafe { Books::counter(Arc::as_ptr(books), SEND) };
+            Of::Pair(counters, ..) => {
+                // SAFETY: the counters are kept.
+                let its = unsafe { QueueCounters::counter(Arc::as_ptr(counters), SEND) };
                 ptr::eq(its, counter) && !self.core().owner.is_over()
             }
             Of::Domain(_) => true,

@@ -22,7 +22,7 @@ pub(crate) use type1::sealed::Sealed as IsType1;
 pub use type1::{BoundType1Window, Type1, Type1Window};
 
 use self::core::Known;
-use crate::counters::books::Books;
+use crate::counters::queue_counters::QueueCounters;
 use crate::memory::registered::AccessFlags;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
@@ -159,7 +159,7 @@ impl LentWindow {
         &self,
         qp_num: u32,
         rkey: Option<u32>,
-        is_of: impl FnOnce(&Books) -> bool,
+        is_of: impl FnOnce(&QueueCounters) -> bool,
     ) -> bool {
         let core = self.0.core();
         let is_its = match &core.of {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::loopback::{self, Fault, Pair, Script};
-use crate::memory::own::{Foreign, Private, Writable};
+use crate::memory::own::{ExternalMemory, Private, Writable};
 use crate::memory::{BoundWindow, WindowEntry, Windowed};
 use crate::post::chain::SendPost;
 use crate::prelude::*;
@@ -45,7 +45,11 @@ fn pair_with_window() -> (Pair<Windows>, BoundWindow<RemoteWrite>, Arc<AtomicUsi
     let keeper = Keeper { bytes, drops: drops.clone() };
     // SAFETY: the bytes of the box, which the keeper frees when it is dropped, and not before.
     let memory = unsafe {
-        Foreign::<_, Private, Writable>::new(NonNull::new_unchecked(bytes.cast()), 64, keeper)
+        ExternalMemory::<_, Private, Writable>::new(
+            NonNull::new_unchecked(bytes.cast()),
+            64,
+            keeper,
+        )
     };
     let region = pair.pd.region::<Windowed<LocalWrite>>().create_in(memory).unwrap();
     let window = pair.a.alloc_mw().unwrap();
@@ -89,14 +93,14 @@ fn a_queue_pair_that_stays_and_lets_a_region_go() {
     let Pair { mut a, mut cq, pool, b, fabric, .. } = pair;
     let free = pool.available();
     a.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
-    let (number, books) = (a.qp_num(), Arc::downgrade(&a.core.books));
+    let (number, counters) = (a.qp_num(), Arc::downgrade(&a.core.counters));
     fabric.inject(Script::seeded(0).with(Fault::Busy.always().on_qp(number)));
     assert!(catch_unwind(AssertUnwindSafe(|| drop(a))).is_err());
     assert_eq!(drops.load(SeqCst), 1);
     while cq.poll_one().unwrap().is_some() {}
     drop((b, cq, window));
-    // The device may fill the buffer, which names the books.
-    assert_eq!((pool.available(), books.strong_count() != 0), (free - 1, true));
+    // The device may fill the buffer, which names the counters.
+    assert_eq!((pool.available(), counters.strong_count() != 0), (free - 1, true));
 }
 
 profile! { Ring { signaling: Selective, entry: AnyBuf } }

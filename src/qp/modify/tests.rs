@@ -99,13 +99,13 @@ fn what_cm_moves_knows_its_longest_message() {
     };
     let (qp, usual) = (ready(), ready());
     let rts = RcRts::new(Psn::try_from(0).unwrap(), ReadDepth::ONE);
-    let usual = usual.modify(rts).unwrap().core.books.longest_message();
-    assert_ne!(qp.core.books.longest_message(), usual);
-    assert_eq!(qp.moved_by_cm().unwrap().core.books.longest_message(), usual);
+    let usual = usual.modify(rts).unwrap().core.counters.longest_message();
+    assert_ne!(qp.core.counters.longest_message(), usual);
+    assert_eq!(qp.moved_by_cm().unwrap().core.counters.longest_message(), usual);
     let mut elsewhere = ready();
     elsewhere.core.port = 9;
-    let before = elsewhere.core.books.longest_message();
+    let before = elsewhere.core.counters.longest_message();
     let (elsewhere, error) = elsewhere.moved_by_cm().unwrap_err().into_parts();
     assert_eq!(error.verb(), "ibv_query_port");
-    assert_eq!(elsewhere.core.books.longest_message(), before);
+    assert_eq!(elsewhere.core.counters.longest_message(), before);
 }

@@ -68,7 +68,7 @@ fn a_queue_pair_leaves_its_groups_before_it_goes() {
         let leaves = [("detach", 1), ("detach", 3), ("destroy", 0)];
         assert_eq!(calls, [&joins[..], &leaves[..]].concat());
     }
-    // One that is parked hears nothing more either.
+    // One that is deferred hears nothing more either.
     let pool = pd.create_pool(2, 64).unwrap();
     let mut srq: SharedReceiveQueue<Ud> = pd.create_srq(&pool).unwrap();
     srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();

@@ -191,9 +191,9 @@ fn the_flags_and_elements_of_the_callers_books() {
 #[test]
 fn the_flags_of_what_is_prepared() {
     let mut n = Noted::<Chosen>::new();
-    let mut send = wr::Send::new(wr::Later).prepare();
+    let mut send = wr::Send::new(wr::Placeholder).prepare();
     for (is_solicited, own) in [(false, 0), (true, SOLICITED), (false, 0)] {
-        let refilled = wr::Send::new(wr::Later);
+        let refilled = wr::Send::new(wr::Placeholder);
         send.refill(if is_solicited { refilled.solicited() } else { refilled });
         assert!(n.qp.post_prepared(&mut send, n.pool.take().unwrap()).is_err());
         assert!(n.qp.post_prepared_unsignaled(&mut send, n.pool.take().unwrap()).is_err());

@@ -43,7 +43,7 @@ fn a_refusal_is_an_errno_however_the_provider_returns_it() {
     }
 }
 
-/// A refusal at each index of lists of sends, where the books have been around once.
+/// A refusal at each index of lists of sends, where the counters have been around once.
 fn sends_refused<P: Profile<Entry = Buf, Receive = OwnRq, Threads = AnyThread, Initiator = Reads>>(
     mut finish: impl FnMut(&mut Alone<P>),
 ) where

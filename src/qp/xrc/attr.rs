@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use crate::device::ah::AddressVector;
 use crate::profile::{Initiator, Profile};
 use crate::qp::attr::QpAccess;
-use crate::qp::filled::{Attr, Fill, attributes};
+use crate::qp::c_attr::{Attr, Fill, attributes};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };

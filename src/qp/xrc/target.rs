@@ -9,7 +9,7 @@ use crate::device::context::Context;
 use crate::device::refusal::{of_creation, of_transition};
 use crate::device::xrc::XrcDomain;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
-use crate::qp::filled::{Attr, Fill};
+use crate::qp::c_attr::{Attr, Fill};
 use crate::qp::query::{QpAttr, ask, everything};
 use crate::rules::CanFail;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;

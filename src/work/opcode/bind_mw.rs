@@ -19,7 +19,7 @@ use crate::sys::types::ibv_wr_opcode;
 use crate::sys::types::raw::{bind_mw_t, ibv_mw_bind_info};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::work::address::Connected;
-use crate::work::flags::{SendFlags, Told, Unfenced};
+use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::request::{Use, WorkRequest, request};
 
 const VERB: &str = "ibv_bind_mw";
@@ -82,7 +82,7 @@ pub struct BindMw<A = ()> {
 }
 
 /// A bind, to be posted.
-pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, Told>;
+pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, AlwaysSignaled>;
 
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region`, and to no others

@@ -9,7 +9,7 @@ use crate::sys::data::Operands;
 use crate::sys::types::ibv_wr_opcode;
 use crate::work::address::Connected;
 use crate::work::data::Source;
-use crate::work::flags::{SendFlags, Told, Unfenced};
+use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -36,7 +36,7 @@ impl LocalInv {
     #[allow(clippy::new_ret_no_self)]
     pub fn new<A: Access>(
         window: BoundWindow<A>,
-    ) -> WorkRequest<LocalInv, WindowEntry, Connected, Unfenced, Told> {
+    ) -> WorkRequest<LocalInv, WindowEntry, Connected, Unfenced, AlwaysSignaled> {
         let (window, rkey) = window.into_entry();
         request(LocalInv { rkey }, window, Use::Send)
             .with(|connected| connected, SendFlags::empty())

@@ -39,7 +39,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// a.post_send(wr::Send::paged(table.part(..0)?))?; // (the peer has room for no bytes)
 /// a.post_send(wr::SendWithImm::paged(table.part(..0)?, 8).solicited())?;
 /// proverbs::loopback::poll(&mut cq, 7)?;
-/// assert_eq!(table.handles(), 1); // all others came home, and are gone
+/// assert_eq!(table.handles(), 1); // all others came back, and are gone
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Paged<O, T> {

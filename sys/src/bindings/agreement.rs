@@ -196,7 +196,7 @@ fn own_layouts() -> Vec<Layout> {
 
 fn more_layouts() -> Vec<Layout> {
     use crate::cm::newer;
-    use crate::{asking, create_qp_ex, gid, lanes, memory, polling, session, tuning, xrc};
+    use crate::{create_qp_ex, gid, lanes, memory, polling, query, session, tuning, xrc};
     let mut all = layouts! { gid ibv_gid_entry { gid gid_index port_num gid_type ndev_ifindex } };
     all.extend(layouts! { tuning
         ibv_ece { vendor_id options comp_mask }
@@ -231,7 +231,7 @@ fn more_layouts() -> Vec<Layout> {
         }
     });
     all.extend(layouts! { newer rdma_cm_join_mc_attr_ex { comp_mask join_flags addr } });
-    all.extend(layouts! { asking ibv_values_ex { comp_mask raw_clock } });
+    all.extend(layouts! { query ibv_values_ex { comp_mask raw_clock } });
     all.extend(layouts! { memory
         ibv_alloc_dm_attr { length log_align_req comp_mask }
         ibv_dm { context memcpy_to_dm memcpy_from_dm comp_mask handle }
@@ -288,7 +288,7 @@ fn whole_program() -> String {
     ];
     let of_asking = [
         ("IBV_CQ_ATTR_MODERATE", crate::tuning::MODERATE.into()),
-        ("IBV_VALUES_MASK_RAW_CLOCK", crate::asking::RAW_CLOCK.into()),
+        ("IBV_VALUES_MASK_RAW_CLOCK", crate::query::RAW_CLOCK.into()),
     ];
     use crate::polling::{MASK_FLAGS, SINGLE_THREADED, wc_flags};
     let of_polling = [

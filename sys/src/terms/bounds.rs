@@ -30,13 +30,13 @@ pub struct OutOfBounds {
     /// Whether only the alignment is wrong.
     pub misaligned: bool,
     /// What it must be in.
-    pub of: Extent,
+    pub of: Container,
 }
 
 /// What bytes must be inside of ([`OutOfBounds::of`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Extent {
+pub enum Container {
     /// A region, or a slice of one.
     Region,
     /// A buffer.
@@ -56,16 +56,16 @@ impl std::fmt::Display for OutOfBounds {
         }
         write!(f, "{len} bytes at offset {offset} exceed the ")?;
         match of {
-            Extent::Region => write!(f, "region of {available} bytes"),
-            Extent::Buffer => write!(f, "buffer of {available} bytes"),
-            Extent::Element => write!(f, "{available} that an element can have"),
+            Container::Region => write!(f, "region of {available} bytes"),
+            Container::Buffer => write!(f, "buffer of {available} bytes"),
+            Container::Element => write!(f, "{available} that an element can have"),
         }
     }
 }
 
 impl std::error::Error for OutOfBounds {}
 
-impl Extent {
+impl Container {
     /// Where a range of `available` bytes of this begins and ends.
     #[doc(hidden)]
     pub fn range(
@@ -105,19 +105,19 @@ impl OutOfBounds {
     #[cold]
     #[inline(never)]
     fn beyond(offset: usize, len: usize, available: usize) -> Self {
-        Self::new(Extent::Region, offset as u64, len as u64, available as u64)
+        Self::new(Container::Region, offset as u64, len as u64, available as u64)
     }
 
     /// `len` bytes at `offset`, where `of` has `available`.
     #[cold]
     #[doc(hidden)]
-    pub fn new(of: Extent, offset: u64, len: u64, available: u64) -> Self {
+    pub fn new(of: Container, offset: u64, len: u64, available: u64) -> Self {
         OutOfBounds { offset, len, available, misaligned: false, of }
     }
 
     /// A cell at `offset` that is not aligned.
     #[doc(hidden)]
     pub fn misaligned(offset: u64, available: u64) -> Self {
-        OutOfBounds { misaligned: true, ..Self::new(Extent::Region, offset, 8, available) }
+        OutOfBounds { misaligned: true, ..Self::new(Container::Region, offset, 8, available) }
     }
 }

@@ -145,7 +145,7 @@ pub fn no_listener(s: &mut Scene) {
     let client = s.client("active", bound.local_addr().unwrap());
     if let Some(pending) = ask(s, "active", client, b"hello") {
         let event = s.event("active");
-        assert!(matches!(pending.advance(&event), Step::Failed(_)));
+        assert!(matches!(pending.advance(&event), Progress::Failed(_)));
     }
 }
 
@@ -240,7 +240,7 @@ pub fn rejected(s: &mut Scene) {
     let done = request.reject(&RejectData::of(b"no"));
     s.called("passive", "rdma_reject", done);
     let event = s.event("active");
-    assert!(matches!(pending.advance(&event), Step::Failed(_)));
+    assert!(matches!(pending.advance(&event), Progress::Failed(_)));
 }
 
 pub fn a_request_is_dropped(s: &mut Scene) {

@@ -17,11 +17,11 @@ fn extended(list: &mut SendList<'_, Rc, DefaultProfile, 1>, bufs: Vec<Buf>) {
 }
 
 fn prepared(qp: &mut QueuePair<Rc, Rts>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).fence().prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).fence().prepare(), buf).unwrap();
 }
 
 fn prepared_unsignaled(qp: &mut QueuePair<Rc, Rts, Few>, buf: Buf) {
-    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).fence().prepare(), buf);
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).fence().prepare(), buf);
 }
 
 fn prepared_inline(qp: &mut QueuePair<Rc, Rts>) {

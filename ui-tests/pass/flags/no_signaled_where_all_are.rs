@@ -12,7 +12,7 @@ fn in_a_list(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
 }
 
 fn prepared(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).signaled().prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).signaled().prepare(), buf).unwrap();
 }
 
 fn prepared_inline(qp: &mut QueuePair<Rc, Rts, Asked>) {

@@ -15,7 +15,7 @@ where
     list.push(wr::Send::new(one))?;
     list.post()?;
     post_send!(qp, [wr::Send::new(two), wr::Send::new(three)])?;
-    let mut send = wr::Send::new(wr::Later).prepare();
+    let mut send = wr::Send::new(wr::Placeholder).prepare();
     qp.post_prepared(&mut send, four)
 }
 

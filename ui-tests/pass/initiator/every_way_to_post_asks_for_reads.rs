@@ -19,7 +19,7 @@ fn extended(list: &mut SendList<'_, Rc, Few, 1>, bufs: Vec<Buf>, at: RemoteSpan<
 
 fn prepared(
     qp: &mut QueuePair<Rc, Rts, Few>,
-    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Placeholder>,
     buf: Buf,
 ) {
     qp.post_prepared(read, buf).unwrap();
@@ -27,7 +27,7 @@ fn prepared(
 
 fn prepared_unsignaled(
     qp: &mut QueuePair<Rc, Rts, Few>,
-    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Placeholder>,
     buf: Buf,
 ) {
     let _ = qp.post_prepared_unsignaled(read, buf);

@@ -18,5 +18,5 @@ fn run_time_list(list: SendList<'_, Rc, Asked, 1>) {
 
 fn prepared(qp: &mut QueuePair<Rc, Rts, Asked>, buf: Buf) {
     let _unsettled =
-        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }

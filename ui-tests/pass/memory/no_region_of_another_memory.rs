@@ -1,9 +1,9 @@
 // R18.1, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::Foreign;
+use proverbs::memory::ExternalMemory;
 use proverbs::prelude::*;
 
-type General = Foreign<for<'a> fn(&'a u8)>;
-type Special = Foreign<fn(&'static u8)>;
+type General = ExternalMemory<for<'a> fn(&'a u8)>;
+type Special = ExternalMemory<fn(&'static u8)>;
 
 fn region(region: MemoryRegion<RemoteWrite, General>) -> MemoryRegion<RemoteWrite, General> {
     region

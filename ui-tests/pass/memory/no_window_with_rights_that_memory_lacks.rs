@@ -1,8 +1,8 @@
 // R1.7, ibv_bind_mw(3): the legal twin of the test of this name.
-use proverbs::memory::{Foreign, MemoryWindow, Private, ReadOnly, Windowed};
+use proverbs::memory::{ExternalMemory, MemoryWindow, Private, ReadOnly, Windowed};
 use proverbs::prelude::*;
 
-type Fixed = Foreign<(), Private, ReadOnly>;
+type Fixed = ExternalMemory<(), Private, ReadOnly>;
 
 fn to_read(window: MemoryWindow, region: &MemoryRegion<Windowed<RemoteRead>, Fixed>) {
     let _ = wr::BindMw::<RemoteRead>::new(window, region, 0..64);

@@ -12,5 +12,5 @@ fn short_enough(qp: &mut QueuePair<Rc, Rts>) {
 
 fn a_word_is_said_often() {
     let _ = wr::Send::inline(b"done").prepare();
-    let _ = wr::Send::new(wr::Later).prepare();
+    let _ = wr::Send::new(wr::Placeholder).prepare();
 }

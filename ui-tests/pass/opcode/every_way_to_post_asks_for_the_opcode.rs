@@ -23,7 +23,7 @@ fn extended<'d>(
 
 fn prepared_unsignaled(
     qp: &mut QueuePair<Rc, Rts, Few>,
-    read: &mut wr::Prepared<wr::RdmaRead, wr::Later>,
+    read: &mut wr::Prepared<wr::RdmaRead, wr::Placeholder>,
     buf: Buf,
 ) {
     let _ = qp.post_prepared_unsignaled(read, buf);

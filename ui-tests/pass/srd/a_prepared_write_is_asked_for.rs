@@ -5,7 +5,7 @@ profile! { Writing { posting: ExtendedPosting<(Srd, wr::RdmaWrite)> } }
 
 fn prepared(
     qp: &mut QueuePair<Srd, Rts, Writing>,
-    write: &mut wr::Prepared<wr::RdmaWrite, wr::Later, wr::Datagram>,
+    write: &mut wr::Prepared<wr::RdmaWrite, wr::Placeholder, wr::Datagram>,
     data: Buf,
 ) {
     qp.post_prepared(write, data).unwrap();

@@ -28,7 +28,8 @@ fn unsignaled(qp: &mut QueuePair<Rc, Rts, Ring>, buf: Buf) {
 }
 
 fn prepared_unsignaled(qp: &mut QueuePair<Rc, Rts, Ring>, buf: Buf) {
-    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).prepare(), buf).unwrap();
+    let _ =
+        qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).prepare(), buf).unwrap();
 }
 
 fn prepared_inline(qp: &mut QueuePair<Rc, Rts>) {

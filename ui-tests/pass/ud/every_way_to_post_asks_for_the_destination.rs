@@ -17,11 +17,11 @@ fn extended(list: &mut SendList<'_, Ud, Few, 1>, bufs: Vec<Buf>, to: wr::Destina
 }
 
 fn prepared(qp: &mut QueuePair<Ud, Rts>, buf: Buf, to: wr::Destination) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).to(to).prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).to(to).prepare(), buf).unwrap();
 }
 
 fn prepared_unsignaled(qp: &mut QueuePair<Ud, Rts, Few>, buf: Buf, to: wr::Destination) {
-    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Later).to(to).prepare(), buf);
+    let _ = qp.post_prepared_unsignaled(&mut wr::Send::new(wr::Placeholder).to(to).prepare(), buf);
 }
 
 fn prepared_inline(qp: &mut QueuePair<Ud, Rts>, to: wr::Destination) {

@@ -20,5 +20,5 @@ fn in_a_list(
 }
 
 fn prepared(qp: &mut QueuePair<Xrc, Rts, Initiating>, buf: Buf, to: bounded::SrqNum) {
-    qp.post_prepared(&mut wr::Send::new(wr::Later).to_srq(to).prepare(), buf).unwrap();
+    qp.post_prepared(&mut wr::Send::new(wr::Placeholder).to_srq(to).prepare(), buf).unwrap();
 }

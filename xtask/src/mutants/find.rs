@@ -363,7 +363,7 @@ fn is_action(expr: &Expr) -> bool {
     }
 }
 
-/// Tells the compiler which way is taken seldom, and does nothing.
+/// Tells the compiler which way is taken cold_path, and does nothing.
 fn is_hint(called: &Expr) -> bool {
     matches!(called, Expr::Path(called) if called.path.is_ident("seldom"))
 }

@@ -147,7 +147,7 @@ mod tests {
             ("impl RdmaRead {", "RdmaRead"),
             ("impl<'d, T: Transport, const G: usize> SendList<'d, T, P, G>", "SendList"),
             ("impl<T, P: Profile<Entry = Raw>> SendPost<'_, T, P> {", "SendPost"),
-            ("impl<E: Entry> Ledger<E> for Credits<E> {", "Credits"),
+            ("impl<E: Entry> InFlight<E> for Credits<E> {", "Credits"),
         ] {
             assert_eq!(implemented(line), of);
         }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use proverbs::memory::ToWrite;
 use proverbs::prelude::*;
-use proverbs::wr::{Later, Prepared};
+use proverbs::wr::{Placeholder, Prepared};
 
 use super::{Family, Row, leak, restore, row, with};
 use crate::form::{Checked, form, take};
@@ -14,8 +14,8 @@ use crate::world::*;
 
 /// The work requests.
 pub(super) struct Filled {
-    pub send: Prepared<wr::Send, Later>,
-    pub write: Prepared<wr::RdmaWrite, Later>,
+    pub send: Prepared<wr::Send, Placeholder>,
+    pub write: Prepared<wr::RdmaWrite, Placeholder>,
     pub inline_send: Prepared<wr::Send, [u8; PAYLOAD]>,
 }
 
@@ -32,8 +32,8 @@ pub(super) unsafe extern "C" fn fill(_: *mut c_void) -> c_int {
 
 pub(super) fn filled(at: RemoteSpan<ToWrite>) -> Filled {
     Filled {
-        send: wr::Send::new(Later).prepare(),
-        write: wr::RdmaWrite::new(Later, at).prepare(),
+        send: wr::Send::new(Placeholder).prepare(),
+        write: wr::RdmaWrite::new(Placeholder, at).prepare(),
         inline_send: wr::Send::inline(&BYTES).prepare(),
     }
 }

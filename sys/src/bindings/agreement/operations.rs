@@ -3,7 +3,7 @@
 /// How far before the context an extended operation lies.
 pub(crate) fn distances() -> String {
     use crate::{
-        asking::*, create_qp_ex::*, extended::*, lanes::*, memory::*, polling::*, tuning::*, xrc::*,
+        create_qp_ex::*, extended::*, lanes::*, memory::*, polling::*, query::*, tuning::*, xrc::*,
     };
     let mut text = String::new();
     let operations = [

@@ -408,8 +408,8 @@ fn completion_queue_capacity(w: &World, cq: &Cq<E>) {
 }
 
 /// weight 2
-fn reclaim_lent(w: &World, cq: &mut Cq<E>) {
-    let _ = cq.reclaim_lent();
+fn reclaim_handles(w: &World, cq: &mut Cq<E>) {
+    let _ = cq.reclaim_handles();
 }
 
 /// weight 5

@@ -107,9 +107,9 @@ fn post_prepared(
     one: Buf,
     two: Buf,
 ) {
-    let mut ready = wr::SendWithImm::new(wr::Later, 1).prepare();
+    let mut ready = wr::SendWithImm::new(wr::Placeholder, 1).prepare();
     w.posted(qp.post_prepared(&mut ready, one));
-    ready.refill(wr::SendWithImm::new(wr::Later, 2));
+    ready.refill(wr::SendWithImm::new(wr::Placeholder, 2));
     w.posted(qp.post_prepared(&mut ready, two));
 }
 
@@ -119,7 +119,7 @@ fn post_prepared_unsignaled(
     qp: &mut Qp<AnyConnected, AnyPostsSends, AnySelective>,
     buf: Buf,
 ) {
-    let mut ready = wr::Send::new(wr::Later).prepare();
+    let mut ready = wr::Send::new(wr::Placeholder).prepare();
     w.lenient();
     w.posted(qp.post_prepared_unsignaled(&mut ready, buf));
 }

@@ -1,0 +1,188 @@
+//! Queue pairs that are deferred: destroyed once, whoever comes first.
+//!
+//! Holds L13: a queue pair that is destroyed while it is being deferred releases its room and its
+//! buffers.
+
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::thread;
+
+use super::{CAPACITY, LEFT, inbox};
+use crate::completion::attachments::Share;
+use crate::completion::deferred_destroy::{DeferredDestroy, Over, Rest};
+use crate::completion::inbox::Inbox;
+use crate::completion::poll;
+use crate::counters::new_counters;
+use crate::counters::queue_counters::{QueueCounters, Quiet};
+use crate::srq::dependents::Dependents;
+
+/// A shared receive queue, as `SrqCore` is one.
+struct Core {
+    dependents: Dependents,
+    counters: Arc<QueueCounters>,
+    /// How many queues were given back.
+    returned: Arc<AtomicU32>,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let mut quiet = Quiet::default();
+        self.dependents.end(&self.counters, &mut quiet);
+        self.returned.fetch_add(quiet.len() as u32, Relaxed);
+    }
+}
+
+/// What is deferred, as `qp/defer_destroy.rs` has it.
+struct Dropped {
+    counters: Arc<QueueCounters>,
+    send: Arc<Inbox>,
+    receive: Arc<Inbox>,
+    srq: Arc<Core>,
+    destroyed: Arc<AtomicU32>,
+}
+
+impl Rest for Dropped {
+    fn destroy(self: Box<Self>, over: &mut Over) {
+        self.destroyed.fetch_add(1, Relaxed);
+        self.send.end(&self.counters, LEFT, &mut over.quiet);
+        if !Arc::ptr_eq(&self.send, &self.receive) {
+            self.receive.end(&self.counters, LEFT, &mut over.quiet);
+        }
+        over.quiet.end_one(&self.counters);
+        over.leftovers.push(Box::new((self.srq, self.send, self.receive)));
+    }
+}
+
+struct World {
+    send: Arc<Inbox>,
+    receive: Arc<Inbox>,
+    srq: Arc<Core>,
+    queue_pair: Dropped,
+    destroyed: Arc<AtomicU32>,
+    returned: Arc<AtomicU32>,
+}
+
+impl World {
+    /// A queue pair on a shared receive queue, with one completion queue or two.
+    fn new(queues: usize) -> World {
+        let receive = inbox();
+        let send = if queues == 1 { receive.clone() } else { inbox() };
+        let [destroyed, returned] = [0, 0].map(|none| Arc::new(AtomicU32::new(none)));
+        let core = Core {
+            dependents: Dependents::default(),
+            counters: new_counters(),
+            returned: returned.clone(),
+        };
+        let (srq, counters) = (Arc::new(core), new_counters());
+        if queues == 1 {
+            send.attach("", &counters, [1, 0], Share::Both).unwrap();
+        } else {
+            send.attach("", &counters, [1, 0], Share::Sends).unwrap();
+            receive.attach("", &counters, [0, 0], Share::Receives).unwrap();
+        }
+        receive.attach("", &srq.counters, [0, 2], Share::Shared).unwrap();
+        srq.dependents.completes_into(&receive);
+        let queue_pair = Dropped {
+            counters,
+            send: send.clone(),
+            receive: receive.clone(),
+            srq: srq.clone(),
+            destroyed: destroyed.clone(),
+        };
+        World { send, receive, srq, queue_pair, destroyed, returned }
+    }
+}
+
+/// A queue pair is dropped while receives are outstanding. Returns how many queues it gave back.
+fn defer_destroy(queue_pair: Dropped) -> usize {
+    let (counters, srq) = (queue_pair.counters.clone(), queue_pair.srq.clone());
+    let (send, receive) = (queue_pair.send.clone(), queue_pair.receive.clone());
+    let deferred = Arc::new(DeferredDestroy::new(Box::new(queue_pair)));
+    let mut over = Over::default();
+    srq.dependents.defer_destroy(&deferred, &counters, &send, &receive, &mut over);
+    over.give_back()
+}
+
+/// The shared receive queue is dropped.
+fn drop_srq(srq: Arc<Core>) -> usize {
+    let mut over = Over::default();
+    srq.dependents.close(&mut over);
+    over.give_back()
+}
+
+/// Ends `world` with what is still there, and sees that all came back, and once. `came` is what did
+/// already.
+fn all_came_home(mut came: usize, receive: &Inbox, send: &Inbox, returned: &AtomicU32) {
+    came += returned.load(Relaxed) as usize;
+    assert_eq!(came, 2, "the queue pair, and the shared receive queue");
+    assert_eq!([receive.unbooked(), send.unbooked()], [CAPACITY; 2]);
+}
+
+#[test]
+fn a_queue_pair_and_its_shared_receive_queue() {
+    loom::model(|| {
+        let World { send, receive, srq, queue_pair, destroyed, returned } = World::new(1);
+        let queue_pair = thread::spawn(move || defer_destroy(queue_pair));
+        let mut came = drop_srq(srq);
+        came += queue_pair.join().unwrap();
+        assert_eq!(destroyed.load(Relaxed), 1);
+        came += poll::poll(&receive);
+        all_came_home(came, &receive, &send, &returned);
+        assert!(poll::asks_the_device(&receive), "nothing is left to do");
+    });
+}
+
+#[test]
+fn a_queue_pair_and_the_poller() {
+    loom::model(|| {
+        let World { send, receive, srq, queue_pair, destroyed, returned } = World::new(1);
+        let queue_pair = thread::spawn(move || defer_destroy(queue_pair));
+        let mut came = poll::look(&receive);
+        came += queue_pair.join().unwrap();
+        came += poll::poll(&receive);
+        assert_eq!(destroyed.load(Relaxed), 1);
+        came += drop_srq(srq);
+        came += poll::poll(&receive);
+        all_came_home(came, &receive, &send, &returned);
+    });
+}
+
+/// Its two completion queues are dropped meanwhile, each on its thread.
+#[test]
+fn a_queue_pair_and_its_completion_queues() {
+    loom::model(|| {
+        let World { send, receive, srq, queue_pair, destroyed, returned } = World::new(2);
+        let queue_pair = thread::spawn(move || defer_destroy(queue_pair));
+        let other = {
+            let send = send.clone();
+            thread::spawn(move || poll::drop_poller(&send))
+        };
+        let mut came = poll::drop_poller(&receive);
+        came += queue_pair.join().unwrap() + other.join().unwrap();
+        assert_eq!(destroyed.load(Relaxed), 1);
+        came += drop_srq(srq);
+        all_came_home(came, &receive, &send, &returned);
+    });
+}
+
+/// It is deferred already. The shared receive queue, the poller and the other completion queue
+/// meet.
+#[test]
+fn who_ends_a_deferred_queue_pair() {
+    loom::model(|| {
+        let World { send, receive, srq, queue_pair, destroyed, returned } = World::new(2);
+        let mut came = defer_destroy(queue_pair);
+        let others = [
+            thread::spawn(move || drop_srq(srq)),
+            thread::spawn({
+                let send = send.clone();
+                move || poll::drop_poller(&send)
+            }),
+        ];
+        came += poll::drop_poller(&receive);
+        came += others.map(|other| other.join().unwrap()).iter().sum::<usize>();
+        assert_eq!(destroyed.load(Relaxed), 1);
+        all_came_home(came, &receive, &send, &returned);
+    });
+}

@@ -1,0 +1,145 @@
+//! A byte of an arena is with one buffer at a time, on whatever thread that is taken, split, joined
+//! or dropped, and what is dropped can be taken again.
+
+use std::sync::Arc as Plain;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::memory::buf::{Arena, Buf};
+use crate::memory::registered::Registered;
+
+/// The lines of the arena's memory, of 64 bytes each, as each holder touches them.
+struct Lines(Vec<UnsafeCell<u32>>);
+
+// SAFETY: a line is touched by the holder of its buffer alone, for which loom looks.
+unsafe impl Sync for Lines {}
+// SAFETY: the lines are numbers of no thread in particular.
+unsafe impl Send for Lines {}
+
+impl Lines {
+    fn of(arena: &Arena<()>) -> Arc<Lines> {
+        Arc::new(Lines((0..arena.free() / 64).map(|_| UnsafeCell::new(0)).collect()))
+    }
+
+    /// Writes to every line of a buffer.
+    fn touch(&self, buf: &Buf<()>) {
+        let (start, len) = buf.bytes();
+        assert!(start % 64 == 0 && len != 0 && len % 64 == 0);
+        for line in &self.0[start / 64..(start + len) / 64] {
+            // SAFETY: the line is of a buffer that the caller holds. Loom ends the run otherwise.
+            line.with_mut(|line| unsafe { *line += 1 });
+        }
+    }
+}
+
+/// An arena of so many lines of the memory, with `headers` headers.
+fn arena(lines: usize, headers: usize) -> (Arena<()>, Arc<Lines>) {
+    let arena = Arena::new(Registered::of(lines * 64), headers);
+    let lines = Lines::of(&arena);
+    (arena, lines)
+}
+
+/// Two threads take what only one can have, and give it back.
+#[test]
+fn bytes_have_one_holder() {
+    loom::model(|| {
+        let (arena, lines) = arena(3, 2);
+        let work = |arena: &Arena<()>, lines: &Lines, len| {
+            let buf = arena.take(len);
+            buf.iter().for_each(|buf| lines.touch(buf));
+        };
+        let other = {
+            let (arena, lines) = (arena.clone(), lines.clone());
+            thread::spawn(move || {
+                work(&arena, &lines, 128);
+                work(&arena, &lines, 192);
+            })
+        };
+        work(&arena, &lines, 100);
+        other.join().unwrap();
+        assert_eq!(arena.free(), 192);
+        let all = arena.take(192).expect("what was dropped is one block again");
+        lines.touch(&all);
+    });
+}
+
+/// A buffer is split; its parts go back on two threads, while the first one takes again.
+#[test]
+fn parts_go_home_by_themselves() {
+    loom::model(|| {
+        let (arena, lines) = arena(2, 3);
+        let one = arena.take(128).unwrap();
+        let two = one.split(64).unwrap();
+        let other = {
+            let lines = lines.clone();
+            thread::spawn(move || {
+                lines.touch(&two);
+                drop(two);
+            })
+        };
+        lines.touch(&one);
+        drop(one);
+        if let Some(buf) = arena.take(64) {
+            lines.touch(&buf);
+        }
+        other.join().unwrap();
+        assert_eq!((arena.free(), arena.spare()), (128, 3));
+        lines.touch(&arena.take(128).unwrap());
+    });
+}
+
+/// Neighbours are joined on one thread, while another takes and gives what is behind them.
+#[test]
+fn joined_buffers_are_one() {
+    loom::model(|| {
+        let (arena, lines) = arena(3, 3);
+        let one = arena.take(64).unwrap();
+        let two = arena.take(64).unwrap();
+        let other = {
+            let (arena, lines) = (arena.clone(), lines.clone());
+            thread::spawn(move || {
+                let buf = arena.take(64);
+                buf.iter().for_each(|buf| lines.touch(buf));
+            })
+        };
+        let whole = one.join(two).map_err(drop).expect("they are neighbours");
+        assert_eq!(whole.bytes(), (0, 128));
+        lines.touch(&whole);
+        let next = arena.take(64);
+        next.iter().for_each(|buf| lines.touch(buf));
+        drop(whole);
+        other.join().unwrap();
+        drop(next);
+        assert_eq!((arena.free(), arena.spare()), (192, 3));
+    });
+}
+
+/// The arena's own handles go first: its memory stays for the last buffer.
+#[test]
+fn an_arena_goes_with_its_last_part() {
+    loom::model(|| {
+        let there = Plain::new(());
+        let (arena, lines) = {
+            let arena = Arena::new(Registered::noticed(128, there.clone()), 2);
+            let lines = Lines::of(&arena);
+            (arena, lines)
+        };
+        let one = arena.take(128).unwrap();
+        drop(arena);
+        let two = one.split(64).unwrap();
+        let other = {
+            let (lines, there) = (lines.clone(), there.clone());
+            thread::spawn(move || {
+                assert!(Plain::strong_count(&there) > 1);
+                lines.touch(&two);
+                drop(two);
+            })
+        };
+        lines.touch(&one);
+        drop(one);
+        other.join().unwrap();
+        assert_eq!(Plain::strong_count(&there), 1);
+    });
+}

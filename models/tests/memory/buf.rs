@@ -1,0 +1,167 @@
+//! Pools and buffers, as `src/memory/pool.rs` and `buf.rs` make them of slots.
+
+use std::ptr::NonNull;
+
+use crate::counters::queue_counters::CompletionCounter;
+use crate::memory::header::{Handle, Header, Word, word};
+use crate::memory::registered::Registered;
+use crate::memory::slab::{self, Headers, Slab, SlabOwner, Slot};
+
+/// As `Pool`.
+pub struct Pool<C: 'static>(SlabOwner<C>);
+
+impl<C> Clone for Pool<C> {
+    fn clone(&self) -> Self {
+        Pool(self.0.clone())
+    }
+}
+
+impl<C> Pool<C> {
+    pub fn new(contexts: Vec<C>) -> Self {
+        let mut contexts = contexts.into_iter();
+        let headers = Headers::of_pool(contexts.len()).unwrap();
+        Pool(Slab::create(Registered::new(), 8, headers, |_| contexts.next().unwrap()))
+    }
+
+    pub fn take(&self) -> Option<Buf<C>> {
+        Slab::take(&self.0).map(Buf::of)
+    }
+
+    pub fn available(&self) -> usize {
+        self.0.free_slots()
+    }
+}
+
+/// As `Arena`.
+pub struct Arena<C: 'static>(SlabOwner<C>);
+
+impl<C> Clone for Arena<C> {
+    fn clone(&self) -> Self {
+        Arena(self.0.clone())
+    }
+}
+
+impl Arena<()> {
+    pub fn new(region: Registered, headers: usize) -> Self {
+        let headers = Headers::of_arena(region.len(), headers).unwrap();
+        Arena(Slab::create(region, 0, headers, |_| ()))
+    }
+
+    pub fn take(&self, len: usize) -> Option<Buf<()>> {
+        Slab::take_bytes(&self.0, len).map(Buf::of)
+    }
+
+    /// The bytes that nobody has.
+    pub fn free(&self) -> usize {
+        self.0.blocks().unwrap().ranges.free()
+    }
+
+    /// The headers that nobody has.
+    pub fn spare(&self) -> usize {
+        self.0.blocks().unwrap().spare()
+    }
+}
+
+/// As `Buf`.
+pub struct Buf<C: 'static>(NonNull<Slot<C>>);
+
+// SAFETY: a buffer owns its context.
+unsafe impl<C: Send> Send for Buf<C> {}
+
+impl<C> Buf<C> {
+    fn of(slot: &Slot<C>) -> Self {
+        Buf(NonNull::from(slot))
+    }
+
+    fn slot(&self) -> &Slot<C> {
+        // SAFETY: the slot lives as long as its handle.
+        unsafe { self.0.as_ref() }
+    }
+
+    pub fn context(&self) -> &C {
+        // SAFETY: who has the handle has the context alone, for which loom looks.
+        unsafe { &*self.slot().context.get() }
+    }
+
+    /// Where its bytes begin, and how many there are.
+    pub fn bytes(&self) -> (usize, usize) {
+        // SAFETY: the handle is ours.
+        let whole = unsafe { slab::slots_of(self.0) }.whole(self.slot());
+        (whole.start, whole.len as usize)
+    }
+
+    /// As `split_off`.
+    pub fn split(&self, at: usize) -> Option<Buf<C>> {
+        // SAFETY: the handle is ours.
+        let slots = unsafe { slab::slots_of(self.0) };
+        slots.split(self.slot(), at).map(Buf::of)
+    }
+
+    /// As `join`.
+    pub fn join(self, next: Buf<C>) -> Result<Buf<C>, [Buf<C>; 2]> {
+        // SAFETY: the handles are ours, and that of `next` is given up if they are joined.
+        let is_joined = unsafe { slab::slots_of(self.0).join(self.slot(), next.slot()) };
+        if !is_joined {
+            return Err([self, next]);
+        }
+        std::mem::forget(next);
+        Ok(self)
+    }
+
+    /// Posts it: as a word.
+    pub fn give(self, counter: *const CompletionCounter) -> Posted {
+        let header = self.0.cast::<Header>();
+        std::mem::forget(self);
+        // SAFETY: the handle is ours.
+        unsafe { header.as_ref() }.give(counter);
+        Posted(header)
+    }
+
+    /// Takes it out of a completion.
+    pub fn take_back(posted: Posted) -> Buf<C> {
+        // SAFETY: the completion brings the handle.
+        unsafe { posted.0.as_ref() }.take();
+        Buf(posted.0.cast())
+    }
+}
+
+// SAFETY: a buffer is one pointer to a slot, which begins with a header, and owns the handle.
+unsafe impl<C: 'static> Handle for Buf<C> {
+    const KIND: usize = word::EXCLUSIVE;
+}
+
+impl<C> Drop for Buf<C> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is given up here, once.
+        unsafe { slab::put_back(self.0) };
+    }
+}
+
+/// A buffer that is with the device. Dropped, nothing tells of it.
+#[derive(Clone, Copy)]
+pub struct Posted(pub NonNull<Header>);
+
+// SAFETY: a word.
+unsafe impl Send for Posted {}
+
+/// As `BufList`, of one buffer.
+#[allow(dead_code)] // it is only dropped
+pub struct BufList<C: 'static>(Buf<C>);
+
+impl<C> Word for BufList<C> {
+    fn word(&self) -> usize {
+        unreachable!("it is only made and dropped")
+    }
+
+    unsafe fn from_word(word: usize) -> Self {
+        BufList(Buf(NonNull::new(word::address(word)).unwrap()))
+    }
+
+    unsafe fn first(&self) -> &Header {
+        unreachable!("it is only made and dropped")
+    }
+
+    unsafe fn received(&self, _: u32) {
+        unreachable!("it is only made and dropped")
+    }
+}

@@ -1,0 +1,109 @@
+//! A handle with a header of its own lets its kept memory go once, and nobody takes it then.
+
+use std::ptr;
+use std::sync::Arc;
+
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::thread;
+
+use crate::counters::queue_counters::{QueueCounters, SEND};
+use crate::memory::buf::Posted;
+use crate::memory::header::Handle;
+use crate::memory::header_slab::HeaderSlab;
+use crate::memory::orphaned::reclaim_everything;
+use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
+use crate::orphaned::quiet;
+
+/// What handles keep alive; it tells when it goes.
+struct Memory {
+    gone: Arc<AtomicU32>,
+    /// The header of its handles.
+    _slab: Arc<HeaderSlab>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.gone.fetch_add(1, Relaxed);
+    }
+}
+
+/// Two handles to one returned.
+fn handles() -> ([OwningHandle; 2], Arc<AtomicU32>) {
+    let gone = Arc::new(AtomicU32::new(0));
+    let one = handle(&HeaderSlab::new(1), gone.clone());
+    // They are looked at in the order in which they are made, which is the same each time.
+    let two = one.clone();
+    ([one, two], gone)
+}
+
+fn handle(slab: &Arc<HeaderSlab>, gone: Arc<AtomicU32>) -> OwningHandle {
+    let memory = Memory { gone, _slab: slab.clone() };
+    let bytes = HandleBytes { addr: ptr::null_mut(), len: 8, lkey: 1, type_tag: 0 };
+    owning_handle(slab, || KeptAlive::of(memory), &bytes)
+}
+
+/// Posts it: as a word.
+fn give(handle: OwningHandle, counters: &QueueCounters) -> Posted {
+    let header = ptr::NonNull::from(std::mem::ManuallyDrop::new(handle).header());
+    // SAFETY: the counters are alive.
+    let counter = unsafe { QueueCounters::counter(counters, SEND) };
+    // SAFETY: the handle is ours.
+    unsafe { header.as_ref() }.give(counter);
+    Posted(header)
+}
+
+/// One is dropped while another thread looks for the other, which is orphaned.
+#[test]
+fn a_handle_that_goes_is_not_looked_at() {
+    loom::model(|| {
+        let ([one, two], gone) = handles();
+        let counters = QueueCounters::new(1).unwrap();
+        give(one, &counters);
+        let other = thread::spawn(move || drop(two));
+        assert_eq!(reclaim_everything(&quiet(counters)).handles, 1);
+        other.join().unwrap();
+        assert_eq!(gone.load(Relaxed), 1);
+    });
+}
+
+/// One is dropped, and its header becomes another handle's and is posted, while another thread
+/// looks for the first one's queue: which it finds nothing of.
+#[test]
+fn a_header_that_is_used_again_is_not_taken() {
+    loom::model(|| {
+        let (gone, there) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (counters, other) = (QueueCounters::new(1).unwrap(), QueueCounters::new(1).unwrap());
+        let slab = HeaderSlab::new(1);
+        let posted = give(handle(&slab, gone.clone()), &counters);
+        // A completion brings it.
+        // SAFETY: it is alive, and this is the only handle.
+        let back = unsafe { <OwningHandle as Handle>::from_header(posted.0.as_ptr()) };
+        back.header().forget_queue();
+        let search = thread::spawn(move || reclaim_everything(&quiet(counters)).handles);
+        drop(back);
+        let again = give(handle(&slab, there.clone()), &other);
+        assert_eq!(again.0, posted.0, "it is the same header");
+        assert_eq!(search.join().unwrap(), 0);
+        assert_eq!(reclaim_everything(&quiet(other)).handles, 1);
+        assert_eq!((gone.load(Relaxed), there.load(Relaxed)), (1, 1));
+    });
+}
+
+/// Two threads look for the same queue.
+#[test]
+fn a_orphaned_handle_is_found_once() {
+    loom::model(|| {
+        let (handles, gone) = handles();
+        let counters = QueueCounters::new(1).unwrap();
+        for handle in handles {
+            give(handle, &counters);
+        }
+        let other = {
+            let counters = counters.clone();
+            thread::spawn(move || reclaim_everything(&quiet(counters)).handles)
+        };
+        let mine = reclaim_everything(&quiet(counters)).handles;
+        assert_eq!(mine + other.join().unwrap(), 2);
+        assert_eq!(gone.load(Relaxed), 1);
+    });
+}

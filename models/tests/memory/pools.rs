@@ -1,0 +1,164 @@
+//! A buffer is with one holder at a time, and a pool goes once, with the last of its buffers.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use loom::thread;
+
+use crate::memory::buf::Pool;
+
+/// A context that each holder writes to, and that tells when it goes.
+pub struct Context {
+    times: UnsafeCell<u32>,
+    gone: Arc<AtomicU32>,
+}
+
+// SAFETY: who has the handle of its buffer has it alone, for which loom looks.
+unsafe impl Send for Context {}
+
+impl Context {
+    pub fn new(gone: &Arc<AtomicU32>) -> Context {
+        Context { times: UnsafeCell::new(0), gone: gone.clone() }
+    }
+
+    pub fn touch(&self) {
+        // SAFETY: the caller has the handle of its buffer. Loom ends the run otherwise.
+        self.times.with_mut(|times| unsafe { *times += 1 });
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.touch();
+        self.gone.fetch_add(1, Relaxed);
+    }
+}
+
+/// A pool, and how many of its contexts are gone.
+pub fn pool(count: usize) -> (Pool<Context>, Arc<AtomicU32>) {
+    let gone = Arc::new(AtomicU32::new(0));
+    let contexts = (0..count).map(|_| Context::new(&gone)).collect();
+    (Pool::new(contexts), gone)
+}
+
+/// Runs a model in every order in which threads are stopped where they could go on at most so
+/// often. (In every order that there is, these take minutes to hours.)
+pub fn model(stops: usize, run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(stops);
+    builder.check(run);
+}
+
+/// One buffer, which two threads want.
+#[test]
+fn a_buffer_has_one_holder() {
+    model(4, || {
+        let (pool, gone) = pool(1);
+        let work = |pool: Pool<Context>| {
+            let buf = pool.take();
+            drop(pool);
+            buf.iter().for_each(|buf| buf.context().touch());
+        };
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                work(pool.clone());
+                work(pool);
+            })
+        };
+        work(pool);
+        other.join().unwrap();
+        assert_eq!(gone.load(Relaxed), 1);
+    });
+}
+
+/// The pool's own handles go first; its buffers go back on two threads, and a third one took and
+/// gave one back.
+#[test]
+fn a_pool_goes_with_its_last_buffer() {
+    loom::model(|| {
+        let (pool, gone) = pool(2);
+        let bufs = [pool.take().unwrap(), pool.take().unwrap()];
+        assert_eq!(pool.available(), 0);
+        let threads = bufs.map(|buf| {
+            thread::spawn(move || {
+                buf.context().touch();
+                drop(buf);
+            })
+        });
+        drop(pool);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(gone.load(Relaxed), 2);
+    });
+}
+
+/// One thread takes what two others give back, wherever that is entered; each is counted once.
+#[test]
+fn what_comes_home_meanwhile_is_found() {
+    model(2, || {
+        let (pool, gone) = pool(2);
+        let bufs = [pool.take().unwrap(), pool.take().unwrap()];
+        let threads = bufs.map(|buf| {
+            thread::spawn(move || {
+                buf.context().touch();
+                drop(buf);
+            })
+        });
+        let taken = [pool.take(), pool.take()];
+        taken.iter().flatten().for_each(|buf| buf.context().touch());
+        let out = taken.iter().flatten().count();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(pool.available(), 2 - out);
+        drop(taken);
+        let all = [pool.take().unwrap(), pool.take().unwrap()];
+        assert!(pool.take().is_none());
+        drop(pool);
+        assert_eq!(gone.load(Relaxed), 0);
+        drop(all);
+        assert_eq!(gone.load(Relaxed), 2);
+    });
+}
+
+/// Two threads take at once: each gets one of the two that there are, one of which was given back.
+#[test]
+fn two_threads_take_what_is_there() {
+    loom::model(|| {
+        let (pool, gone) = pool(2);
+        drop(pool.take());
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.take().unwrap().context().touch())
+        };
+        let mine = pool.take().unwrap();
+        mine.context().touch();
+        other.join().unwrap();
+        assert_eq!(pool.available(), 1);
+        drop(pool);
+        drop(mine);
+        assert_eq!(gone.load(Relaxed), 2);
+    });
+}
+
+/// A slot that one thread looks at is taken by another and is back again, while the one behind it
+/// is out: that has one holder.
+#[test]
+fn a_slot_that_was_gone_meanwhile_is_not_mistaken() {
+    model(3, || {
+        let (pool, _) = pool(2);
+        drop([pool.take(), pool.take()]);
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let (first, behind) = (pool.take(), pool.take());
+                drop(first);
+                behind.iter().for_each(|buf| buf.context().touch());
+            })
+        };
+        let mine = [pool.take(), pool.take()];
+        mine.iter().flatten().for_each(|buf| buf.context().touch());
+        drop(mine);
+        other.join().unwrap();
+        assert_eq!(pool.available(), 2);
+    });
+}

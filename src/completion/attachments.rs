@@ -1,0 +1,435 @@
+//! The queues that complete into an inbox: what they booked, and how far their ends have come.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::completion::deferred_destroy::{DeferredDestroy, Over};
+use crate::completion::inbox::{Inbox, Poller};
+use crate::completion::polled_queue::Reason;
+use crate::counters::queue_counters::{QueueCounters, Quiet};
+use crate::memory::header::word;
+use crate::sync::{MutexGuard, lock};
+use crate::terms::error::{Error, ErrorKind};
+
+#[derive(Default)]
+pub(super) struct State {
+    capacity: u32,
+    /// The largest capacity that it ever had.
+    largest: u32,
+    booked: u32,
+    /// By the addresses of their counters.
+    attached: HashMap<usize, Attachment>,
+    /// The keys of attachments that the poller waits for, or has to learn of. Keys may be of
+    /// attachments that are gone, or stand here twice.
+    ending: Vec<usize>,
+    /// The counters of each ring, by the lower half of its wr_ids.
+    rings: HashMap<u32, Arc<QueueCounters>>,
+    /// The number of the next attachment.
+    next: u64,
+    /// Whether nothing will be handed out any more.
+    is_closed: bool,
+}
+
+impl State {
+    pub fn new(capacity: u32) -> Self {
+        State { capacity, largest: capacity, ..State::default() }
+    }
+
+    /// What no queue has booked. (A device that grants less than asked for, which none may, can
+    /// make the capacity less than what is booked.)
+    fn unbooked(&self) -> u32 {
+        self.capacity.saturating_sub(self.booked)
+    }
+
+    /// Refuses to book more than there is room for.
+    fn check_room(&self, verb: &'static str, asked: u32) -> Result<(), Error> {
+        let (free, enough) = (self.unbooked(), self.booked.saturating_add(asked));
+        let too_small = || Error::new(verb, ErrorKind::CqTooSmall { asked, free, enough });
+        if asked <= free { Ok(()) } else { Err(too_small()) }
+    }
+
+    /// Notes that the queue pair with these counters is deferred. Another thread may have destroyed
+    /// it: then it stays a queue that is gone.
+    fn defer_destroy(
+        &mut self,
+        deferred: &Arc<DeferredDestroy>,
+        counters: &Arc<QueueCounters>,
+        stage: Stage,
+    ) {
+        let a = self.attached.get_mut(&key(counters));
+        if let Some(a) = a.filter(|a| a.stage == Stage::Alive) {
+            (a.stage, a.deferred) = (stage, Some(deferred.clone()));
+        }
+    }
+
+    fn insert(&mut self, counters: &Arc<QueueCounters>, entries: [u32; 2], share: Share) {
+        if counters.ring_tag() != 0 {
+            self.rings.insert(word::of_ring(counters.ring_tag()), counters.clone());
+        }
+        let number = self.next;
+        self.next += 1;
+        let (counters, stage) = (counters.clone(), Stage::Alive);
+        let attachment = Attachment { counters, number, entries, share, stage, deferred: None };
+        let before = self.attached.insert(key(&attachment.counters), attachment);
+        debug_assert!(before.is_none(), "a queue is attached once");
+    }
+
+    /// The attachments for which `pick` gives something, in the order in which they came.
+    fn in_order<T>(&mut self, pick: impl Fn(&mut Attachment) -> Option<T>) -> Vec<T> {
+        let picked = self.attached.values_mut().filter_map(|a| Some((a.number, pick(a)?)));
+        let mut picked: Vec<_> = picked.collect();
+        picked.sort_unstable_by_key(|(number, _)| *number);
+        picked.into_iter().map(|(_, one)| one).collect()
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Attachment> {
+        let removed = self.attached.remove(&key)?;
+        self.rings.remove(&word::of_ring(removed.counters.ring_tag()));
+        Some(removed)
+    }
+}
+
+fn key(counters: &Arc<QueueCounters>) -> usize {
+    Arc::as_ptr(counters).addr()
+}
+
+/// The part of a queue that completes by an attachment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    Sends,
+    Receives,
+    /// All of a queue pair.
+    Both,
+    /// The receives of a shared receive queue, which may complete elsewhere as well.
+    Shared,
+}
+
+/// A queue that completes here.
+struct Attachment {
+    counters: Arc<QueueCounters>,
+    number: u64,
+    /// What is booked for sends, and for receives.
+    entries: [u32; 2],
+    share: Share,
+    stage: Stage,
+    /// A queue pair that was dropped and is not destroyed.
+    deferred: Option<Arc<DeferredDestroy>>,
+}
+
+impl Attachment {
+    fn booked(&self) -> u32 {
+        self.entries[0] + self.entries[1]
+    }
+}
+
+/// How far the end of a queue has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Alive,
+    /// A deferred queue pair, which the poller of another completion queue destroys.
+    Deferred,
+    /// The queue ended, or is a deferred queue pair that this poller destroys. The poller does not
+    /// know yet.
+    Ended,
+    /// The poller knows, since this many completions had passed.
+    Known(u64),
+    /// The queue's part is over. The poller may hold stale completions of its ring, so its tag may
+    /// not be reused yet.
+    Over,
+}
+
+/// How much of a queue is outstanding as it ends.
+#[derive(Clone, Copy)]
+pub(crate) struct AtEnd {
+    /// The number of sends and of receives; not 0 if unknown.
+    pub left: [u32; 2],
+    /// Whether completions of a ring may remain that release nothing.
+    pub may_be_stale: bool,
+}
+
+impl AtEnd {
+    /// A queue without counts.
+    pub const UNKNOWN: AtEnd = AtEnd { left: [u32::MAX; 2], may_be_stale: true };
+
+    /// What is left of it, of sends and of receives.
+    fn left_of(&self, share: Share) -> [u32; 2] {
+        let [sends, receives] = self.left;
+        match share {
+            Share::Sends => [sends, 0],
+            Share::Receives | Share::Shared => [0, receives],
+            Share::Both => [sends, receives],
+        }
+    }
+}
+
+impl Inbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub fn capacity(&self) -> u32 {
+        self.state().capacity
+    }
+
+    pub fn unbooked(&self) -> u32 {
+        self.state().unbooked()
+    }
+
+    /// Gives the queue another capacity, which is not below what is booked: `change` asks the
+    /// device for it, and returns what was granted. No queue attaches meanwhile.
+    pub fn resize(
+        &self,
+        asked: u32,
+        change: impl FnOnce() -> Result<u32, Error>,
+    ) -> Result<(), Error> {
+        let mut state = self.state();
+        if asked < state.booked {
+            let booked = state.booked;
+            return Err(Error::new("ibv_resize_cq", ErrorKind::Booked { asked, booked }));
+        }
+        let granted = change()?;
+        state.capacity = granted;
+        state.largest = state.largest.max(granted);
+        if granted < asked {
+            return Err(Error::limit("ibv_resize_cq", "cqe", asked.into(), granted.into()));
+        }
+        Ok(())
+    }
+
+    /// Books entries for the sends and for the receives of a queue. A shared receive queue books
+    /// once, however many queue pairs bring its completions here.
+    pub fn attach(
+        &self,
+        verb: &'static str,
+        counters: &Arc<QueueCounters>,
+        entries: [u32; 2],
+        share: Share,
+    ) -> Result<(), Error> {
+        let mut state = self.state();
+        if share == Share::Shared && state.attached.contains_key(&key(counters)) {
+            return Ok(());
+        }
+        let asked = entries[0].saturating_add(entries[1]);
+        state.check_room(verb, asked)?;
+        state.booked += asked;
+        counters.attached();
+        state.insert(counters, entries, share);
+        Ok(())
+    }
+
+    /// Checks the room for `sends` and for a shared receive queue that completes here as well, so
+    /// that a refusal counts both. The shared queue may have booked its `receives` already.
+    #[cold]
+    pub fn check_room_for_both(
+        &self,
+        verb: &'static str,
+        sends: u32,
+        shared: &Arc<QueueCounters>,
+        receives: u32,
+    ) -> Result<(), Error> {
+        let state = self.state();
+        let is_booked = state.attached.contains_key(&key(shared));
+        state.check_room(verb, sends.saturating_add(if is_booked { 0 } else { receives }))
+    }
+
+    /// Removes the attachment of a queue that could not be created.
+    pub fn detach(&self, counters: &Arc<QueueCounters>) {
+        let mut state = self.state();
+        if let Some(a) = state.remove(key(counters)) {
+            state.booked -= a.booked();
+            let is_last = counters.end_one();
+            debug_assert!(!is_last, "the queue that was to be has its own part");
+        }
+    }
+
+    /// Replaces the counters of a queue that was reset: the booking continues under the new ones,
+    /// while completions of the old may still come.
+    pub fn renew(&self, old: &Arc<QueueCounters>, new: &Arc<QueueCounters>) {
+        let mut state = self.state();
+        if let Some(a) = state.attached.get_mut(&key(old)) {
+            new.attached();
+            let entries = std::mem::take(&mut a.entries);
+            let share = a.share;
+            state.insert(new, entries, share);
+        }
+    }
+
+    /// Ends a queue that completes here: it was destroyed or reset. A part of it with nothing
+    /// outstanding is over at once; the poller learns of the rest.
+    pub fn end(&self, counters: &Arc<QueueCounters>, at_end: AtEnd, quiet: &mut Quiet) {
+        let mut state = self.state();
+        let State { booked, attached, ending, is_closed, .. } = &mut *state;
+        let key = key(counters);
+        let Some(a) = attached.get_mut(&key) else { return };
+        a.deferred = None;
+        let left = if *is_closed { [0; 2] } else { at_end.left_of(a.share) };
+        for (entries, left) in a.entries.iter_mut().zip(left) {
+            if left == 0 {
+                *booked -= std::mem::take(entries);
+            }
+        }
+        let is_over = left == [0; 2];
+        let tell = !is_over || !*is_closed && at_end.may_be_stale;
+        a.stage = if is_over { Stage::Over } else { Stage::Ended };
+        if is_over {
+            quiet.end_one(&a.counters);
+        }
+        if tell {
+            ending.push(key);
+        } else {
+            state.remove(key);
+        }
+        drop(state);
+        if tell {
+            self.polled_queue.give(Reason::Dead);
+        }
+    }
+
+    /// Keeps a queue pair with these counters, dropped and in ERR, until everything in the
+    /// completion queue has been handed out. Returns false if nothing is handed out any more.
+    pub fn defer_destroy(
+        &self,
+        deferred: &Arc<DeferredDestroy>,
+        counters: &Arc<QueueCounters>,
+    ) -> bool {
+        let mut state = self.state();
+        if state.is_closed {
+            return false;
+        }
+        state.defer_destroy(deferred, counters, Stage::Ended);
+        state.ending.push(key(counters));
+        drop(state);
+        self.polled_queue.give(Reason::Dead);
+        true
+    }
+
+    /// Notes a deferred queue pair that only sends here. This poller does not destroy it.
+    pub fn knows_deferred(&self, deferred: &Arc<DeferredDestroy>, counters: &Arc<QueueCounters>) {
+        self.state().defer_destroy(deferred, counters, Stage::Deferred);
+    }
+
+    /// Takes the deferred queue pairs that complete here.
+    pub(crate) fn take_deferred(&self) -> Vec<Arc<DeferredDestroy>> {
+        let take = |a: &mut Attachment| {
+            let deferred = a.deferred.take()?;
+            a.stage = Stage::Deferred;
+            Some(deferred)
+        };
+        self.state().in_order(take)
+    }
+
+    /// Whether a queue pair completes here that is neither dropped nor gone.
+    pub(crate) fn has_queues(&self) -> bool {
+        let is_one = |a: &Attachment| a.share != Share::Shared && a.stage == Stage::Alive;
+        self.state().attached.values().any(is_one)
+    }
+
+    /// Notes the queues that ended. `passed` is the poller's count of completions.
+    pub(crate) fn note_ended(&self, passed: u64) {
+        if !self.polled_queue.take(Reason::Dead) {
+            return;
+        }
+        let State { attached, ending, .. } = &mut *self.state();
+        for key in ending {
+            if let Some(a) = attached.get_mut(key).filter(|a| a.stage == Stage::Ended) {
+                a.stage = Stage::Known(passed);
+            }
+        }
+    }
+
+    /// Ends the bookings of the queues that are over. The batch is empty, and no completion is
+    /// held. Returns whether some queues are gone and not over yet, and the deferred queue pairs to
+    /// be destroyed now.
+    pub(crate) fn finish_ended(
+        &self,
+        poller: &Poller,
+        over: &mut Over,
+    ) -> (bool, Vec<Arc<DeferredDestroy>>) {
+        let mut state = self.state();
+        let (mut watches, mut to_destroy) = (false, Vec::new());
+        let mut ending = std::mem::take(&mut state.ending);
+        ending.retain(|&key| {
+            let largest = state.largest;
+            let Some(a) = state.attached.get_mut(&key) else { return false };
+            match a.stage {
+                Stage::Alive | Stage::Deferred => return false,
+                Stage::Ended => return true,
+                Stage::Known(then) if !poller.is_over(then, largest) => {
+                    watches = true;
+                    return true;
+                }
+                Stage::Known(_) => {
+                    if let Some(deferred) = a.deferred.take() {
+                        to_destroy.push(deferred);
+                        a.stage = Stage::Deferred;
+                        return false;
+                    }
+                    over.quiet.end_one(&a.counters);
+                    let booked = a.booked();
+                    state.booked -= booked;
+                }
+                Stage::Over => {}
+            }
+            state.remove(key);
+            false
+        });
+        state.ending = ending;
+        (watches, to_destroy)
+    }
+
+    /// Nothing will be handed out any more, and no completion is held. So nothing completes of
+    /// queues that ended already or end later.
+    pub(crate) fn close(&self, over: &mut Over) {
+        self.state().is_closed = true;
+        // From here on no queue pair is deferred.
+        for deferred in self.take_deferred() {
+            deferred.end(over);
+        }
+        self.close_for(over, |stage| !matches!(stage, Stage::Alive | Stage::Deferred));
+    }
+
+    /// Like `close`, when no queue pair completes here.
+    pub(crate) fn close_for_all(&self, over: &mut Over) {
+        self.state().is_closed = true;
+        self.close_for(over, |_| true);
+    }
+
+    fn close_for(&self, over: &mut Over, is_over: impl Fn(Stage) -> bool) {
+        let mut state = self.state();
+        for key in state.in_order(|a| is_over(a.stage).then(|| key(&a.counters))) {
+            let Some(a) = state.remove(key) else { continue };
+            if a.stage != Stage::Over {
+                state.booked -= a.booked();
+                over.quiet.end_one(&a.counters);
+            }
+        }
+    }
+
+    /// Notes for its queue pair that a completion of a ring was dropped. (If no queue has its tag,
+    /// the queue pair is gone.)
+    pub(crate) fn note_dropped(&self, wr_id: u64) {
+        let state = self.state();
+        if let Some(counters) = state.rings.get(&(wr_id as u32)) {
+            counters.note_dropped((wr_id >> 32) as u32);
+        }
+    }
+
+    /// The number of deferred queue pairs that it knows besides its own.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn known_elsewhere(&self) -> usize {
+        let is_known = |a: &&Attachment| a.stage == Stage::Deferred && a.deferred.is_some();
+        self.state().attached.values().filter(is_known).count()
+    }
+
+    /// The number of keys that it keeps of queues that end.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn endings(&self) -> usize {
+        self.state().ending.len()
+    }
+
+    /// The number of queues whose counters it keeps.
+    #[cfg(all(test, feature = "loopback"))]
+    pub fn attachments(&self) -> usize {
+        self.state().attached.len()
+    }
+}

@@ -1,0 +1,452 @@
+//! The part of the counters that a queue shares with its completion queues.
+
+#![allow(unsafe_code)] // counters by their addresses
+
+use std::sync::Arc;
+
+use crate::counters::ids::RingTag;
+use crate::counters::pending::Pending;
+use crate::counters::type_tag;
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The shared part of the counters of a queue pair, or of a shared receive queue.
+///
+/// Each counter of `completed` has one writer, the thread that polls the completion queue of that
+/// direction (`&mut CompletionQueue`, which completions borrow). So loads and plain stores suffice;
+/// no read-modify-write is needed. A shared receive queue may complete into several completion
+/// queues, and does not use its counter.
+pub struct QueueCounters {
+    /// Completions that were polled and then taken apart or dropped: of sends, of receives.
+    completed: [CompletionCounter; 2],
+    /// Work requests posted when the queue was destroyed or reset: of sends, of receives.
+    posted_at_end: [AtomicU32; 2],
+    /// Who can still bring completions: the queue, and each of its completion queues.
+    pending: Pending,
+    /// The last completion of a ring that was dropped instead of given to `complete`: its sequence
+    /// number, and in the upper half whether there is one.
+    dropped: AtomicU64,
+    /// The protection domain, as `Pd` numbers them.
+    pub pd: u32,
+    /// The number of the only pool that a shared receive queue takes buffers of.
+    pool: Option<u32>,
+    /// Names the queue in the wr_ids of a ring, if it has one.
+    ring: Option<RingTag>,
+    /// The longest message in bytes (R3.5), and whether the MTU limits it (UD, R3.6).
+    longest: AtomicU32,
+    by_mtu: AtomicBool,
+    /// The size of buffers of which a full scatter/gather list still fits a message.
+    small: AtomicU32,
+    /// Whether the device is siw, whose refusals have reasons of their own.
+    is_siw: AtomicBool,
+    /// Whether safe code forgot a list: its buffers name these counters, and nothing counts them.
+    has_lists: AtomicBool,
+}
+
+/// Counts completions of one direction of a queue.
+///
+/// A wr_id without a buffer is the address of a counter, so the alignment leaves the bits free that
+/// such wr_ids use as tags. It is one that every allocation has. Two threads may poll, so the other
+/// counter is a cache line away.
+#[derive(Default)]
+#[repr(C, align(16))]
+pub(crate) struct CompletionCounter {
+    completed: AtomicU32,
+    _apart: [u32; 15],
+}
+
+impl CompletionCounter {
+    /// Counts one completion, on the thread of the direction's only poller. This is its last access
+    /// to the counters: another thread may then see that nothing is outstanding, and free them.
+    ///
+    /// # Safety
+    /// `counter` is live when the call begins.
+    #[inline(always)]
+    pub unsafe fn count(counter: *const Self) {
+        // SAFETY: live when the call begins. The reference is used for the load and the store only,
+        // and not after the store.
+        let count = unsafe { &(*counter).completed };
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+
+    /// The completions that were counted, wrapping; what their thread did before is visible.
+    ///
+    /// # Safety
+    /// `counter` is live.
+    #[inline(always)]
+    pub unsafe fn get(counter: *const Self) -> u32 {
+        // SAFETY: live (this function's contract), and the reference is used for the load only.
+        unsafe { &(*counter).completed }.load(Ordering::Acquire)
+    }
+}
+
+/// The bits of a counter's address: in a wr_id without a buffer, a number of the program's is
+/// above.
+pub(crate) const ADDRESS_BITS: u32 = 48;
+
+/// The index of a direction.
+pub(crate) const SEND: usize = 0;
+pub(crate) const RECEIVE: usize = 1;
+
+impl QueueCounters {
+    /// New counters; `None` when all tags of rings are in use (or if memory has addresses of more
+    /// than 48 bits, which no system gives out unasked).
+    pub fn new(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, None, Some(RingTag::new()?))
+    }
+
+    /// Like `new`, for a queue pair whose sends all complete, so that no wr_id has a ring's tag.
+    pub fn without_ring(pd: u32) -> Option<Arc<Self>> {
+        Self::with(pd, None, None)
+    }
+
+    /// Like `new`, for a shared receive queue, which takes buffers of the pool with this number.
+    pub fn shared(pd: u32, pool: u32) -> Option<Arc<Self>> {
+        Self::with(pd, Some(pool), None)
+    }
+
+    fn with(pd: u32, pool: Option<u32>, ring: Option<RingTag>) -> Option<Arc<Self>> {
+        let counters = Arc::new(QueueCounters {
+            completed: Default::default(),
+            posted_at_end: Default::default(),
+            pending: Pending::new(),
+            dropped: AtomicU64::new(0),
+            pd,
+            pool,
+            ring,
+            longest: AtomicU32::new(u32::MAX),
+            by_mtu: AtomicBool::new(false),
+            // Until the limit is known every buffer is looked at.
+            small: AtomicU32::new(0),
+            is_siw: AtomicBool::new(false),
+            has_lists: AtomicBool::new(false),
+        });
+        (Arc::as_ptr(&counters).addr() >> ADDRESS_BITS == 0).then_some(counters)
+    }
+
+    /// The counter of a direction.
+    ///
+    /// # Safety
+    /// `counters` is live.
+    #[inline(always)]
+    pub(crate) unsafe fn counter(
+        counters: *const Self,
+        direction: usize,
+    ) -> *const CompletionCounter {
+        // SAFETY: the counters are live (this function's contract). No reference is made.
+        unsafe { &raw const (*counters).completed }
+            .cast::<CompletionCounter>()
+            .wrapping_add(direction)
+    }
+
+    /// Sets the longest message of the queue pair, in bytes, and the greatest number of elements of
+    /// a send.
+    pub fn limit_messages(&self, longest: u32, by_mtu: bool, sges: u32) {
+        self.longest.store(longest, Ordering::Relaxed);
+        self.by_mtu.store(by_mtu, Ordering::Relaxed);
+        self.small.store(longest / sges.max(1), Ordering::Relaxed);
+    }
+
+    /// The longest message in bytes, and whether the MTU limits it.
+    pub fn longest_message(&self) -> (u32, bool) {
+        (self.longest.load(Ordering::Relaxed), self.by_mtu.load(Ordering::Relaxed))
+    }
+
+    /// Says that the device is siw.
+    pub fn set_siw(&self) {
+        self.is_siw.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the device is siw.
+    pub fn is_siw(&self) -> bool {
+        self.is_siw.load(Ordering::Relaxed)
+    }
+
+    /// The bits of a type tag that a direction of the queue does not accept. For sends it
+    /// changes with `limit_messages`.
+    pub fn mismatch(&self, direction: usize) -> u64 {
+        match (direction, self.pool) {
+            (SEND, _) => type_tag::send_mask(self.pd, self.small.load(Ordering::Relaxed)),
+            (_, None) => type_tag::receive_mask(self.pd),
+            (_, Some(pool)) => type_tag::receive_mask(self.pd) | type_tag::pool_mask(pool),
+        }
+    }
+
+    /// Whether `counter` is one of these counters'. It is only compared, so it need not be live.
+    #[inline]
+    pub(crate) fn has(&self, counter: *const CompletionCounter) -> bool {
+        self.completed.iter().any(|own| std::ptr::eq(own, counter))
+    }
+
+    /// The number that names the queue in the wr_ids of a ring: below 2^29, and unique to these
+    /// counters; 0 if the queue has none.
+    pub fn ring_tag(&self) -> u32 {
+        self.ring.as_ref().map_or(0, RingTag::get)
+    }
+
+    /// Test only: starts both counters at `completed`.
+    #[cfg(test)]
+    pub(crate) fn begin_at(&self, completed: u32) {
+        self.completed
+            .iter()
+            .for_each(|counter| counter.completed.store(completed, Ordering::Relaxed));
+    }
+
+    /// The number of completions that were polled and are not held any more, wrapping.
+    #[inline]
+    pub fn completed(&self, direction: usize) -> u32 {
+        self.completed[direction & 1].completed.load(Ordering::Acquire)
+    }
+
+    /// Notes one more completion queue that the queue is attached to.
+    pub fn attached(&self) {
+        self.pending.add();
+    }
+
+    /// The queue is destroyed or reset after this many posts. It still has to give back its part of
+    /// `pending`.
+    #[inline]
+    pub fn end(&self, posted: [u32; 2]) {
+        for (end, posted) in self.posted_at_end.iter().zip(posted) {
+            end.store(posted, Ordering::Relaxed);
+        }
+    }
+
+    /// Safe code forgot lists of the queue, which ends now. What they hold is orphaned, too.
+    pub fn note_lists(&self) {
+        self.has_lists.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives back one part of `pending`: nothing can complete any more by the queue, or by one of
+    /// its completion queues. Returns whether that was the last part; then the caller has to send
+    /// back what is orphaned.
+    #[must_use = "what is orphaned is to be given back"]
+    pub fn end_one(&self) -> bool {
+        self.pending.end_one()
+    }
+
+    /// Whether no completion can come any more.
+    pub fn is_quiet(&self) -> bool {
+        self.pending.is_over()
+    }
+
+    /// The most handles that are orphaned, of a queue that ended: as many as were posted and whose
+    /// completions were not taken apart. Work requests without a buffer count as well. `None` if
+    /// only the headers tell: a shared receive queue has several completion queues,
+    /// and so no exact count, and what was in a list that safe code forgot is not counted.
+    fn most_orphaned(&self) -> Option<usize> {
+        let left = |d: usize| {
+            self.posted_at_end[d].load(Ordering::Relaxed).wrapping_sub(self.completed(d))
+        };
+        let has_counts = self.pool.is_none() && !self.has_lists();
+        has_counts.then(|| left(SEND) as usize + left(RECEIVE) as usize)
+    }
+
+    /// Whether safe code forgot lists of the queue, which ended.
+    fn has_lists(&self) -> bool {
+        self.has_lists.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a completion of the ring was dropped instead of given to `complete`.
+    #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
+    pub fn note_dropped(&self, sequence: u32) {
+        const IS_ONE: u64 = 1 << 32;
+        let later = |known: u64| {
+            let is_later = known == 0 || (sequence.wrapping_sub(known as u32) as i32) > 0;
+            is_later.then_some(IS_ONE | sequence as u64)
+        };
+        // The later of the two counts: it releases what the other would, too. (A refused update
+        // means that it was known.)
+        let _ = self.dropped.fetch_update(Ordering::AcqRel, Ordering::Relaxed, later);
+    }
+
+    /// The sequence number of the last dropped completion since the last `take_dropped`, if there
+    /// was one.
+    pub fn dropped(&self) -> Option<u32> {
+        let dropped = self.dropped.load(Ordering::Acquire);
+        (dropped != 0).then_some(dropped as u32)
+    }
+
+    /// Like `dropped`, and clears it.
+    pub fn take_dropped(&self) -> Option<u32> {
+        // No other thread takes it, so it is still there.
+        self.dropped()?;
+        Some(self.dropped.swap(0, Ordering::AcqRel) as u32)
+    }
+}
+
+/// The queues whose completions can no longer come. Handles that are with them are orphaned.
+#[derive(Default)]
+pub(crate) struct Quiet {
+    /// Those with something orphaned, in the order of their addresses.
+    orphaned: Vec<Arc<QueueCounters>>,
+    /// Those with nothing orphaned, for an assertion.
+    #[cfg(debug_assertions)]
+    pub over: Vec<Arc<QueueCounters>>,
+}
+
+impl Quiet {
+    /// Where the counters of these queues are: from the first address to before the second. Those
+    /// of others are there too if there are several queues; if there is one, nothing else is.
+    pub fn span(&self) -> (usize, usize) {
+        let at = |counters: Option<&Arc<QueueCounters>>| {
+            counters.map(|counters| Arc::as_ptr(counters).addr())
+        };
+        let end = at(self.orphaned.last()).map_or(0, |last| last + size_of::<QueueCounters>());
+        (at(self.orphaned.first()).unwrap_or(usize::MAX), end)
+    }
+
+    /// The most handles that are orphaned with them; a search that found as many has found all.
+    pub fn most(&self) -> usize {
+        let all = self.orphaned.iter().map(|counters| counters.most_orphaned());
+        all.fold(0, |sum, most| most.map_or(usize::MAX, |most| most.saturating_add(sum)))
+    }
+
+    /// Whether nothing is orphaned.
+    pub fn is_empty(&self) -> bool {
+        self.orphaned.is_empty()
+    }
+
+    /// How many queues with something orphaned they are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.orphaned.len()
+    }
+
+    /// Whether the queue with this counter is one of them, with something orphaned. (Of thousands
+    /// that ended at once, and each buffer that they had, not all are compared.)
+    pub fn has(&self, counter: *const CompletionCounter) -> bool {
+        let behind = self
+            .orphaned
+            .partition_point(|counters| Arc::as_ptr(counters).addr() <= counter.addr());
+        behind.checked_sub(1).is_some_and(|at| self.orphaned[at].has(counter))
+    }
+
+    /// The protection domain of which alone they may have buffers; `None` if there may be several.
+    /// (In a list that was forgotten amid a panic may be buffers of any that nobody looked at yet.)
+    pub fn domain(&self) -> Option<u32> {
+        let first = self.orphaned.first()?.pd;
+        let is_only = |counters: &Arc<QueueCounters>| counters.pd == first && !counters.has_lists();
+        self.orphaned.iter().all(is_only).then_some(first)
+    }
+
+    /// Whether one of them may have buffers of this protection domain.
+    pub fn is_of(&self, pd: u32) -> bool {
+        self.orphaned.iter().any(|counters| counters.pd == pd || counters.has_lists())
+    }
+
+    /// Adds a queue with something orphaned.
+    pub fn add(&mut self, counters: Arc<QueueCounters>) {
+        let address = Arc::as_ptr(&counters);
+        let before = self.orphaned.partition_point(|other| Arc::as_ptr(other) < address);
+        self.orphaned.insert(before, counters);
+    }
+
+    /// Gives back one part of a queue's `pending` (`QueueCounters::end_one`).
+    pub fn end_one(&mut self, counters: &Arc<QueueCounters>) {
+        if !counters.end_one() {
+            return;
+        }
+        if counters.most_orphaned() != Some(0) {
+            return self.add(counters.clone());
+        }
+        #[cfg(debug_assertions)]
+        self.over.push(counters.clone());
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+
+    /// A queue pair that is in no state to send has no longest message, and looks at every buffer.
+    #[test]
+    fn messages_have_no_limit_before_it_is_known() {
+        let counters = QueueCounters::new(7).unwrap();
+        assert_eq!(counters.longest_message(), (u32::MAX, false));
+        let known = type_tag::of(7, 1, 256);
+        assert_ne!(known & counters.mismatch(SEND), 0);
+        counters.limit_messages(1024, true, 4);
+        assert_eq!(counters.longest_message(), (1024, true));
+        assert_eq!(known & counters.mismatch(SEND), 0);
+        counters.limit_messages(1020, false, 4);
+        assert_eq!(counters.longest_message(), (1020, false));
+        assert_ne!(known & counters.mismatch(SEND), 0, "four of them are too long");
+        // Without a list each is one element.
+        counters.limit_messages(256, false, 0);
+        assert_eq!(known & counters.mismatch(SEND), 0);
+    }
+
+    /// Each domain and counter of several queues is found, and no other.
+    #[test]
+    fn several_queues_are_quiet_at_once() {
+        let all = [3, 4, 5].map(|pd| QueueCounters::new(pd).unwrap());
+        let [one, two, other] = &all;
+        let mut quiet = Quiet::default();
+        assert!(quiet.is_empty() && !quiet.has(&raw const one.completed[0]));
+        assert_eq!((quiet.domain(), quiet.len()), (None, 0));
+        quiet.add(one.clone());
+        assert_eq!((quiet.domain(), quiet.len()), (Some(3), 1));
+        quiet.add(QueueCounters::new(3).unwrap());
+        assert_eq!((quiet.domain(), quiet.len()), (Some(3), 2));
+        quiet.add(two.clone());
+        assert!(!quiet.is_empty());
+        assert_eq!(quiet.domain(), None);
+        assert_eq!([3, 4, 5].map(|pd| quiet.is_of(pd)), [true, true, false]);
+        let (lowest, highest) = quiet.span();
+        for counters in &all {
+            for counter in &counters.completed {
+                assert_eq!(quiet.has(counter), !Arc::ptr_eq(counters, other));
+                let at = std::ptr::from_ref(counter).addr();
+                assert!(Arc::ptr_eq(counters, other) || (lowest..highest).contains(&at));
+            }
+        }
+    }
+
+    /// Each of many is found, in whatever order they ended, with no more comparisons than it takes
+    /// to find a place in an order.
+    #[test]
+    fn many_queues_are_quiet_at_once() {
+        let mut all: Vec<_> = (0..100).map(|_| QueueCounters::new(1).unwrap()).collect();
+        all.sort_by_key(|counters| Arc::as_ptr(counters).addr() % 1009);
+        let mut quiet = Quiet::default();
+        all.iter().step_by(2).for_each(|counters| quiet.add(counters.clone()));
+        assert_eq!(quiet.len(), 50);
+        assert!(quiet.orphaned.is_sorted_by_key(Arc::as_ptr));
+        for (i, counters) in all.iter().enumerate() {
+            let found = counters.completed.iter().filter(|&counter| quiet.has(counter)).count();
+            assert_eq!(found, if i % 2 == 0 { 2 } else { 0 });
+        }
+    }
+
+    /// A queue is quiet when the last of those is over that can bring completions, and is kept if
+    /// something of it is orphaned, in either direction.
+    #[test]
+    fn what_is_orphaned_is_kept_with_the_last_part() {
+        for (posted, is_orphaned) in [([0, 0], false), ([1, 0], true), ([0, 1], true)] {
+            let (counters, mut quiet) = (QueueCounters::new(1).unwrap(), Quiet::default());
+            counters.attached();
+            counters.end(posted);
+            quiet.end_one(&counters);
+            assert!(quiet.is_empty() && !counters.is_quiet(), "{posted:?}");
+            quiet.end_one(&counters);
+            assert_eq!((!quiet.is_empty(), counters.is_quiet()), (is_orphaned, true), "{posted:?}");
+        }
+        let (counters, mut quiet) = (QueueCounters::shared(1, 2).unwrap(), Quiet::default());
+        quiet.end_one(&counters);
+        assert!(!quiet.is_empty(), "of a shared receive queue only the headers tell");
+    }
+
+    /// The later of two dropped completions stays, also where their numbers wrap.
+    #[test]
+    fn the_last_dropped_completion_is_noted() {
+        let counters = QueueCounters::new(1).unwrap();
+        assert_eq!((counters.dropped(), counters.take_dropped()), (None, None));
+        for (first, second, later) in [(0, 1, 1), (1, 0, 1), (u32::MAX, 0, 0), (0, u32::MAX, 0)] {
+            counters.note_dropped(first);
+            assert_eq!(counters.dropped(), Some(first));
+            counters.note_dropped(second);
+            assert_eq!((counters.dropped(), counters.take_dropped()), (Some(later), Some(later)));
+            assert_eq!(counters.dropped(), None);
+        }
+    }
+}

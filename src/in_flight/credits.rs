@@ -1,0 +1,154 @@
+//! The in-flight table of a queue whose every work request completes: the entry is the wr_id.
+
+// No model: only the owner of one queue changes the count, and reads it when the queue ends. It is
+// atomic for how it is compiled; no other thread reads it.
+
+#![allow(unsafe_code)] // reads the counters
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::cold::cold_path;
+use crate::counters::queue_counters::{CompletionCounter, QueueCounters};
+use crate::in_flight::stale::StaleCredits;
+use crate::in_flight::{InFlight, QueueState, entry_in, state};
+use crate::memory::entry::Entry;
+use crate::memory::header::word;
+
+/// The room of a poisoned in-flight table: what completes does not bring it to 0.
+const POISON: i32 = i32::MIN / 2;
+/// No queue is as deep (devices have a few thousand entries): so what completes fits beside.
+const DEEPEST: u32 = 1 << 29;
+
+/// # Invariants
+/// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
+/// - It is poisoned if `room` is below 0, and below that by more than can ever complete.
+/// - `no_buffer` is the word of the state's counter.
+#[doc(hidden)]
+#[repr(C)] // what each post touches, first
+pub struct Credits<E> {
+    pub(crate) state: QueueState,
+    /// The wr_id of a work request without a buffer: the counter, as a word.
+    pub(crate) no_buffer: usize,
+    /// Completions known at the last look, wrapping.
+    pub(crate) seen: u32,
+    _entries: PhantomData<E>,
+}
+
+impl<E: Entry> Credits<E> {
+    /// As if as many work requests had been posted and completed.
+    #[cfg(test)]
+    pub(super) fn begin_at(&mut self, count: u32) {
+        self.seen = count;
+    }
+}
+
+impl<E: Entry> InFlight<E> for Credits<E> {
+    const MARKED: bool = true;
+    type Cursor = ();
+    state!();
+
+    fn open(
+        counters: &Arc<QueueCounters>,
+        direction: usize,
+        depth: u32,
+        stale: StaleCredits,
+    ) -> Self {
+        let depth = depth.saturating_sub(stale.total()).min(DEEPEST);
+        let state = QueueState::new(counters, direction, depth as i32, stale);
+        let no_buffer = word::of(state.counter.cast_mut(), word::NONE);
+        Credits { state, no_buffer, seen: 0, _entries: PhantomData }
+    }
+
+    #[inline(always)]
+    fn cursor(&self) {}
+
+    #[inline(always)]
+    fn advance((): &mut ()) {}
+
+    #[inline(always)]
+    unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, id: u64) -> u64 {
+        // The upper bits of the counter's address are 0 (`QueueCounters`).
+        word.map_or(self.no_buffer as u64 + id, |word| word as u64)
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, n: u32) -> bool {
+        let state = &mut self.state;
+        state.room -= n as i32;
+        // (The sign is a flag of the subtraction; to compare first would take an instruction of
+        // its own.)
+        if state.room >= 0 {
+            return true;
+        }
+        cold_path();
+        // A queue that is kept as full as it is deep comes here with each post, so a look at the
+        // counter is not left to cold code.
+        // SAFETY: the counter is in the state's counters (invariant).
+        let completed = unsafe { CompletionCounter::get(state.counter) };
+        let more = completed.wrapping_sub(self.seen);
+        // Added to both. Atomically, so that LLVM does not find that one sum is what completed: it
+        // would keep that for it (1 instruction).
+        // SAFETY: an aligned field that is borrowed mutably.
+        let seen = unsafe { AtomicU32::from_ptr(&raw mut self.seen) };
+        seen.store(seen.load(Relaxed).wrapping_add(more), Relaxed);
+        state.room += more as i32;
+        if state.room >= 0 {
+            return true;
+        }
+        cold_path();
+        state.room += n as i32;
+        false
+    }
+
+    fn look_and_spend(&mut self, n: u32) -> bool {
+        let fits = n <= self.room();
+        if fits {
+            self.state.room -= n as i32;
+        }
+        fits
+    }
+
+    #[cold]
+    #[inline(never)]
+    extern "C" fn room(&mut self) -> u32 {
+        #[cfg(all(test, feature = "loopback"))]
+        crate::cold_calls::note();
+        let completed = self.completed();
+        let back = self.state.stale.recover();
+        self.state.room += (completed.wrapping_sub(self.seen) + back) as i32;
+        self.seen = completed;
+        self.state.depth += back;
+        // (What completes of a poisoned queue does not make it one that has room.)
+        self.state.room.max(0) as u32
+    }
+
+    fn word(&self, _: u32, wr_id: u64) -> usize {
+        entry_in(wr_id as usize)
+    }
+
+    fn take_back(&mut self, n: u32) {
+        self.state.room += n as i32;
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.state.room < 0
+    }
+
+    fn poison(&mut self) {
+        // The room is gone for good: only a reset, with a new in-flight table, brings it back.
+        self.state.depth = self.state.depth.wrapping_add_signed(POISON - self.state.room);
+        self.state.room = POISON;
+    }
+
+    fn posted(&self) -> u32 {
+        self.seen.wrapping_add(self.state.depth).wrapping_sub(self.state.room as u32)
+    }
+
+    fn completed(&self) -> u32 {
+        // SAFETY: the counter is in the state's counters (invariant).
+        unsafe { CompletionCounter::get(self.state.counter) }
+    }
+}

@@ -1,0 +1,265 @@
+//! What the device owns, and how it comes back.
+//!
+//! A [`InFlight`] counts how many work requests a queue may still post, because devices free slots
+//! before their completions are polled (R9.7) and a completion queue must not overrun (R9.9), and
+//! it finds the entry of a work request again. There are three:
+//!
+//! - [`Credits`](credits::Credits): every work request completes, and its entry is the wr_id.
+//! - [`Ring`](ring::Ring): only some complete. The ring holds the entries, and a completion
+//!   releases all up to its own.
+//! - [`Uncounted`](uncounted::Uncounted): that of a shared receive queue. The entry is the wr_id,
+//!   and the buffers of the queue's pool bound how many there are.
+//!
+//! A post enters the entries of a list, and then commits them by taking room (`spend`).
+
+// No model: only the owner of one queue changes the count, as in `in_flight::credits`.
+
+#![allow(unsafe_code)] // says what its methods ask for
+
+pub(crate) mod credits;
+pub(crate) mod released;
+pub(crate) mod ring;
+pub(crate) mod stale;
+#[cfg(all(test, feature = "loopback"))]
+mod tests;
+pub(crate) mod uncounted;
+
+use std::sync::Arc;
+
+use crate::counters::queue_counters::{CompletionCounter, QueueCounters};
+use crate::in_flight::released::Released;
+use crate::in_flight::stale::StaleCredits;
+use crate::memory::entry::Entry;
+use crate::memory::header::word;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Chooses the in-flight table of a send queue by how it signals.
+#[doc(hidden)]
+pub trait SendMode {
+    type InFlight<E: Entry>: InFlight<E>;
+    /// Whether every send is signaled.
+    const SIG_ALL: bool;
+    /// What the last work request of a list carries unless told otherwise, where not all are.
+    const SIGNAL_LAST: u32;
+}
+
+/// Most work requests of a chain that a macro posts.
+pub(crate) const MOST: u32 = 128;
+
+/// What the in-flight tables of all queues have.
+///
+/// # Invariants
+/// - `counter` is that of the in-flight table's direction in `counters`.
+/// - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
+///   in-flight table is poisoned (one of credits is below 0 then, and else amid a post alone; an
+///   uncounted one has the poison in its mask).
+#[doc(hidden)]
+#[repr(C)] // what each post touches, first
+pub struct QueueState {
+    pub(crate) room: i32,
+    /// How many work requests fit when nothing is outstanding.
+    pub(crate) depth: u32,
+    /// What must not be in the type tag of a buffer that needs no look.
+    pub(crate) mismatch: u64,
+    /// What the headers of buffers show that the queue has, if its in-flight table is `MARKED`.
+    pub(crate) counter: *const CompletionCounter,
+    /// Lists that began and did not end. (An atomic, so that the compiler adds one in memory and
+    /// keeps nothing in registers: that saves two instructions a list.)
+    lists: AtomicU64,
+    pub(crate) stale: StaleCredits,
+    pub(crate) counters: Arc<QueueCounters>,
+}
+
+impl QueueState {
+    fn new(
+        counters: &Arc<QueueCounters>,
+        direction: usize,
+        room: i32,
+        stale: StaleCredits,
+    ) -> Self {
+        QueueState {
+            room,
+            depth: room as u32,
+            mismatch: counters.mismatch(direction),
+            // SAFETY: the counters are there.
+            counter: unsafe { QueueCounters::counter(Arc::as_ptr(counters), direction) },
+            lists: AtomicU64::new(0),
+            stale,
+            counters: counters.clone(),
+        }
+    }
+
+    /// Adds to the number of lists that are put together. It is a number, and not a flag, since
+    /// lists that end do not speak for one that was forgotten before.
+    #[inline(always)]
+    fn count_list(&self, more: u64) {
+        self.lists.store(self.lists.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+}
+
+/// The in-flight table of a queue with entries of type `E`.
+#[doc(hidden)]
+pub trait InFlight<E: Entry>: Sized {
+    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
+    const MARKED: bool;
+    /// Where the entries of a list are noted that is being put together, and what names them.
+    type Cursor: Copy;
+
+    /// An in-flight table of `depth` work requests of a direction, less the stale credits.
+    fn open(
+        counters: &Arc<QueueCounters>,
+        direction: usize,
+        depth: u32,
+        stale: StaleCredits,
+    ) -> Self;
+
+    fn state(&self) -> &QueueState;
+
+    fn state_mut(&mut self) -> &mut QueueState;
+
+    /// The cursor of a list that begins now; good until a work request is spent.
+    fn cursor(&self) -> Self::Cursor;
+
+    /// The cursor of the next work request.
+    fn advance(cursor: &mut Self::Cursor);
+
+    /// Notes the entry of the `i`th work request from where `cursor` was before the first of them,
+    /// or the number of one that has none (in the bits of `word::ID`), and gives its wr_id. The
+    /// entry stays the caller's until it is spent. Those of one cursor are entered in order, each
+    /// once.
+    ///
+    /// # Safety
+    /// The cursor is good, and the list has no more work requests than `MOST`, or than there is
+    /// room for.
+    unsafe fn enter(
+        &mut self,
+        cursor: &mut Self::Cursor,
+        i: u32,
+        word: Option<usize>,
+        id: u64,
+    ) -> u64;
+
+    /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
+    /// known. Else nothing changes, and `look_and_spend` has the last word.
+    #[must_use]
+    fn spend(&mut self, n: u32) -> bool;
+
+    /// A list begins: its buffers name the queue before it is posted.
+    #[inline(always)]
+    fn begin_list(&mut self) {
+        if Self::MARKED {
+            self.state().count_list(1);
+        }
+    }
+
+    /// A list ends: it was posted, refused or dropped. One that safe code forgot never does.
+    #[inline(always)]
+    fn end_list(&mut self) {
+        if Self::MARKED {
+            self.state().count_list(1u64.wrapping_neg());
+        }
+    }
+
+    /// Whether lists were forgotten, asked when the queue ends: then no list is put together.
+    fn has_lists(&self) -> bool {
+        self.state().lists.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes room for `n` work requests, which are the device's then, after a look at what has
+    /// completed: no means that they do not fit.
+    #[must_use]
+    fn look_and_spend(&mut self, n: u32) -> bool;
+
+    /// How many work requests fit, after a look at what has completed. (`extern "C"` for its
+    /// promise not to unwind.)
+    extern "C" fn room(&mut self) -> u32;
+
+    /// The entry (0 if none) of the `i`th work request of a list that was entered and not spent,
+    /// whose wr_id is this.
+    fn word(&self, i: u32, wr_id: u64) -> usize;
+
+    /// The last `n` work requests that were spent are not the device's: they are entered again, as
+    /// a list.
+    fn take_back(&mut self, n: u32);
+
+    /// Whether a post had no known outcome.
+    fn is_poisoned(&self) -> bool;
+
+    /// No more posts until the queue is reset: what was posted stays with the device.
+    fn poison(&mut self);
+
+    /// Work requests posted since the in-flight table was opened, wrapping.
+    fn posted(&self) -> u32;
+
+    /// Those of them that are known to have completed.
+    fn completed(&self) -> u32;
+
+    /// The entries that are kept here, up to `until`; `None` if none is.
+    fn release(&mut self, _until: Until) -> Option<Released<'_, E>> {
+        None
+    }
+
+    /// Enters a work request without a buffer beyond the capacity, and gives its wr_id: if only its
+    /// completion can tell that all others are done.
+    fn enter_sentinel(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// Whether `n` more work requests fit.
+    #[inline(always)]
+    fn has_room(&mut self, n: u32) -> bool {
+        n as i32 <= self.state().room || n <= self.room()
+    }
+
+    /// What a reset leaves to the next in-flight table of this depth: the room that completions of
+    /// the `old` counters may still take.
+    fn keep_stale(&mut self, old: &Arc<QueueCounters>, depth: u32) -> StaleCredits {
+        let mut stale = std::mem::take(&mut self.state_mut().stale);
+        stale.add(old, self.outstanding(), depth);
+        stale
+    }
+
+    /// Room that completions from before a reset still take.
+    fn stale_credits(&mut self) -> u32 {
+        let stale = &mut self.state_mut().stale;
+        stale.recover();
+        stale.total()
+    }
+
+    /// Work requests posted and not known to be complete.
+    fn outstanding(&self) -> u32 {
+        self.posted().wrapping_sub(self.completed())
+    }
+}
+
+/// How far entries are released.
+#[doc(hidden)]
+pub enum Until {
+    /// Up to that of the completion with this wr_id, if it is of this queue and does not carry its
+    /// entry itself.
+    Completion(u64),
+    /// Up to that of the last completion that was dropped.
+    Dropped,
+    /// All: the queue is gone, or reset.
+    End,
+}
+
+macro_rules! state {
+    () => {
+        #[inline(always)]
+        fn state(&self) -> &QueueState {
+            &self.state
+        }
+
+        #[inline(always)]
+        fn state_mut(&mut self) -> &mut QueueState {
+            &mut self.state
+        }
+    };
+}
+use state;
+
+/// The entry in a word: 0 if it has no buffer.
+fn entry_in(word: usize) -> usize {
+    if word::is_none(word) { 0 } else { word }
+}

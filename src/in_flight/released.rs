@@ -1,0 +1,180 @@
+//! The entries that a completion releases from a ring.
+
+#![allow(unsafe_code)] // turns words into entries
+
+use crate::in_flight::ring::Ring;
+use crate::memory::entry::Entry;
+use crate::memory::header::word;
+use crate::work::refusal::WorkRequests;
+
+/// The entries that a completion of a selectively signaled send queue released, in posting order:
+/// the iterator of [`QueuePair::complete`](crate::QueuePair::complete)
+/// ([R10.7](crate::guide::rules#r10-7)).
+///
+/// `for_each` and `fold` are the fastest way through them. What is not iterated over is dropped.
+///
+/// # Invariants
+/// The `left` slots from `at` on (masked) hold words of entries that this owns; nothing is entered
+/// while it borrows the ring.
+pub struct Released<'q, E: Entry> {
+    ring: &'q Ring<E>,
+    at: u32,
+    left: u32,
+}
+
+impl<'q, E: Entry> Released<'q, E> {
+    #[inline(always)]
+    pub(super) fn new(ring: &'q Ring<E>, at: u32, left: u32) -> Self {
+        Released { ring, at, left }
+    }
+
+    /// All of them, if they are `N` work requests with a buffer each: a chain whose length is known
+    /// comes back in one step.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Chosen { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Chosen>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let [head, body] = [pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?];
+    /// // The last is signaled.
+    /// post_send!(a, [wr::RdmaWrite::new(head, at), wr::RdmaWrite::new(body, at)])?;
+    /// let completion = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion;
+    ///     }
+    /// };
+    /// let done = a.complete(completion).map_err(|_| "of another queue pair")?;
+    /// done.status?;
+    /// let [head, body] = done.released.array().map_err(|released| format!("{}", released.count()))?;
+    /// # drop((head, body));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// They are others: fewer, more, or some without a buffer. All are given back.
+    #[inline(always)]
+    pub fn array<const N: usize>(mut self) -> Result<[E; N], Self> {
+        if self.left as usize != N {
+            return Err(self);
+        }
+        let words: [usize; N] = std::array::from_fn(|i| {
+            self.ring.word_at(self.at.wrapping_add(i as u32) & self.ring.mask)
+        });
+        // Or-ed together, as `NONE` is one bit: one test for all of them.
+        if word::is_none(words.iter().fold(0, |all, word| all | word)) {
+            return Err(self);
+        }
+        self.left = 0;
+        // SAFETY: the slots hold words of `E`, which were just taken out.
+        Ok(words.map(|word| unsafe { E::from_kept(word) }))
+    }
+
+    /// The number that the work request of the completion, which is the last one of these, was
+    /// given ([`with_id`](crate::wr::WorkRequest::with_id)): C's `wr_id`, of which 16 bits are the
+    /// program's. 0 if it was given none, or has a buffer; to be asked before the last entry is
+    /// taken.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Chosen { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Chosen>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let body = pool.take().ok_or("no buffer")?;
+    /// post_send!(a, [wr::RdmaWrite::new(body, at), wr::RdmaWrite::inline(b"done", at).with_id(7)])?;
+    /// let completion = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion;
+    ///     }
+    /// };
+    /// let done = a.complete(completion).map_err(|_| "of another queue pair")?;
+    /// assert_eq!(done.released.id(), 7);
+    /// assert_eq!(done.released.count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn id(&self) -> u16 {
+        let last = self.at.wrapping_add(self.left).wrapping_sub(1);
+        let word = self.ring.word_at(last & self.ring.mask);
+        if self.left != 0 && word::is_none(word) { word::id(word) } else { 0 }
+    }
+
+    /// The entry of the next slot, if some are left and there is one in it.
+    #[inline(always)]
+    fn pull(&mut self) -> Option<Option<E>> {
+        if self.left == 0 {
+            return None;
+        }
+        let word = self.ring.word_at(self.at & self.ring.mask);
+        self.at = self.at.wrapping_add(1);
+        self.left -= 1;
+        // SAFETY: the slots hold words of `E`; this one was just taken out.
+        Some((!word::is_none(word)).then(|| unsafe { E::from_kept(word) }))
+    }
+}
+
+impl<E: Entry> Iterator for Released<'_, E> {
+    type Item = E;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<E> {
+        loop {
+            if let Some(entry) = self.pull()? {
+                return Some(entry);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, E) -> B>(mut self, start: B, mut see: F) -> B {
+        let mut all = start;
+        // Most often there is but one, so it is not part of a loop.
+        if let Some(Some(entry)) = self.pull() {
+            all = see(all, entry);
+        }
+        if self.left != 0 {
+            // Read again, so that they are in no register before.
+            let (slots, mask) = (self.ring.slots.as_ptr(), self.ring.mask);
+            let mut index = self.at & mask;
+            let last = (self.at.wrapping_add(self.left) - 1) & mask;
+            loop {
+                // SAFETY: there are `mask + 1` slots, and the ring is borrowed, so they stay.
+                let word = unsafe { (*slots.add(index as usize)).get() };
+                (self.at, self.left) = (index + 1, last.wrapping_sub(index) & mask);
+                if !word::is_none(word) {
+                    // SAFETY: the slots hold words of `E`; this one was just taken out.
+                    all = see(all, unsafe { E::from_kept(word) });
+                }
+                if index == last {
+                    break;
+                }
+                index = (index + 1) & mask;
+            }
+        }
+        all
+    }
+}
+
+impl<E: Entry> Drop for Released<'_, E> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.left != 0 {
+            drop_rest::<E>(self.ring, self.at, self.left);
+        }
+    }
+}
+
+/// By value, so that what is released can be in registers.
+#[cold]
+#[inline(never)]
+fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {
+    let mut rest = Released { ring, at, left };
+    rest.by_ref().for_each(drop);
+}
+
+impl_debug!([E: Entry] Released<'_, E>, |it| "Released({})", WorkRequests(it.left));

@@ -1,0 +1,426 @@
+//! The in-flight accounting where its counters wrap.
+
+use crate::Buf;
+use crate::counters::ids;
+use crate::counters::queue_counters::CompletionCounter;
+use crate::counters::queue_counters::SEND;
+use crate::in_flight::credits::Credits;
+use crate::in_flight::ring::Ring;
+use crate::in_flight::*;
+use crate::loopback::Fabric;
+use crate::memory::header::{Handle, Word};
+use std::sync::Arc;
+
+/// The word of a buffer, given up.
+fn word_of(buf: Buf) -> usize {
+    std::mem::ManuallyDrop::new(buf).word()
+}
+
+const DEPTH: u32 = 5;
+
+fn pool() -> crate::Pool {
+    let pd = Fabric::new().open_device().alloc_pd().unwrap();
+    pd.create_pool(8, 8).unwrap()
+}
+
+/// An in-flight table of sends.
+fn open<L: InFlight<Buf>>(counters: &Arc<QueueCounters>) -> L {
+    L::open(counters, SEND, DEPTH, StaleCredits::default())
+}
+
+/// An in-flight table of sends, of which entries of a life before may still complete.
+fn open_after<L: InFlight<Buf>>(old: &Arc<QueueCounters>, entries: u32) -> L {
+    old.attached();
+    let mut stale = StaleCredits::default();
+    stale.add(old, entries, DEPTH);
+    L::open(&QueueCounters::new(1).unwrap(), SEND, DEPTH, stale)
+}
+
+/// Spends as a post does: what does not fit at once may fit after a look.
+fn spend(ring: &mut Ring<Buf>, n: u32) -> bool {
+    ring.spend(n) || ring.look_and_spend(n)
+}
+
+/// Every sequence number around the wrap, at every fill: what the ring releases is what was put in,
+/// in order, and nothing but numbers in flight releases anything.
+#[test]
+fn a_ring_whose_sequence_numbers_wrap() {
+    let pool = pool();
+    let counters = QueueCounters::new(1).unwrap();
+    let mut ring: Ring<Buf> = open(&counters);
+    ring.begin_at(u32::MAX - 6);
+    let mut sent = 0u8;
+    let mut released = 0u8;
+    for round in 0..20 {
+        while ring.has_room(1) {
+            let mut buf = pool.take().unwrap();
+            buf.copy_from(&[sent]).unwrap();
+            let (mut cursor, word) = (ring.cursor(), word_of(buf));
+            // SAFETY: one work request, and there is room for it.
+            unsafe { ring.enter(&mut cursor, 0, Some(word), 0) };
+            assert!(spend(&mut ring, 1));
+            sent += 1;
+        }
+        assert!(!spend(&mut ring, 1));
+        assert_eq!((ring.room(), ring.posted().wrapping_sub(ring.completed())), (0, DEPTH));
+        let (head, tail) = (ring.completed(), ring.posted());
+        let id = word::of_ring(counters.ring_tag());
+        let wr_id = |id: u32, sequence: u32| (sequence as u64) << 32 | id as u64;
+        for wrong in [head.wrapping_sub(1), tail, head.wrapping_add(1 << 31)] {
+            assert_eq!(ring.done_with(wr_id(id, wrong)), None, "{wrong:#x} is not in flight");
+        }
+        let up_to = head.wrapping_add(round % DEPTH);
+        for wrong in [id + 4, id.wrapping_sub(4), id & !2, id ^ 1 << 31, 0] {
+            assert_eq!(ring.done_with(wr_id(wrong, up_to)), None, "another queue's, or no ring's");
+            assert_eq!(ring.done_with(wr_id(wrong, up_to.wrapping_add(1))), None);
+        }
+        let done = ring.done_with(wr_id(id, up_to)).unwrap();
+        for buf in ring.release_first(done) {
+            assert_eq!(buf[0], released);
+            released += 1;
+        }
+    }
+    assert!(ring.posted() < 100, "it wrapped");
+    assert_eq!(ring.release(Until::End).map_or(0, Iterator::count), (sent - released) as usize);
+    assert_eq!(pool.available(), 8);
+}
+
+/// Room that a life before may still take is given out once that is over, and only once.
+#[test]
+fn withheld_room_is_spent_once() {
+    let old = QueueCounters::new(1).unwrap();
+    let mut credits: Credits<Buf> = open_after(&old, 2);
+    assert!(credits.spend(3));
+    assert!(!credits.spend(1) && !credits.look_and_spend(1));
+    assert_eq!((credits.room(), credits.outstanding()), (0, 3));
+    assert!(!old.end_one() && old.end_one(), "the old life is over");
+    assert!(!credits.spend(1) && credits.look_and_spend(1));
+    assert_eq!((credits.room(), credits.outstanding()), (1, 4));
+    assert!(credits.spend(1) && !credits.spend(1) && !credits.look_and_spend(1));
+    assert_eq!((credits.room(), credits.outstanding()), (0, 5));
+}
+
+/// All of it at once, too.
+#[test]
+fn withheld_room_is_spent_at_once() {
+    let old = QueueCounters::new(1).unwrap();
+    let mut credits: Credits<Buf> = open_after(&old, 2);
+    assert!(credits.spend(DEPTH - 2));
+    assert!(!old.end_one() && old.end_one(), "the old life is over");
+    assert!(!credits.spend(2) && credits.look_and_spend(2));
+    assert_eq!((credits.room(), credits.outstanding()), (0, DEPTH));
+}
+
+/// Credits are neither lost nor invented where the count of completions wraps.
+#[test]
+fn credits_whose_counters_wrap() {
+    let counters = QueueCounters::new(1).unwrap();
+    counters.begin_at(u32::MAX - 3);
+    let mut credits: Credits<Buf> = open(&counters);
+    credits.begin_at(u32::MAX - 3);
+    for _ in 0..20 {
+        while credits.has_room(1) {
+            assert!(credits.spend(1));
+        }
+        assert_eq!((credits.outstanding(), credits.room()), (DEPTH, 0));
+        for left in (1..DEPTH).rev() {
+            // SAFETY: the counters are live.
+            let counter = unsafe { QueueCounters::counter(Arc::as_ptr(&counters), SEND) };
+            // SAFETY: the counter is one of the counters, which are live.
+            unsafe { CompletionCounter::count(counter) };
+            assert_eq!((credits.outstanding(), credits.room()), (left, DEPTH - left));
+        }
+    }
+}
+
+/// A completion queue that lives long keeps nothing of the queues that are gone, whatever they
+/// left: a shared receive queue's receives, which nobody counts, and receives without a buffer,
+/// which nobody takes back.
+#[test]
+fn a_completion_queue_forgets_what_is_gone() {
+    use crate::qp::SharedRq;
+    crate::profile! { OnSrq { receive: SharedRq } }
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let (mut cq, mut other) =
+        (context.create_cq::<Buf>(40).unwrap(), context.create_cq::<Buf>(40).unwrap());
+    let pool = pd.create_pool(4, 8).unwrap();
+    let empty = |cq: &mut crate::CompletionQueue| {
+        while let Some(completion) = cq.poll_one().unwrap() {
+            drop(completion);
+        }
+    };
+    for round in 0..3 {
+        let mut srq =
+            pd.create_srq::<crate::transport::Rc, Buf, crate::qp::Max<1>, ()>(&pool).unwrap();
+        for _ in 0..round {
+            srq.post_srq_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
+        }
+        let make = |cq| {
+            pd.create_qp::<crate::transport::Rc, OnSrq>(cq, cq, crate::Depth::on_srq(2, &srq))
+                .unwrap()
+        };
+        drop((make(&cq), make(&other)));
+        drop((make(&cq), make(&cq), make(&other)));
+        let short = context.create_cq::<Buf>(40).unwrap();
+        let on_short = pd.create_qp::<crate::transport::Rc, OnSrq>(
+            &short,
+            &short,
+            crate::Depth::on_srq(2, &srq),
+        );
+        drop((on_short.unwrap(), short));
+        drop(make(&cq));
+        assert_eq!(srq.core().dependents.inboxes(), 2, "those that there are, once each");
+        let depth = crate::Depth { send: 2, recv: 2 };
+        let qp =
+            pd.create_qp::<crate::transport::Rc, crate::DefaultProfile>(&cq, &cq, depth).unwrap();
+        let init =
+            crate::qp::ConnectedInit { pkey_index: 0, port: 1, access: crate::qp::QpAccess::all() };
+        let mut qp = qp.modify(init).unwrap();
+        qp.post_recv(crate::wr::Recv::empty()).unwrap();
+        qp.post_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
+        drop(qp);
+        srq.destroy().unwrap();
+        empty(&mut cq);
+        assert_eq!(pool.available(), 4 - round as usize, "round {round}");
+        empty(&mut other);
+        assert_eq!(pool.available(), 4, "round {round}");
+        assert_eq!((pool.reclaim(&mut cq), pool.reclaim(&mut other)), (0, 0));
+        assert_eq!((cq.shared().attachments(), other.shared().attachments()), (0, 0));
+        assert_eq!((cq.unbooked(), other.unbooked()), (40, 40));
+    }
+}
+
+/// A list that goes beyond the end of the ring: its entries are released in order, and those that
+/// it did not touch stay.
+#[test]
+fn a_list_that_goes_beyond_the_end_of_a_ring() {
+    let pool = pool();
+    let counters = QueueCounters::new(1).unwrap();
+    for before_the_end in 0..=3 {
+        let mut ring: Ring<Buf> = open(&counters);
+        let slots = (DEPTH + 1 + MOST).next_power_of_two();
+        ring.begin_at(slots - before_the_end - 1);
+        for (sent, n) in [(0, 1), (1, 3)] {
+            let mut cursor = ring.cursor();
+            for i in 0..n {
+                let mut buf = pool.take().unwrap();
+                buf.copy_from(&[(sent + i) as u8]).unwrap();
+                // SAFETY: there is room for all of them.
+                unsafe { ring.enter(&mut cursor, i, Some(word_of(buf)), 0) };
+            }
+            assert!(spend(&mut ring, n));
+        }
+        let last = ring.posted().wrapping_sub(1);
+        let done = ring
+            .done_with((last as u64) << 32 | word::of_ring(counters.ring_tag()) as u64)
+            .unwrap();
+        let released = ring.release_first(done);
+        assert_eq!(released.map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    }
+    assert_eq!(pool.available(), 8);
+}
+
+/// All that was released at once, wherever in the ring it is; and all of it given back, if it is
+/// not as many buffers.
+#[test]
+fn what_is_released_as_an_array() {
+    let pool = pool();
+    let counters = QueueCounters::new(1).unwrap();
+    let slots = (DEPTH + 1 + MOST).next_power_of_two();
+    for (before_the_end, empty) in [(0, 9), (1, 9), (2, 9), (3, 9), (7, 9), (1, 0), (1, 2), (5, 1)]
+    {
+        let mut ring: Ring<Buf> = open(&counters);
+        ring.begin_at(slots - before_the_end);
+        for i in 0..3 {
+            // As after a list that was refused: then the next one begins where it belongs.
+            ring.take_back(0);
+            let word = (i != empty).then(|| {
+                let mut buf = pool.take().unwrap();
+                buf.copy_from(&[i]).unwrap();
+                word_of(buf)
+            });
+            let mut cursor = ring.cursor();
+            // SAFETY: there is room for it.
+            unsafe { ring.enter(&mut cursor, 0, word, 0) };
+            assert!(spend(&mut ring, 1));
+        }
+        let last = ring.posted().wrapping_sub(1);
+        let done = ring
+            .done_with((last as u64) << 32 | word::of_ring(counters.ring_tag()) as u64)
+            .unwrap();
+        let released = ring.release_first(done);
+        let released = released.array::<2>().err().unwrap().array::<4>().err().unwrap();
+        match released.array() {
+            Ok([a, b, c]) => assert_eq!((empty, [a[0], b[0], c[0]]), (9, [0, 1, 2])),
+            Err(released) => {
+                assert_ne!(empty, 9, "all have a buffer");
+                let left: Vec<u8> = (0..3).filter(|&i| i != empty).collect();
+                assert_eq!(released.map(|buf| buf[0]).collect::<Vec<_>>(), left);
+            }
+        }
+        assert_eq!(pool.available(), 8);
+    }
+}
+
+/// A word without a buffer has the counter and the program's number, whole.
+#[test]
+fn a_word_without_a_buffer() {
+    let counters = QueueCounters::new(1).unwrap();
+    // SAFETY: the counters are live.
+    let counter = unsafe { QueueCounters::counter(Arc::as_ptr(&counters), SEND) };
+    for id in (0..16).map(|bit| 1 << bit).chain([0, 3, u16::MAX]) {
+        let none = word::none((id as u64) << word::ID);
+        let word = word::of(counter.cast_mut(), none);
+        assert!(word::is_none(word));
+        assert_eq!(
+            (word::id(word), word::counter::<CompletionCounter>(word).cast_const()),
+            (id, counter)
+        );
+    }
+}
+
+/// A list of the most work requests is put together behind a full ring, and so is one more.
+#[test]
+fn a_ring_has_slots_beyond_its_depth() {
+    let counters = QueueCounters::new(1).unwrap();
+    for depth in [1, 5, MOST - 1, MOST, MOST + 1, 2 * MOST, 3 * MOST - 1, 3 * MOST] {
+        let ring: Ring<Buf> = Ring::open(&counters, SEND, depth, StaleCredits::default());
+        assert!(ring.mask >= depth + MOST, "{depth}");
+    }
+}
+
+/// A poisoned in-flight table has no room, whatever completes; and what is outstanding stays
+/// counted.
+#[test]
+fn poisoned_credits_stay_without_room() {
+    let counters = QueueCounters::new(1).unwrap();
+    let mut credits: Credits<Buf> = open(&counters);
+    assert!(credits.spend(3));
+    credits.poison();
+    for left in (0..3).rev() {
+        // SAFETY: the counter is one of the counters, which are live.
+        unsafe { CompletionCounter::count(QueueCounters::counter(Arc::as_ptr(&counters), SEND)) };
+        assert_eq!(
+            (credits.spend(1), credits.look_and_spend(1), credits.has_room(1)),
+            (false, false, false)
+        );
+        assert_eq!((credits.room(), credits.outstanding(), credits.posted()), (0, left, 3));
+    }
+}
+
+/// A queue that is kept as full as it is deep finds what completed by itself.
+#[test]
+fn credits_return_while_the_queue_is_full() {
+    let counters = QueueCounters::new(1).unwrap();
+    let mut credits: Credits<Buf> = open(&counters);
+    assert!(credits.spend(DEPTH));
+    for posted in DEPTH + 1..DEPTH + 20 {
+        assert!(!credits.spend(1));
+        // SAFETY: the counter is one of the counters, which are live.
+        unsafe { CompletionCounter::count(QueueCounters::counter(Arc::as_ptr(&counters), SEND)) };
+        assert!(!credits.spend(2));
+        assert!(credits.spend(1));
+        assert_eq!((credits.posted(), credits.outstanding()), (posted, DEPTH));
+    }
+}
+
+/// What queues rely on: a type tag mismatches every queue but those of its domain, and to
+/// every shared receive queue but those of its pool; and so have several or-ed together, if one of
+/// them has.
+#[test]
+#[cfg_attr(miri, ignore = "many pairs of numbers, and no memory to look at")]
+fn marks_stand_out() {
+    use crate::counters::type_tag;
+    let numbers = |bits: u32| {
+        let alternate = 0x5555_5555 & ((1 << bits) - 1);
+        let near = (0..bits).flat_map(move |bit| [1 << bit, (1 << bits) - 1 - (1 << bit)]);
+        let beyond = [(1 << bits) - 1, 1 << bits, (1 << bits) + 1, u32::MAX, alternate];
+        (0..100).chain(near).chain(beyond).collect::<Vec<u32>>()
+    };
+    const LARGEST: u32 = 1 << 30;
+    for mine in numbers(25) {
+        for other in numbers(25) {
+            let is_known = mine == other && mine < 1 << 25;
+            let both = type_tag::of(mine, 7, 64) | type_tag::of(other, 8, 64);
+            for type_tag in [type_tag::of(mine, 7, LARGEST), both] {
+                assert_eq!(type_tag & type_tag::receive_mask(other) == 0, is_known);
+                assert_eq!(type_tag & type_tag::send_mask(other, LARGEST) == 0, is_known);
+            }
+        }
+    }
+    for mine in numbers(17) {
+        for other in numbers(17) {
+            let is_known = mine == other && mine < type_tag::POOLS;
+            let both = type_tag::of(3, mine, 64) | type_tag::of(3, other, 64);
+            for type_tag in [type_tag::of(3, mine, LARGEST), both] {
+                assert_eq!(type_tag & type_tag::pool_mask(other) == 0, is_known);
+            }
+            assert_ne!(type_tag::of(mine, type_tag::NO_POOL, 8) & type_tag::pool_mask(other), 0);
+        }
+    }
+    for capacity in [1, 255, 256, 257, 4096, 4097, 1 << 16, (1 << 25) + 1, LARGEST, u32::MAX] {
+        for small in [0, 255, 256, 300, 4095, 4096, 5000, 1 << 23, LARGEST, u32::MAX] {
+            // Sizes between two classes count as the smaller one, so some are looked at in vain.
+            let buf = type_tag::of(5, 6, capacity);
+            let is_known = buf & type_tag::send_mask(5, small) == 0;
+            assert!(!is_known || capacity <= small, "{capacity} {small}");
+            let is_class = [256, 4096, 1 << 23, LARGEST].contains(&small);
+            assert!(!is_class || is_known == (capacity <= small), "{capacity} {small}");
+            assert_ne!((buf | type_tag::LOOK) & type_tag::send_mask(5, small), 0);
+            assert_eq!((buf | type_tag::LOOK) & type_tag::receive_mask(5), 0);
+            assert_ne!(buf & type_tag::ANY, 0);
+        }
+    }
+    assert_ne!(type_tag::of(5, 6, 0) & type_tag::send_mask(5, LARGEST), 0);
+}
+
+/// More queue pairs, resets and pools than there are tags and numbers: none is one that another
+/// has, and buffers come back as ever.
+///
+/// Holds L7: tags of rings are reused, so creates and resets never exhaust them.
+#[test]
+fn ids_last() {
+    use std::collections::BTreeSet;
+    let before: Vec<_> = (0..3).map(|_| QueueCounters::new(1).unwrap()).collect();
+    ids::begin_at((1 << 29) - 2);
+    let wrapped: Vec<_> = (0..4).map(|_| QueueCounters::new(1).unwrap()).collect();
+    // The tags come round to those of the first ones again, which are there.
+    ids::begin_at(before[0].ring_tag());
+    let again: Vec<_> = (0..3).map(|_| QueueCounters::new(1).unwrap()).collect();
+    let all: Vec<_> = before.iter().chain(&wrapped).chain(&again).collect();
+    // No two tags are the same word, the largest ones neither.
+    let words: BTreeSet<u32> =
+        (0..29).flat_map(|bit| [1 << bit, (2 << bit) - 1]).map(word::of_ring).collect();
+    assert_eq!(words.len(), 57);
+    // None looks like a receive's.
+    assert!(words.iter().all(|id| id & word::RECEIVE as u32 == 0));
+    let tags: BTreeSet<u32> = all.iter().map(|counters| counters.ring_tag()).collect();
+    assert_eq!(tags.len(), 10);
+    assert!(tags.iter().all(|tag| (1..1 << 29).contains(tag)));
+
+    let ends = crate::loopback::pair().unwrap();
+    let (mut cq, pool) = (ends.cq, ends.pool);
+    let mut qp = ends.a.reset().unwrap().0;
+    for _ in 0..if cfg!(miri) { 10 } else { 100 } {
+        let init =
+            crate::qp::ConnectedInit { pkey_index: 0, port: 1, access: crate::qp::QpAccess::all() };
+        let mut ready = qp.modify(init).unwrap();
+        ready.post_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
+        qp = ready.reset().unwrap().0;
+        while cq.poll_one().unwrap().is_some() {}
+        assert_eq!(pool.available(), pool.count());
+    }
+    let other = ends.pd.create_pool(1, 8).unwrap();
+    for _ in 0..200 {
+        let pool = ends.pd.create_pool(1, 8).unwrap();
+        let number = pool.shared().number();
+        assert!((1..crate::counters::type_tag::POOLS).contains(&number));
+        // Its buffers have it in their type tags, and no others.
+        let mismatch = |pool: &crate::Pool| {
+            let buf = pool.take().unwrap();
+            buf.header().type_tag() & crate::counters::type_tag::pool_mask(number) != 0
+        };
+        assert!(!mismatch(&pool) && mismatch(&other));
+    }
+}

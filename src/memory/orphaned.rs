@@ -1,0 +1,431 @@
+//! Finds the buffers that destroyed or reset queues left orphaned, by what their headers say.
+//!
+//! # Why each is found, and goes back once
+//!
+//! A handle is with a queue while its header names the queue's counter. Posting writes the name
+//! before the device has the handle. Taking a handle out of a completion clears it before that
+//! thread gives up its part in the queue's end. The last part sees all of these writes (`Pending`),
+//! and reclaims. So a handle that is still with the queue then has no other owner: no completion
+//! can bring it, and nothing is posted to a queue that is gone. (A header that is with *another*
+//! queue may change meanwhile. It is read atomically, and that queue's counter has another address,
+//! since the counters of both exist.)
+//!
+//! Several threads may reclaim from the same queue, if a program asks too. The register's lock puts
+//! them in an order: a handle is taken by clearing the name in its header, so the next thread does
+//! not find it.
+//!
+//! No more is looked at than could be with the queue: buffers of its protection domain that were
+//! taken from their pool at some time. A pool hands out the buffer that came back last, so those
+//! that it never needed are not looked at, however many there are. And no more is looked at than
+//! until as many are found as the queue's counts say are out: pools of which few buffers were taken
+//! come first, so what others hold of a large pool costs nothing where a queue has its buffers of a
+//! small one. (The counts are exact but for work requests without a buffer, for which the search
+//! goes to its end. It does so too if safe code forgot a list of the queue, whose buffers show the
+//! queue as well and are not counted: nobody has their handles any more, so they come back with
+//! what is orphaned. The queue knows that there was one, as lists that end are counted.)
+//!
+//! Headers that are looked at are alive: a pool enters its headers before it hands out a handle,
+//! and removes them under the lock before it frees them.
+
+#![allow(unsafe_code)] // looks at headers that others own
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::ptr;
+
+use crate::counters::queue_counters::{CompletionCounter, QueueCounters, Quiet};
+use crate::memory::header::{Header, Word};
+use crate::memory::owning_handle::OwningHandle;
+use crate::sync::{Arc, AtomicU32, Mutex, MutexGuard, Ordering, global, lock};
+
+/// The headers of a pool, or a chunk of those of a slab.
+///
+/// # Invariants
+/// - `first` is the exposed address of the first of initialised headers, `stride` bytes apart, of
+///   which those from `untaken` on were never handed out. They live as long as the value is in the
+///   list.
+struct Headers {
+    first: usize,
+    stride: usize,
+    untaken: Arc<AtomicU32>,
+    /// Makes owners of handles, which the caller gives up, of the addresses of their headers.
+    adopt: unsafe fn(Vec<usize>) -> Box<dyn Any>,
+}
+
+/// The headers of the pools and slabs of a protection domain, by the address of the first.
+type Pools = BTreeMap<usize, Headers>;
+
+/// The headers of every pool and slab that exists, by the number of its protection domain: a search
+/// does not come by the pools of other domains, however many a process has.
+fn domains() -> MutexGuard<'static, BTreeMap<u32, Pools>> {
+    global! {
+        static ALL: Mutex<BTreeMap<u32, Pools>> = Mutex::new(BTreeMap::new());
+    }
+    lock(&ALL)
+}
+
+/// Handles of one pool that queues left orphaned. Dropped, they go back, all of them, even if a
+/// user's Drop, which runs with the last handle of a pool, panics.
+struct Orphaned {
+    pool: usize,
+    count: usize,
+    handles: Box<dyn Any>,
+}
+
+/// Enters new headers of a protection domain: `T` begins with one. Those from `untaken` on were
+/// never taken. The entry, not the reference, says how long they live.
+///
+/// # Safety
+/// - The word of a handle of these headers is that of an `H`, tags apart.
+/// - [`forget`] is called before the headers are freed.
+pub(crate) unsafe fn note<T, H: Word + 'static>(headers: &[T], untaken: Arc<AtomicU32>, pd: u32) {
+    /// # Safety
+    /// The handles are of headers with handles `H`, and the caller gives them up.
+    unsafe fn adopt<H: Word + 'static>(handles: Vec<usize>) -> Box<dyn Any> {
+        // SAFETY: the handle is given up (this function's contract). A single buffer is a list of
+        // one.
+        let own = |word| unsafe { H::from_word(word) };
+        Box::new(handles.into_iter().map(own).collect::<Vec<_>>())
+    }
+    let first = headers.as_ptr().expose_provenance();
+    let headers = Headers { first, stride: size_of::<T>(), untaken, adopt: adopt::<H> };
+    domains().entry(pd).or_default().insert(first, headers);
+}
+
+/// Removes headers of a protection domain before they are freed.
+pub(crate) fn forget<T>(headers: &[T], pd: u32) {
+    let mut domains = domains();
+    if let Some(pools) = domains.get_mut(&pd) {
+        pools.remove(&headers.as_ptr().addr());
+        if pools.is_empty() {
+            domains.remove(&pd);
+        }
+    }
+}
+
+impl Headers {
+    /// The headers of buffers that were taken at some time, with their addresses: all that can be
+    /// with a queue.
+    fn all(&self) -> impl Iterator<Item = (usize, &Header)> {
+        let &Headers { first, stride, .. } = self;
+        (0..self.taken()).map(move |i| {
+            let address = first + i * stride;
+            let header = ptr::with_exposed_provenance::<Header>(address);
+            // SAFETY: initialised and alive (invariant of `Headers`). Only atomic fields are
+            // touched through it, unless the handle is found to be ours.
+            (address, unsafe { &*header })
+        })
+    }
+
+    /// The number of buffers that were taken at some time.
+    fn taken(&self) -> usize {
+        self.untaken.load(Ordering::Relaxed) as usize
+    }
+
+    /// Takes the handles that are with one of the queues in `quiet`, at most so many.
+    fn take(&self, quiet: &Quiet, most: usize) -> Option<Orphaned> {
+        // One comparison skips most headers of other queues.
+        let (lowest, highest) = quiet.span();
+        let is_theirs = |name: *const CompletionCounter| {
+            (lowest..highest).contains(&name.addr()) && quiet.has(name)
+        };
+        let theirs = self.all().filter(|(_, header)| is_theirs(header.posted_to())).take(most);
+        let take = |(address, header): (usize, &Header)| {
+            header.forget_queue();
+            address
+        };
+        let handles: Vec<_> = theirs.map(take).collect();
+        let (pool, count) = (self.first, handles.len());
+        // SAFETY: each was with a queue whose completions can no longer bring it back (`Quiet`), so
+        // it is ours. That its header says so was taken back under the lock, so no other thread has
+        // it.
+        (count != 0).then(|| Orphaned { pool, count, handles: unsafe { (self.adopt)(handles) } })
+    }
+}
+
+/// The number of handles with the queue of these counters in the pool, of its own protection
+/// domain, whose slots begin at `slots`. Counting stops at `most`.
+pub(crate) fn count_posted(slots: usize, counters: &QueueCounters, most: usize) -> usize {
+    let domains = domains();
+    let pool = domains.get(&counters.pd).and_then(|pools| pools.get(&slots));
+    let headers = pool.into_iter().flat_map(Headers::all);
+    headers.filter(|(_, header)| counters.has(header.posted_to())).take(most).count()
+}
+
+/// Takes back all handles that are with one of the queues in `quiet`, of every pool and region.
+/// Returns how many came back.
+pub(crate) fn reclaim_everything(quiet: &Quiet) -> Reclaimed {
+    #[cfg(debug_assertions)]
+    assert_unnamed(quiet);
+    if quiet.is_empty() {
+        return Reclaimed::default();
+    }
+    let orphaned = search(quiet, quiet.most());
+    let pools = orphaned.iter().map(|of| (of.pool, of.count)).collect();
+    let handles = orphaned.iter().filter_map(|of| of.handles.downcast_ref::<Vec<OwningHandle>>());
+    // (They are dropped at the end and outside the lock, so that a user's Drop, even one that
+    // panics, loses nothing.)
+    Reclaimed { pools, handles: handles.map(Vec::len).sum() }
+}
+
+/// Takes the handles that are with one of the queues in `quiet`, until `most` are found.
+fn search(quiet: &Quiet, mut most: usize) -> Vec<Orphaned> {
+    // The lock keeps other threads from reclaiming, and keeps each listed header alive.
+    let domains = domains();
+    let (first, last) = quiet.domain().map_or((0, u32::MAX), |pd| (pd, pd));
+    let theirs = domains.range(first..=last).filter(|(pd, _)| quiet.is_of(**pd));
+    let pools = theirs.flat_map(|(_, pools)| pools.values());
+    let mut pools: Vec<_> = pools.filter(|pool| pool.taken() != 0).collect();
+    // The smallest first: so the buffers of a large one are not looked at for a queue with buffers
+    // of a small one.
+    pools.sort_unstable_by_key(|pool| pool.taken());
+    let mut orphaned = Vec::new();
+    for pool in pools {
+        if most == 0 {
+            break;
+        }
+        let found = pool.take(quiet, most);
+        most -= found.as_ref().map_or(0, |found| found.count);
+        orphaned.extend(found);
+    }
+    orphaned
+}
+
+/// Asserts that counters outlive the headers that name them (see `memory::header`): where nothing
+/// is orphaned, no header of their protection domain does. (Of all domains, the time would grow
+/// with what programs forget.)
+#[cfg(debug_assertions)]
+fn assert_unnamed(quiet: &Quiet) {
+    for counters in &quiet.over {
+        let is_with =
+            |pool: &Headers| pool.all().any(|(_, header)| counters.has(header.posted_to()));
+        let is_named = domains().get(&counters.pd).is_some_and(|pools| pools.values().any(is_with));
+        assert!(!is_named, "a buffer is with a queue that is over");
+    }
+}
+
+/// The handles that came back.
+#[derive(Default)]
+pub(crate) struct Reclaimed {
+    /// The pools and slabs of which there were some, by their headers, and how many.
+    pools: Vec<(usize, usize)>,
+    /// The number of shared and open handles, which no pool has.
+    pub handles: usize,
+}
+
+impl Reclaimed {
+    /// The number of buffers of the pool whose slots begin at `slots`.
+    pub(crate) fn count_of(&self, slots: usize) -> usize {
+        self.pools.iter().filter(|(pool, _)| *pool == slots).map(|(_, count)| count).sum()
+    }
+}
+
+#[cfg(all(test, feature = "loopback"))]
+mod tests {
+    use super::*;
+    use crate::memory::header::Handle;
+    use crate::memory::list::BufList;
+    use crate::prelude::RemoteRead;
+    use crate::{
+        counters::queue_counters::{QueueCounters, SEND},
+        loopback,
+    };
+
+    /// Two threads may look for what is orphaned before either drops what it found: each handle is
+    /// one thread's.
+    #[test]
+    fn a_orphaned_buffer_is_found_once() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pool = pd.create_pool(2, 8).unwrap();
+        let counters = QueueCounters::new(pd.id()).unwrap();
+        let buf = pool.take().unwrap();
+        // SAFETY: the counters are there.
+        buf.header()
+            .give(unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) });
+        std::mem::forget(buf);
+        let mut quiet = Quiet::default();
+        quiet.add(counters);
+        let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
+        let found = search();
+        assert_eq!(found.as_ref().map(|found| found.count), Some(1));
+        assert!(search().is_none());
+        drop(found);
+        assert_eq!(pool.available(), 2);
+    }
+
+    /// So is a handle that shares memory.
+    #[test]
+    fn a_orphaned_piece_is_found_once() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let counters = QueueCounters::new(pd.id()).unwrap();
+        let region = pd.register::<RemoteRead>(64).unwrap();
+        let piece = std::mem::ManuallyDrop::new(region.piece(0, 8).unwrap());
+        // SAFETY: the counters are there.
+        piece
+            .header()
+            .give(unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) });
+        let mut quiet = Quiet::default();
+        quiet.add(counters);
+        let found = search(&quiet, usize::MAX);
+        assert_eq!((found.len(), search(&quiet, usize::MAX).len()), (1, 0));
+        assert!(piece.header().posted_to().is_null());
+        assert!(found[0].handles.is::<Vec<OwningHandle>>());
+        let region = region.destroy().unwrap_err().into_object();
+        drop(found);
+        region.destroy().unwrap();
+    }
+
+    /// Buffers by themselves, lists of them, and both of a pool that is gone meanwhile: all go
+    /// back.
+    #[test]
+    fn what_is_found_goes_home_whatever_it_is() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        for (has_list, is_gone) in [(false, false), (false, true), (true, false), (true, true)] {
+            let counted = std::sync::Arc::new(());
+            let pool = pd.pool(8).contexts(|_| counted.clone()).create(5).unwrap();
+            let counters = QueueCounters::new(pd.id()).unwrap();
+            // SAFETY: the counters are there.
+            let counter =
+                unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) };
+            let one = || pool.take().unwrap();
+            let mut lists = [BufList::from([one()]), BufList::from([one()]), BufList::new()];
+            if has_list {
+                lists[1].push_front(one());
+            }
+            lists[2].push_front(one());
+            for list in lists {
+                // SAFETY: none is empty.
+                unsafe { list.first() }.give(counter);
+                std::mem::forget(list);
+            }
+            counters.end([3, 0]);
+            let (slots, mut quiet) = (pool.slots(), Quiet::default());
+            quiet.add(counters);
+            let pool = (!is_gone).then_some(pool);
+            assert_eq!(std::sync::Arc::strong_count(&counted), 6);
+            assert_eq!(reclaim_everything(&quiet).count_of(slots), 3);
+            assert_eq!(pool.as_ref().map(|pool| pool.available()), (!is_gone).then_some(5));
+            assert_eq!(std::sync::Arc::strong_count(&counted), if is_gone { 1 } else { 6 });
+            // Each is taken once.
+            let taken: Vec<_> = pool.iter().flat_map(|p| std::iter::from_fn(|| p.take())).collect();
+            assert_eq!(taken.len(), if is_gone { 0 } else { 5 });
+        }
+    }
+
+    /// Names beside the counters of a queue, and those between two queues, are not theirs.
+    #[test]
+    fn what_has_another_name_stays() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pool = pd.create_pool(2, 8).unwrap();
+        let all = [(); 3].map(|()| QueueCounters::new(pd.id()).unwrap());
+        let at = |counters: &std::sync::Arc<QueueCounters>| std::sync::Arc::as_ptr(counters).addr();
+        let mut by_address = all.each_ref();
+        by_address.sort_by_key(|counters| at(counters));
+        let [low, middle, high] = by_address;
+        // SAFETY: the counters are there.
+        let between = unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(middle), SEND) };
+        let name = std::ptr::without_provenance;
+        let buf = pool.take().unwrap();
+        let last = pool.take().unwrap();
+        for (ends, others) in [
+            (&[low][..], [name(at(low) - 1), name(at(low) + size_of::<QueueCounters>())]),
+            (&[low, high][..], [between, name(at(high) + size_of::<QueueCounters>())]),
+        ] {
+            let mut quiet = Quiet::default();
+            ends.iter().for_each(|&counters| quiet.add(counters.clone()));
+            // SAFETY: the counters are there.
+            last.header()
+                .give(unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(low), SEND) });
+            let search = || domains()[&pd.id()][&pool.slots()].take(&quiet, usize::MAX);
+            buf.header().give(others[0]);
+            let found = search();
+            assert_eq!(found.as_ref().map(|found| found.count), Some(1));
+            std::mem::forget(found); // this test has it
+            for other in others {
+                buf.header().give(other);
+                assert!(search().is_none());
+                assert_eq!(buf.header().posted_to(), other);
+            }
+            buf.header().forget_queue();
+        }
+    }
+
+    /// A search ends with the last that can be orphaned, and begins with the pool of which the
+    /// fewest buffers were taken.
+    #[test]
+    fn what_others_hold_of_a_large_pool_is_not_looked_at() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let mut pools = [(); 2].map(|()| pd.create_pool(100, 8).unwrap());
+        // The one of which few are taken is not first by its address.
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.slots()));
+        let held: Vec<_> = [(&pools[1], 100), (&pools[0], 3)]
+            .into_iter()
+            .flat_map(|(pool, count)| std::iter::from_fn(|| pool.take()).take(count))
+            .collect();
+        // With more pools of the domain, too.
+        let mut others = Vec::new();
+        for most in [1, 3, 4, 1, 3, 4] {
+            let counters = QueueCounters::new(pd.id()).unwrap();
+            // SAFETY: the counters are there.
+            let counter =
+                unsafe { QueueCounters::counter(std::sync::Arc::as_ptr(&counters), SEND) };
+            // A buffer of the one, the first to be looked at, and two of the other.
+            let with = [&held[0], &held[100], &held[101]];
+            with.iter().for_each(|buf| buf.header().give(counter));
+            counters.end([most, 0]);
+            let mut quiet = Quiet::default();
+            quiet.add(counters);
+            assert_eq!(quiet.most(), most as usize);
+            let returned = reclaim_everything(&quiet);
+            let found = [&pools[0], &pools[1]].map(|pool| returned.count_of(pool.slots()));
+            assert_eq!(found, [most.min(2) as usize, (most > 2) as usize], "{most}");
+            // They were never lost: this test has them.
+            for (pool, found) in pools.iter().zip(found) {
+                (0..found).for_each(|_| std::mem::forget(pool.take()));
+            }
+            with.iter().for_each(|buf| buf.header().forget_queue());
+            if most == 4 {
+                others.extend((0..4).map(|_| pd.create_pool(1, 8).unwrap()));
+            }
+        }
+    }
+
+    /// A death looks at no more buffers than were ever taken, however large their pool is.
+    #[test]
+    fn buffers_that_nobody_took_are_not_looked_at() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let pool = pd.create_pool(1000, 8).unwrap();
+        let looked_at = || domains()[&pd.id()][&pool.slots()].all().count();
+        assert_eq!(domains()[&pd.id()][&pool.slots()].taken(), 0);
+        assert_eq!(looked_at(), 0);
+        for _ in 0..2 {
+            drop((pool.take(), pool.take(), pool.take()));
+            assert_eq!(looked_at(), 3);
+        }
+        let all: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        assert_eq!((all.len(), looked_at()), (1000, 1000));
+    }
+
+    /// In an arena too, a search reads no header beyond those that were handed out.
+    #[test]
+    fn a_search_stays_within_the_headers_of_an_arena() {
+        let context = loopback::Fabric::new().open_device();
+        let pd = context.alloc_pd().unwrap();
+        let arena = pd.create_arena(4096, 3).unwrap();
+        let looked_at = || domains()[&pd.id()].values().flat_map(Headers::all).count();
+        assert_eq!(looked_at(), 0);
+        let mut held = Vec::new();
+        for taken in 1..=3 {
+            held.push(arena.take(64).unwrap());
+            assert_eq!(looked_at(), taken);
+        }
+        assert!(arena.take(64).is_none());
+        assert_eq!(looked_at(), 3);
+    }
+}
