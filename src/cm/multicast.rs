@@ -60,7 +60,7 @@ impl Membership for SendOnlyFullMember {
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` of a group receives nothing from it",
     label = "this group was joined as a `{Self}`",
-    note = "switches send such a member nothing; to receive, join with `join_multicast` (R23.3)"
+    note = "switches send such a member nothing; to receive, join by the address alone, which makes a `FullMember` (R23.3)"
 )]
 pub trait ReceivesFromGroup: Membership {}
 impl ReceivesFromGroup for FullMember {}
