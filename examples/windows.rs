@@ -22,9 +22,9 @@ use std::error::Error;
 type Failure = Box<dyn Error>;
 
 // The completion of a bind gives its window back, that of a SEND its buffer.
-profile! { Disconnects { entry: AnyBuf } }
+profile! { Ends { entry: AnyBuf } }
 
-type End = QueuePair<Rc, Rts, Disconnects>;
+type End = QueuePair<Rc, Rts, Ends>;
 type Queue = CompletionQueue<AnyBuf>;
 
 const HALF: usize = 64;
@@ -40,8 +40,8 @@ fn main() -> Result<(), Failure> {
     let pd = context.alloc_pd()?;
     let (mut client_cq, mut server_cq) = (context.create_cq(16)?, context.create_cq(16)?);
     let depth = Depth { send: 4, recv: 1 };
-    let client = pd.create_qp::<Rc, Disconnects>(&client_cq, &client_cq, depth)?;
-    let server = pd.create_qp::<Rc, Disconnects>(&server_cq, &server_cq, depth)?;
+    let client = pd.create_qp::<Rc, Ends>(&client_cq, &client_cq, depth)?;
+    let server = pd.create_qp::<Rc, Ends>(&server_cq, &server_cq, depth)?;
     let (client_num, server_num) = (client.qp_num(), server.qp_num());
     let mut client = connect(&context, client, server_num)?;
     let mut server = connect(&context, server, client_num)?;
@@ -189,7 +189,7 @@ fn wait<R>(cq: &mut Queue, take: impl Fn(Received<AnyBuf>) -> Option<R>) -> Resu
 /// Connects `qp` to `peer`, a queue pair of the same port.
 fn connect(
     context: &Context,
-    qp: QueuePair<Rc, Reset, Disconnects>,
+    qp: QueuePair<Rc, Reset, Ends>,
     peer: u32,
 ) -> Result<End, Failure> {
     let port = context.query_port(1)?;

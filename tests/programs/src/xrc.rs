@@ -41,7 +41,7 @@ impl World {
     }
 }
 
-type Disconnects<P> = Option<(QueuePair<Xrc, Rts, P>, XrcTarget<Rtr>)>;
+type Ends<P> = Option<(QueuePair<Xrc, Rts, P>, XrcTarget<Rtr>)>;
 
 fn connected<P>(
     context: &Context,
@@ -49,7 +49,7 @@ fn connected<P>(
     target: XrcTarget<Reset>,
     queues: &[SharedReceiveQueue<Xrc>],
     pools: &[Pool],
-) -> Disconnects<P>
+) -> Ends<P>
 where
     P: Profile<Entry = Buf, Initiator = Reads, MaxSendSge = Max<1>, MaxInline = Max<64>>,
     wr::Send: proverbs::rules::CreatedFor<P::Posting>,
@@ -76,7 +76,7 @@ where
 
 fn end<P: Profile<Entry = Buf>>(
     order: u8,
-    ends: Disconnects<P>,
+    ends: Ends<P>,
     domain: XrcDomain,
     mut cq: CompletionQueue,
     queues: Vec<SharedReceiveQueue<Xrc>>,
