@@ -212,7 +212,7 @@ impl SharedBuf {
     ///     record.set_id(follower);
     ///     a.post_send(wr::RdmaWrite::new(record, at))?;
     /// }
-    /// let kept = proverbs::loopback::poll(&mut cq, 2)?;
+    /// let returned = proverbs::loopback::poll(&mut cq, 2)?;
     /// let ids: Vec<u64> = returned.iter().flatten().map(|record| record.id()).collect();
     /// assert_eq!(ids, [7, 8]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
