@@ -92,7 +92,7 @@ pub(crate) struct HandleBytes {
 /// registered.
 ///
 /// # Invariants
-/// `at` is a header with a kept, which keeps its slab alive, and this is the only handle to it.
+/// `at` is a header with its `kept` memory, which keeps its slab alive, and this is the only handle to it.
 #[repr(transparent)]
 pub(crate) struct OwningHandle {
     at: NonNull<OwningHeader>,
@@ -209,7 +209,7 @@ impl OwningHandle {
     /// Ends the handle. Its kept memory is the caller's.
     #[inline(always)]
     pub fn into_kept(self) -> KeptAlive {
-        /// (With the kept, so that nothing needs to be kept over a call.)
+        /// (With the kept memory, so that nothing is live across a call.)
         #[cold]
         #[inline(never)]
         fn put_later(this: ManuallyDrop<OwningHandle>, kept: KeptAlive) -> KeptAlive {
