@@ -192,6 +192,43 @@ mod memory {
     mod windows_are_of_two_types;
 }
 
+mod mistakes {
+    mod a_bare_number_as_a_psn;
+    mod a_buffer_after_its_post;
+    mod a_buffer_is_posted_itself;
+    mod a_builder_without_create;
+    mod a_completion_goes_to_a_thread;
+    mod a_completion_over_the_next_poll;
+    mod a_completion_queue_of_another_entry;
+    mod a_context_of_another_type;
+    mod a_datagram_without_a_destination;
+    mod a_generic_function_without_bounds;
+    mod a_lane_goes_to_a_thread;
+    mod a_method_of_self_in_the_poll_loop;
+    mod a_profile_of_any_kind;
+    mod a_queue_of_lists_without_its_profile;
+    mod a_read_on_uc;
+    mod a_read_without_the_right;
+    mod a_receive_before_init;
+    mod a_receive_beside_the_shared_queue;
+    mod a_receive_is_posted_as_a_send;
+    mod a_reference_to_a_buffer_is_sent;
+    mod a_region_is_sent;
+    mod a_send_before_rts;
+    mod a_state_is_skipped;
+    mod a_vec_is_sent;
+    mod a_vec_receives;
+    mod a_write_to_a_slice;
+    mod an_atomic_on_a_slice;
+    mod an_option_of_a_buffer_is_sent;
+    mod an_unsignaled_send_where_all_are_signaled;
+    mod bytes_are_sent;
+    mod complete_with_a_question_mark;
+    mod drain_in_rts;
+    mod inline_data_longer_than_the_profile;
+    mod two_buffers_where_one_fits;
+}
+
 mod opcode {
     mod a_number_is_of_what_has_no_buffer;
     mod a_prepared_work_request_has_the_same_bounds;

@@ -1,0 +1,10 @@
+// A mistake: the program reads a buffer that is with the device.
+use proverbs::prelude::*;
+
+fn send(qp: &mut QueuePair<Rc, Rts>, buf: Buf) -> Result<(), PostError<Buf>> {
+    qp.post_send(wr::Send::new(buf))?;
+    println!("{} bytes", buf.len());
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+// A mistake: the program creates a queue pair of lists on a completion queue of buffers.
+use proverbs::prelude::*;
+
+profile! { Wide { max_send_sge: 2, entry: BufList } }
+
+fn create(context: &Context, pd: &ProtectionDomain) -> Result<(), proverbs::Error> {
+    let cq: CompletionQueue = context.create_cq(32)?;
+    pd.create_qp::<Rc, Wide>(&cq, &cq, Depth { send: 4, recv: 4 })?;
+    Ok(())
+}
+
+fn main() {}

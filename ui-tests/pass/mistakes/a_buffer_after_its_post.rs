@@ -1,0 +1,7 @@
+// The legal twin of the mistake of this name.
+use proverbs::prelude::*;
+
+fn send(qp: &mut QueuePair<Rc, Rts>, buf: Buf) -> Result<(), PostError<Buf>> {
+    println!("{} bytes", buf.len());
+    qp.post_send(wr::Send::new(buf))
+}

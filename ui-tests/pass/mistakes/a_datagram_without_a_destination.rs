@@ -1,0 +1,6 @@
+// The legal twin of the mistake of this name.
+use proverbs::prelude::*;
+
+fn send(qp: &mut QueuePair<Ud, Rts>, to: wr::Destination) -> Result<(), PostError<Buf>> {
+    qp.post_send(wr::Send::inline(b"hello").to(to))
+}
