@@ -5,9 +5,13 @@
 //! treating the trait as empty.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::ops::{Index, IndexMut};
 
+use crate::completion::outcome::Outcome;
+use crate::completion::poll::Completions;
 use crate::completion::queue::CompletionQueue;
+use crate::completion::wc::Completion;
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::on_demand::OnDemandRegion;
@@ -21,7 +25,8 @@ use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
-use crate::terms::state::State;
+use crate::terms::error::Error;
+use crate::terms::state::{Rts, State};
 use crate::terms::threads::Threads;
 use crate::terms::transport::{Rc, Transport};
 use crate::work::inline::Empty;
@@ -247,6 +252,98 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     where
         Self: PostsSharedReceives,
     {
+        unreachable!()
+    }
+}
+
+/// The bound of the outcome of a whole poll: no type implements it
+/// ([R10.7](crate::guide::rules#r10-7)).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut cq, .. } = proverbs::loopback::pair().unwrap();
+/// for completion in cq.poll() {
+///     completion.outcome(); // a `Result` has one item: all that was polled
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a poll returns several completions, and an outcome is that of one",
+    label = "these are all completions of a poll",
+    note = "handle the error of the poll first, and then each completion: `for completion in cq.poll()? {{ .. }}`"
+)]
+pub trait OutcomeOfOne {}
+
+#[diagnostic::do_not_recommend]
+impl OutcomeOfOne for Infallible {}
+
+impl<'cq, E: Entry> Completions<'cq, E> {
+    #[doc(hidden)]
+    pub fn outcome(self) -> Outcome<'cq, E>
+    where
+        Self: OutcomeOfOne,
+    {
+        unreachable!()
+    }
+}
+
+/// The bound of draining a queue pair in RTS ([R10.14](crate::guide::rules#r10-14)).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// # let proverbs::loopback::Pair { mut a, mut cq, .. } = proverbs::loopback::pair().unwrap();
+/// a.drain(&mut cq, |_| ()).unwrap(); // what is posted goes on: there would be no end
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a queue pair in RTS cannot be drained",
+    label = "in RTS nothing flushes what is outstanding",
+    note = "move it to the error state first: `let mut qp = qp.to_error()?; qp.drain(&mut cq, |_| ())?` (R10.14)"
+)]
+pub trait DrainsInRts {}
+
+#[diagnostic::do_not_recommend]
+impl DrainsInRts for Infallible {}
+
+impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Rts, P> {
+    #[doc(hidden)]
+    pub fn drain<F>(&mut self, _: &mut CompletionQueue<P::Entry>, _: F) -> Result<(), Error>
+    where
+        Self: DrainsInRts,
+    {
+        unreachable!()
+    }
+}
+
+/// The bound of a completion as an error: no type implements it. `complete` gives a completion of
+/// another queue back as its `Err`, and `?` would lose it ([R10.7](crate::guide::rules#r10-7)).
+///
+/// ```compile_fail,E0277
+/// # use proverbs::prelude::*;
+/// profile! { Stream { signaling: Selective } }
+///
+/// fn poll(
+///     qp: &mut QueuePair<Rc, Rts, Stream>,
+///     completion: Completion<'_, Buf>,
+/// ) -> Result<(), Box<dyn std::error::Error>> {
+///     qp.complete(completion)?;
+///     Ok(())
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "a completion is no error, and `?` would lose it",
+    label = "`complete` gives back what is not of this send queue: `match` on `Ok(done)` and `Err(other)`",
+    note = "look at it: `match qp.complete(completion) {{ Ok(done) => done.status?, Err(other) => .. }}`, and match the `outcome()` of the other, or ask the next queue pair (R10.7)"
+)]
+pub trait CompletionAsError {}
+
+#[diagnostic::do_not_recommend]
+impl CompletionAsError for Infallible {}
+
+#[doc(hidden)]
+impl<E: Entry + CompletionAsError> std::error::Error for Completion<'_, E> {}
+
+#[doc(hidden)]
+impl<E: Entry + CompletionAsError> fmt::Display for Completion<'_, E> {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         unreachable!()
     }
 }

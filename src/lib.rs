@@ -185,7 +185,9 @@ pub mod bounded {
 pub mod wr {
     pub use crate::rules::{RecvOn, SendOn, SrqRecvOn};
     pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
-    pub use crate::work::data::{AtomicSink, Data, Fits, RecvSink, Sink, Source, SrqSink};
+    pub use crate::work::data::{
+        AtomicSink, Data, Fits, IntoData, RecvSink, Sink, Source, SrqSink,
+    };
     pub use crate::work::flags::{
         AlwaysSignaled, Fenced, MayBeSignaled, Plain, Signaled, Unfenced,
     };

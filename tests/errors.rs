@@ -128,7 +128,7 @@ fn messages_say_what_to_do() {
     );
     // A cell of a region of this end is not called remote, and that of the peer's is as clear.
     let region = pd.register::<RemoteAll>(64).unwrap();
-    let odd = "the 8 bytes at offset 4 are no cell: their address is no multiple of 8";
+    let odd = "offset 4 is not 8-byte aligned: an atomic needs an address that is a multiple of 8";
     said(&region.cell(4).unwrap_err(), odd);
     said(&region.remote().atomic(4).unwrap_err(), odd);
     said(&region.cell(64).unwrap_err(), "8 bytes at offset 64 exceed the region of 64 bytes");

@@ -215,12 +215,11 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 /// completions.for_each(|completion| drop(completion.into_entry()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `more`, less one, completions from `at` on, in an inbox, are polled and not handed out. If there
-/// are any, `at` was derived from a pointer to all of that inbox. The poller's part of it is
-/// borrowed for `'cq` and says that nothing is left.
 pub struct Completions<'cq, E: Entry> {
+    // Invariants:
+    // `more`, less one, completions from `at` on, in an inbox, are polled and not handed out. If
+    // there are any, `at` was derived from a pointer to all of that inbox. The poller's part of it
+    // is borrowed for `'cq` and says that nothing is left.
     at: *const ibv_wc,
     /// One more than there are: so that counting down finds the end (2 instructions a completion).
     more: u32,

@@ -21,10 +21,10 @@ use crate::terms::threads::{AnyThread, InLane, Threads};
 /// Keeps a completion on the thread that polled it: the counters that it moves have one writer.
 ///
 /// The type is neither `Send` nor `Sync`, and has a name for the error message.
-pub(crate) type OneThread = dyn UsedByOneThreadAtATime;
+pub(crate) type OneThread = dyn SendIntoEntryInstead;
 
 /// Appears in the `!Send` diagnostic of [`Completion`].
-pub(crate) trait UsedByOneThreadAtATime {}
+pub(crate) trait SendIntoEntryInstead {}
 
 /// A completion queue (`ibv_create_cq`) of queues whose entry type is `E`.
 ///
@@ -46,14 +46,13 @@ pub(crate) trait UsedByOneThreadAtATime {}
 ///
 /// `L` is [`AnyThread`], or [`InLane`] for a queue of a [`Lane`](crate::device::Lane), which stays
 /// on its thread.
-///
-/// # Invariants
-/// - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point into
-///   it.
-/// - `shared` keeps the counters of every queue that completes here until none of its completions
-///   can come any more.
 #[doc(alias = "ibv_cq")]
 pub struct CompletionQueue<E: Entry = Buf, L: Threads = AnyThread> {
+    // Invariants:
+    // - `inbox` is that of `shared`. It is a raw pointer, since completions that are held point
+    //   into it.
+    // - `shared` keeps the counters of every queue that completes here until none of its
+    //   completions can come any more.
     pub(super) inbox: At,
     pub(super) shared: Arc<CqShared>,
     pub(super) id: CqId,

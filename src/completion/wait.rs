@@ -56,7 +56,7 @@ fn check_is_on<E: Entry, L: Threads>(
     #[cold]
     #[inline(never)]
     fn not_on_it() -> Error {
-        let asked = "the completion queue is not on this channel";
+        let asked = "the completion queue is not on this channel: create it with `context.cq(cqe).channel(&channel)`";
         Error::os("ibv_get_cq_event", libc::EINVAL, asked)
     }
     if cq.is_on(channel.handle()) { Ok(()) } else { Err(not_on_it()) }

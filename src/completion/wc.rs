@@ -48,13 +48,12 @@ use crate::work::wc_opcode::WcOpcode;
 /// assert!(seen.contains(&Some(WcOpcode::Send)) && seen.contains(&Some(WcOpcode::Recv)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// - If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
-/// - `wc` is in the inbox of the completion queue that `'cq` borrows.
 #[doc(alias("ibv_wc_flags", "ibv_wc", "wr_id", "opcode", "imm_data", "invalidated_rkey"))]
 #[doc(alias = "wc_flags")]
 pub struct Completion<'cq, E: Entry> {
+    // Invariants:
+    // - If `E` is owned and the wr_id is not a ring's, this completion owns the entry in the wr_id.
+    // - `wc` is in the inbox of the completion queue that `'cq` borrows.
     pub(super) wc: Promised<'cq>,
     /// The wr_id, read once: the word of the entry, unless `word::is_none`.
     pub(super) word: usize,

@@ -24,11 +24,10 @@ use crate::qp::attr::QpAccess;
 /// # Ok(())
 /// # }
 /// ```
-///
-/// # Invariants
-/// At least one byte, none past the end of the address space, at least one right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExportedRegion {
+    // Invariants:
+    // At least one byte, none past the end of the address space, at least one right.
     addr: u64,
     len: u64,
     rkey: u32,

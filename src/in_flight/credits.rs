@@ -22,13 +22,13 @@ const POISON: i32 = i32::MIN / 2;
 /// No queue is as deep (devices have a few thousand entries): so what completes fits beside.
 const DEEPEST: u32 = 1 << 29;
 
-/// # Invariants
-/// - `room` + work requests outstanding, by what was known at the last look, = `depth`.
-/// - It is poisoned if `room` is below 0, and below that by more than can ever complete.
-/// - `no_buffer` is the word of the state's counter.
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first
 pub struct Credits<E> {
+    // Invariants:
+    // - `room` + work requests outstanding, by what was known at the last look, = `depth`.
+    // - It is poisoned if `room` is below 0, and below that by more than can ever complete.
+    // - `no_buffer` is the word of the state's counter.
     pub(crate) state: QueueState,
     /// The wr_id of a work request without a buffer: the counter, as a word.
     pub(crate) no_buffer: usize,

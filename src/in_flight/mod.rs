@@ -47,15 +47,14 @@ pub trait SendMode {
 pub(crate) const MOST: u32 = 128;
 
 /// What the in-flight tables of all queues have.
-///
-/// # Invariants
-/// - `counter` is that of the in-flight table's direction in `counters`.
-/// - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
-///   in-flight table is poisoned (one of credits is below 0 then, and else amid a post alone; an
-///   uncounted one has the poison in its mask).
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first
 pub struct QueueState {
+    // Invariants:
+    // - `counter` is that of the in-flight table's direction in `counters`.
+    // - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
+    //   in-flight table is poisoned (one of credits is below 0 then, and else amid a post alone; an
+    //   uncounted one has the poison in its mask).
     pub(crate) room: i32,
     /// How many work requests fit when nothing is outstanding.
     pub(crate) depth: u32,

@@ -12,11 +12,10 @@ use crate::work::refusal::WorkRequests;
 /// ([R10.7](crate::guide::rules#r10-7)).
 ///
 /// `for_each` and `fold` are the fastest way through them. What is not iterated over is dropped.
-///
-/// # Invariants
-/// The `left` slots from `at` on (masked) hold words of entries that this owns; nothing is entered
-/// while it borrows the ring.
 pub struct Released<'q, E: Entry> {
+    // Invariants:
+    // The `left` slots from `at` on (masked) hold words of entries that this owns; nothing is
+    // entered while it borrows the ring.
     ring: &'q Ring<E>,
     at: u32,
     left: u32,

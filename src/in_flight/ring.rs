@@ -42,19 +42,19 @@ impl Name {
     }
 }
 
-/// # Invariants
-/// - Both names have the tag of the counters. Slots `oldest..next` (sequence numbers, wrapping,
-///   masked) hold the words of the entries that the device owns, or say that there is no buffer.
-/// - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
-///   behind them. Those from `at` on may hold words of entries that are being posted: side by side,
-///   so a list may go beyond the end of the ring, and `look_and_spend` moves what did to where it
-///   belongs. A list that turns out not to fit overwrites nothing.
-/// - `at` is the slot of `next`, or one past the last where that is the first one.
-/// - The state's `room` is no more than its `depth - (next - oldest)` (what completes is added
-///   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel goes
-///   beyond `depth`.)
 #[repr(C)]
 pub struct Ring<E: Entry> {
+    // Invariants:
+    // - Both names have the tag of the counters. Slots `oldest..next` (sequence numbers, wrapping,
+    //   masked) hold the words of the entries that the device owns, or say that there is no buffer.
+    // - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
+    //   behind them. Those from `at` on may hold words of entries that are being posted: side by
+    //   side, so a list may go beyond the end of the ring, and `look_and_spend` moves what did to
+    //   where it belongs. A list that turns out not to fit overwrites nothing.
+    // - `at` is the slot of `next`, or one past the last where that is the first one.
+    // - The state's `room` is no more than its `depth - (next - oldest)` (what completes is added
+    //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
+    //   goes beyond `depth`.)
     pub(crate) next: Name,
     oldest: Name,
     pub(crate) at: *const Cell<usize>,

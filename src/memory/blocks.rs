@@ -8,11 +8,11 @@ use std::collections::TryReserveError;
 use crate::cold::reserve;
 use crate::memory::ranges::Ranges;
 
-/// # Invariants
-/// - The blocks of slots that have a handle, or whose handle was dropped and not yet seen, are
-///   taken in `ranges`, one each.
-/// - `spare` are the slots that have no block. It has room for all slots.
 pub struct Blocks {
+    // Invariants:
+    // - The blocks of slots that have a handle, or whose handle was dropped and not yet seen, are
+    //   taken in `ranges`, one each.
+    // - `spare` are the slots that have no block. It has room for all slots.
     pub ranges: Ranges,
     /// The block of each slot.
     of_slot: Vec<u32>,

@@ -37,14 +37,13 @@ static_assertions::const_assert!(size_of::<Header>() == 64);
 /// assert_eq!(*buf.context(), 100);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `slot` is the only handle to its header. It counts as one strong reference to the pool's slots,
-/// or the arena's, so slot and memory live as long as the handle.
 #[doc(alias("zero-copy", "zerocopy", "ibv_sge", "lkey", "ibv_mr", "ibv_qp", "ibv_qp_init_attr"))]
 #[doc(alias("ibv_srq_init_attr", "ibv_srq", "ibv_cq"))]
 #[repr(transparent)]
 pub struct Buf<C: 'static = ()> {
+    // Invariants:
+    // `slot` is the only handle to its header. It counts as one strong reference to the pool's
+    // slots, or the arena's, so slot and memory live as long as the handle.
     slot: NonNull<Slot<C>>,
     _context: PhantomData<C>,
 }

@@ -44,24 +44,24 @@ use crate::counters::queue_counters::CompletionCounter;
 use crate::counters::type_tag;
 use crate::sync::{AtomicPtr, Ordering};
 
-/// # Invariants
-/// - A header does not move. It lives as long as a handle to it exists, wherever the handle is:
-///   with the program, with the device as a `wr_id`, or in a ring.
-/// - A header has one handle. Its holder may touch the `Cell`s and, if the handle is exclusive, the
-///   bytes; nothing else touches them.
-/// - `slab` begins with a `u32` and lives as long as the header.
-/// - `link` is null except in a free list, in a handle that is part of a list, or behind shared
-///   ones.
-/// - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
-///   request, of a work request that is being built for a queue that exists, or of a completion
-///   that still holds it.
-/// - If `type_tag` lacks `LOOK`, the length is not 0.
-/// - The `capacity` bytes at `addr` are the handle's alone, if it is exclusive, and the length is
-///   not more. (What a narrowed buffer could have besides, `Slab` knows.) A work request for an
-///   atomic sets the length to 8 without a look; if the capacity is less, `type_tag` has `LOOK`,
-///   the work request is refused, and `cut_len` mends the length.
 #[repr(C, align(64))]
 pub struct Header {
+    // Invariants:
+    // - A header does not move. It lives as long as a handle to it exists, wherever the handle is:
+    //   with the program, with the device as a `wr_id`, or in a ring.
+    // - A header has one handle. Its holder may touch the `Cell`s and, if the handle is exclusive,
+    //   the bytes; nothing else touches them.
+    // - `slab` begins with a `u32` and lives as long as the header.
+    // - `link` is null except in a free list, in a handle that is part of a list, or behind shared
+    //   ones.
+    // - `at_queue` is a queue's counter exactly while the handle is the `wr_id` of a posted work
+    //   request, of a work request that is being built for a queue that exists, or of a completion
+    //   that still holds it.
+    // - If `type_tag` lacks `LOOK`, the length is not 0.
+    // - The `capacity` bytes at `addr` are the handle's alone, if it is exclusive, and the length
+    //   is not more. (What a narrowed buffer could have besides, `Slab` knows.) A work request for
+    //   an atomic sets the length to 8 without a look; if the capacity is less, `type_tag` has
+    //   `LOOK`, the work request is refused, and `cut_len` mends the length.
     /// The element of a send.
     addr: Cell<*mut u8>,
     len: Cell<u32>,

@@ -36,10 +36,8 @@ use crate::memory::remote::OutOfBounds;
 /// assert_eq!(&read, b"at the peer");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// Its kept memory is a region. Its type tag is that of as many bytes as it had at its longest, or
-/// of more.
+// Invariants: the memory that it keeps is a region. Its type tag is that of as many bytes as it had
+// at its longest, or of more.
 #[repr(transparent)]
 pub struct OpenBuf(OwningHandle);
 

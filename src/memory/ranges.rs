@@ -34,12 +34,13 @@ struct Block {
     is_free: bool,
 }
 
-/// # Invariants
-/// - The blocks that are linked by `after`, from the one at 0 on, are the range, without gaps. None
-///   is empty, and no two neighbours are free.
-/// - A free block that has an aligned line is in the list of its class; no other block is in one.
-/// - `unused` are the indices of no block. They suffice: see `new`.
 pub struct Ranges {
+    // Invariants:
+    // - The blocks that are linked by `after`, from the one at 0 on, are the range, without gaps.
+    //   None is empty, and no two neighbours are free.
+    // - A free block that has an aligned line is in the list of its class; no other block is in
+    //   one.
+    // - `unused` are the indices of no block. They suffice: see `new`.
     blocks: Box<[Block]>,
     unused: Vec<u32>,
     /// The first free block of each class.

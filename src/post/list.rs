@@ -109,9 +109,8 @@ macro_rules! lists_have_a_length {
 /// # proverbs::loopback::poll(&mut cq, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// - `G` is at least one: inline data is told in an element too, whatever `max_send_sge` is.
+// Invariant: `G` is at least one, because inline data occupies an element too, whatever
+// `max_send_sge` is.
 pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> SendSlots<N, G> {

@@ -23,12 +23,11 @@ use crate::work::opcode;
 use crate::work::refusal::PostErrorKind;
 
 /// A queue: of sends, of receives, or a shared receive queue.
-///
-/// # Invariants
-/// - `object` is alive as long as something is posted.
 #[doc(hidden)]
 #[repr(C)] // what each post touches, first, and so on one cache line
 pub struct Queue<Q: Kind> {
+    // Invariants:
+    // - `object` is alive as long as something is posted.
     pub(crate) object: *mut Q::Object,
     pub(crate) in_flight: Q::InFlight,
     /// What queues of this kind alone have.

@@ -37,11 +37,11 @@ use crate::work::refusal::PostErrorKind;
 /// # proverbs::loopback::poll(&mut cq, 8)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// - `first` is 0 or the word of an entry of type `E` that this list owns, and so on along `link`.
-/// - No entry is with the device.
 pub struct Rejected<E: Entry> {
+    // Invariants:
+    // - `first` is 0 or the word of an entry of type `E` that this list owns, and so on along
+    //   `link`.
+    // - No entry is with the device.
     first: usize,
     last: usize,
     _owns: PhantomData<E>,

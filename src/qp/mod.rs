@@ -43,7 +43,7 @@ pub use crate::profile::{
     Selective, SharedRq, SignalAll, Signaling, Threads,
 };
 #[doc(hidden)] // messages of the compiler name it
-pub use crate::terms::threads::UsedByOneThreadOnly;
+pub use crate::terms::threads::AllocLaneOnItsThread;
 pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{

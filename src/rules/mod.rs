@@ -87,31 +87,57 @@ use crate::work::opcode::{
 )]
 pub trait PostOn<T: Transport>: Opcode {}
 
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for Send {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for Send {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Uc> for Send {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Ud> for Send {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for SendWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for SendWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for SendWithInv {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for SendWithInv {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for LocalInv {}
+#[diagnostic::do_not_recommend]
 impl<A> PostOn<Rc> for BindMw<A> {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Uc> for SendWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Ud> for SendWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Uc> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for RdmaWriteWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for RdmaWriteWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Uc> for RdmaWriteWithImm {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for RdmaRead {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for RdmaRead {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for CmpAndSwp {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for CmpAndSwp {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for FetchAndAdd {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Xrc> for FetchAndAdd {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for Flush {}
+#[diagnostic::do_not_recommend]
 impl PostOn<Rc> for AtomicWrite {}
 impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
@@ -128,8 +154,7 @@ impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
     label = "add `.to(destination)` on UD and SRD, `.to_srq(number)` on XRC",
-    note = "on UD and SRD every send names its address handle, QPN and Q_Key: `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1)",
-    note = "on XRC every work request names a shared receive queue at the peer: `wr::Send::new(buf).to_srq(number)` (R26.1)"
+    note = "on UD and SRD every send names its address handle, QPN and Q_Key, `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1); on XRC, a shared receive queue at the peer, `wr::Send::new(buf).to_srq(number)` (R26.1)"
 )]
 pub trait NamesPeer: Transport {}
 
@@ -259,13 +284,17 @@ impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 #[diagnostic::on_unimplemented(
     message = "cannot post send work requests in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
-    note = "move it to RTS with `modify` first (R8.19)"
+    note = "move it to RTS first: `let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?` on RC, `UcRts`, `UdRts`, `SrdRts` or `XrcRts` elsewhere (R8.19)"
 )]
 pub trait CanPostSend: State {}
 
+#[diagnostic::do_not_recommend]
 impl CanPostSend for Rts {}
+#[diagnostic::do_not_recommend]
 impl CanPostSend for Draining {}
+#[diagnostic::do_not_recommend]
 impl CanPostSend for Sqd {}
+#[diagnostic::do_not_recommend]
 impl CanPostSend for Err {}
 
 /// States in which receives may be posted: from INIT on, and not in ERR
@@ -277,11 +306,17 @@ impl CanPostSend for Err {}
 )]
 pub trait CanPostRecv: State {}
 
+#[diagnostic::do_not_recommend]
 impl CanPostRecv for Init {}
+#[diagnostic::do_not_recommend]
 impl CanPostRecv for Rtr {}
+#[diagnostic::do_not_recommend]
 impl CanPostRecv for Rts {}
+#[diagnostic::do_not_recommend]
 impl CanPostRecv for Draining {}
+#[diagnostic::do_not_recommend]
 impl CanPostRecv for Sqd {}
+#[diagnostic::do_not_recommend]
 impl CanPostRecv for Sqe {}
 
 /// States from which a queue pair can be moved to the error state: all but RESET
@@ -397,6 +432,7 @@ impl UsesNoQueue for NoRq {}
 )]
 pub trait LeavesUnsignaled: Signaling {}
 
+#[diagnostic::do_not_recommend]
 impl LeavesUnsignaled for Selective {}
 
 /// Shared receive queues are for RC, UD and XRC ([R7.3](crate::guide::rules#r7-3)).

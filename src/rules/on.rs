@@ -75,7 +75,7 @@ macro_rules! send_on {
             A: Addressed<$transport> + Address,
             F: FenceOn<$transport>,
             G: SignaledOn<P::Signaling>,
-            D: Data<P::Entry> + Fits<P::MaxSendSge, P::MaxInline>,
+            D: Data<P::Entry, This: Fits<P::MaxSendSge, P::MaxInline>>,
         {
             const SEAL: Seal = Seal;
         }
@@ -130,7 +130,7 @@ pub trait RecvOn<P: Profile>: Work<P::Entry, Wr = ibv_recv_wr> {
 impl<P, D> RecvOn<P> for Recv<D>
 where
     P: Profile,
-    D: Data<P::Entry> + Fits<P::MaxRecvSge, P::MaxInline>,
+    D: Data<P::Entry, This: Fits<P::MaxRecvSge, P::MaxInline>>,
 {
     const SEAL: Seal = Seal;
 }
@@ -165,7 +165,7 @@ impl<E, M, D> SrqRecvOn<E, M> for Recv<D>
 where
     E: Owned,
     M: Limit,
-    D: Data<E> + SrqSink + Fits<M, Max<0>>,
+    D: Data<E, This: SrqSink + Fits<M, Max<0>>>,
 {
     const SEAL: Seal = Seal;
 }

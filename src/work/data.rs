@@ -64,9 +64,9 @@ use crate::work::with_id::WithId;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue that gives back `{E}`",
     label = "this queue's completions give back `{E}`",
-    note = "choose the profile's `Entry` (and the completion queue's) to hold what is posted: `Buf`, `BufList`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
+    note = "name it in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
 )]
-pub trait Data<E: Entry>: sealed::Sealed {
+pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     /// An array of `ibv_sge`.
     #[doc(hidden)]
     type Sges;
@@ -84,6 +84,52 @@ pub trait Data<E: Entry>: sealed::Sealed {
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E>;
 }
 
+/// What [`Send::new`](crate::wr::Send::new) and its like take: data, as itself.
+///
+/// All that implements [`Source`] or [`Sink`] implements it, and nothing else does. The type of the
+/// work request is inferred from it. So what is not registered memory is one error, at `new`, and
+/// not another one at the post.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not registered memory, so a work request cannot name it",
+    label = "not registered memory",
+    note = "give it a buffer by value: `wr::Send::new(buf)`, with a `Buf` of `pool.take()` or a piece of a region, `region.piece(offset, len)`",
+    note = "or, to send bytes from anywhere, let the post copy them: `wr::Send::inline(b\"..\")`, `wr::Send::inline_slice(&bytes)` (R2.10)"
+)]
+pub trait IntoData: sealed::Sealed {
+    /// The data's type, which is this one.
+    type Data;
+
+    #[doc(hidden)]
+    fn into_data(self) -> Self::Data;
+}
+
+macro_rules! into_data {
+    ($([$($generics:tt)*] $t:ty;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($generics)*> IntoData for $t {
+            type Data = Self;
+
+            #[inline(always)]
+            fn into_data(self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+
+into_data! {
+    [C: 'static] Buf<C>;
+    [] SharedBuf;
+    [] OpenBuf;
+    [] ReadOnlyBuf;
+    [C: 'static, const N: usize] [Buf<C>; N];
+    [C: 'static, const N: usize] ArrayVec<Buf<C>, N>;
+    [C: 'static] BufList<C>;
+    [] Empty;
+    [] Placeholder;
+    [const N: usize] Sge<'_, N>;
+}
+
 /// Data that a SEND or an RDMA WRITE may send: the device reads it
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
@@ -91,7 +137,7 @@ pub trait Data<E: Entry>: sealed::Sealed {
     label = "not registered memory",
     note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline`, `inline_slice` or `inline_list` (R2.10)"
 )]
-pub trait Source: sealed::Sealed {}
+pub trait Source: IntoData<Data = Self> {}
 
 /// Data that a receive or an RDMA READ may fill: the device writes it
 /// ([R4.5](crate::guide::rules#r4-5), [R6.7](crate::guide::rules#r6-7)).
@@ -100,7 +146,7 @@ pub trait Source: sealed::Sealed {}
     label = "not writable by the device",
     note = "a receive, an RDMA READ and an atomic's result need exclusive memory with LOCAL_WRITE: a `Buf`, or several (R4.5)"
 )]
-pub trait Sink: sealed::Sealed {}
+pub trait Sink: IntoData<Data = Self> {}
 
 /// Memory that a receive may fill: exclusive buffers ([R4.5](crate::guide::rules#r4-5),
 /// [R11.2](crate::guide::rules#r11-2)).
@@ -196,6 +242,13 @@ impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for Recv<D> {}
 pub(super) mod sealed {
     use super::*;
     pub trait Sealed {}
+
+    /// The data itself, if it may be posted to a queue of the entry type `E`. Bounds on `This` hold
+    /// their peace if there is none, so that the compiler reports `Data` alone.
+    pub trait Of<E> {
+        type This;
+    }
+
     impl<C: 'static> Sealed for Buf<C> {}
     impl Sealed for SharedBuf {}
     impl Sealed for OpenBuf {}

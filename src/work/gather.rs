@@ -77,6 +77,11 @@ impl Gather {
 
 macro_rules! gather_list {
     ($t:ty as $e:ty, [$($generics:tt)*], $n:expr, $wrap:expr) => {
+        impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
+            type This = Self;
+        }
+
+        #[diagnostic::do_not_recommend]
         impl<$($generics)*> Data<$e> for $t {
             type Sges = [ibv_sge; $n];
 
@@ -104,6 +109,11 @@ gather_list!([Buf<C>; N] as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::
 gather_list!(ArrayVec<Buf<C>, N> as BufList<C>, [C: 'static, const N: usize], N, |list| list);
 gather_list!(ArrayVec<Buf<C>, N> as AnyBuf<C>, [C: 'static, const N: usize], N, AnyBuf::List);
 
+impl<C: 'static, E: From<BufList<C>> + Entry> crate::work::data::sealed::Of<E> for BufList<C> {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
     type Sges = [ibv_sge; MAX_LIST];
 

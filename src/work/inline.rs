@@ -59,6 +59,11 @@ fn cut(bytes: &[u8]) -> &[u8] {
     bytes.get(..u32::MAX as usize).unwrap_or(bytes)
 }
 
+impl<E: Owned, const N: usize> crate::work::data::sealed::Of<E> for Inline<'_, N> {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<E: Owned, const N: usize> Data<E> for Inline<'_, N> {
     type Sges = [ibv_sge; 1];
 
@@ -74,6 +79,11 @@ impl<E: Owned, const N: usize> Data<E> for Inline<'_, N> {
     }
 }
 
+impl<E: Owned> crate::work::data::sealed::Of<E> for InlineSlice<'_> {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<E: Owned> Data<E> for InlineSlice<'_> {
     type Sges = [ibv_sge; 1];
 
@@ -84,6 +94,11 @@ impl<E: Owned> Data<E> for InlineSlice<'_> {
     }
 }
 
+impl<E: Owned, const N: usize> crate::work::data::sealed::Of<E> for InlineList<'_, N> {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
     type Sges = [ibv_sge; N];
 
@@ -113,6 +128,11 @@ impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
     }
 }
 
+impl<E: Owned> crate::work::data::sealed::Of<E> for Empty {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<E: Owned> Data<E> for Empty {
     type Sges = [ibv_sge; 0];
 

@@ -125,7 +125,7 @@ impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}
 #[diagnostic::on_unimplemented(
     message = "inline payload of {N} bytes exceeds this queue pair's inline capacity of {M} bytes",
     label = "{N} bytes of inline data",
-    note = "the capacity is `MaxInline` of the profile; raise it there or send from a registered buffer (R2.7)"
+    note = "raise it in the profile, `profile! {{ Roomy {{ max_inline: 128 }} }}`, or send from a registered buffer, `wr::Send::new(buf)` (R2.7)"
 )]
 pub trait InlineWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}

@@ -54,13 +54,12 @@ pub struct Placeholder;
 /// assert_eq!(there, [2; 256]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `wr_box` came from a `Box`, and is nobody else's. Its work request is wr_box: all fields that
-/// its opcode reads are written but the `wr_id` and, with [`Placeholder`], `sg_list`; `next` is
-/// null; it has one element, or none if its inline bytes are none. With inline bytes `sg_list` is
-/// its own element, which names its own bytes.
 pub struct Prepared<O, X, A = Connected, F = Unfenced, G = Plain> {
+    // Invariants:
+    // `wr_box` came from a `Box`, and is nobody else's. Its work request is wr_box: all fields that
+    // its opcode reads are written but the `wr_id` and, with [`Placeholder`], `sg_list`; `next` is
+    // null; it has one element, or none if its inline bytes are none. With inline bytes `sg_list`
+    // is its own element, which names its own bytes.
     wr_box: NonNull<PreparedWr<X, A>>,
     _marks: PhantomData<(O, F, G)>,
 }
@@ -135,6 +134,11 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
 pub trait PostsLater {}
 
 /// Here for its message: no entry posts what comes later.
+impl<E: Entry + PostsLater> crate::work::data::sealed::Of<E> for Placeholder {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<E: Entry + PostsLater> Data<E> for Placeholder {
     type Sges = [ibv_sge; 1];
 

@@ -4,7 +4,7 @@
 
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
-use crate::work::data::{Data, RecvSink};
+use crate::work::data::{Data, IntoData, RecvSink};
 use crate::work::inline::Empty;
 use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 
@@ -31,8 +31,8 @@ pub struct Recv<D> {
 impl<D: RecvSink> Recv<D> {
     /// A receive into `data`: a buffer, or several in order.
     #[inline(always)]
-    pub fn new(data: D) -> Self {
-        Recv { data }
+    pub fn new(data: impl IntoData<Data = D>) -> Self {
+        Recv { data: data.into_data() }
     }
 }
 

@@ -388,6 +388,11 @@ pub(super) unsafe fn emit_one(
 
 macro_rules! single {
     ($t:ty as $e:ty, [$($generics:tt)*], $has_len:expr, $wrap:expr) => {
+        impl<$($generics)*> crate::work::data::sealed::Of<$e> for $t {
+            type This = Self;
+        }
+
+        #[diagnostic::do_not_recommend]
         impl<$($generics)*> Data<$e> for $t {
             type Sges = [ibv_sge; 1];
             const IS_ONE: bool = true;

@@ -98,6 +98,11 @@ impl<'mr, const N: usize> Sge<'mr, N> {
     }
 }
 
+impl<const N: usize> crate::work::data::sealed::Of<Raw> for Sge<'_, N> {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<const N: usize> Data<Raw> for Sge<'_, N> {
     type Sges = [ibv_sge; N];
 

@@ -15,6 +15,11 @@ impl sealed::Sealed for WindowEntry {}
 
 impl<M: Limit, I: Limit> Fits<M, I> for WindowEntry {}
 
+impl<C: 'static> crate::work::data::sealed::Of<AnyBuf<C>> for WindowEntry {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
     type Sges = [ibv_sge; 0];
     const IS_ONE: bool = true;

@@ -66,6 +66,11 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     }
 }
 
+impl<E: Owned, D: NoBuffer + Data<E>> crate::work::data::sealed::Of<E> for WithId<D> {
+    type This = Self;
+}
+
+#[diagnostic::do_not_recommend]
 impl<E: Owned, D: NoBuffer + Data<E>> Data<E> for WithId<D> {
     type Sges = D::Sges;
 

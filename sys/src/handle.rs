@@ -39,15 +39,14 @@ pub unsafe trait Object: Sized {
 pub type KeepAlive = Box<dyn Any + Send + Sync>;
 
 /// The owner of one C object.
-///
-/// # Invariants
-/// - `ptr` is live until `destroyed` is set, and is of `control`'s provider. If `taken` is set,
-///   object and `parents` belong to another owner.
-/// - `parents` is dropped only after the object was destroyed: an object whose destruction the
-///   provider refuses leaks together with all that it needs.
-/// - An object with a `keeper` is not ours to destroy: it is live until the keeper is dropped,
-///   which happens in the place of its destruction.
 pub struct Handle<O: Object> {
+    // Invariants:
+    // - `ptr` is live until `destroyed` is set, and is of `control`'s provider. If `taken` is set,
+    //   object and `parents` belong to another owner.
+    // - `parents` is dropped only after the object was destroyed: an object whose destruction the
+    //   provider refuses leaks together with all that it needs.
+    // - An object with a `keeper` is not ours to destroy: it is live until the keeper is dropped,
+    //   which happens in the place of its destruction.
     ptr: NonNull<O>,
     control: &'static Control,
     parents: ManuallyDrop<O::Parents>,

@@ -131,8 +131,7 @@ fn device_memory_in_other_hands() {
     let (dev, other) = (Device::loopback(&fabric), Device::loopback(&fabric));
     let Some(memory) = device_memory(&dev.ctx, 16) else { return };
     let refused = other.ctx.alloc_pd().unwrap().register_dm::<RemoteAll>(memory).unwrap_err();
-    let text =
-        "ibv_reg_dm_mr: the device memory and the protection domain belong to different contexts";
+    let text = "ibv_reg_dm_mr: the device memory and the protection domain belong to different contexts: create both from one";
     assert_eq!(refused.to_string(), text);
     let can = other.ctx.abilities().unwrap().can::<DeviceMemory>().unwrap();
     dev.ctx.alloc_dm(&can, 16, 0).unwrap_err();

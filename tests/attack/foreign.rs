@@ -24,8 +24,7 @@ fn a_completion_queue_of_another_context() {
     let depth = Depth { send: 2, recv: 2 };
     for (send, recv) in [(&there, &there), (&here, &there), (&there, &here)] {
         let error = pd.create_qp::<Rc, DefaultProfile>(send, recv, depth).unwrap_err();
-        let text =
-            "ibv_create_qp: the completion queue and the queue pair belong to different contexts";
+        let text = "ibv_create_qp: the completion queue and the queue pair belong to different contexts: create both from one";
         assert_eq!(error.to_string(), text);
     }
     assert_eq!((here.unbooked(), there.unbooked()), (here.capacity(), there.capacity()));
@@ -39,7 +38,7 @@ fn a_completion_channel_of_another_context() {
     let other = other_context(&dev);
     let channel = other.create_comp_channel().unwrap();
     let error = dev.ctx.cq(20).channel(&channel).create::<Buf>().unwrap_err();
-    let text = "ibv_create_cq: the completion channel and the completion queue belong to different contexts";
+    let text = "ibv_create_cq: the completion channel and the completion queue belong to different contexts: create both from one";
     assert_eq!(error.to_string(), text);
     other.cq(20).channel(&channel).create::<Buf>().unwrap();
 }

@@ -109,7 +109,7 @@ fn cells_are_aligned_and_inside() {
     let remote = region.remote();
     let error = remote.atomic(4).unwrap_err();
     assert!(error.misaligned);
-    let text = "the 8 bytes at offset 4 are no cell: their address is no multiple of 8";
+    let text = "offset 4 is not 8-byte aligned: an atomic needs an address that is a multiple of 8";
     assert_eq!(error.to_string(), text);
     let error = remote.atomic(16).unwrap_err();
     assert_eq!(error.to_string(), "8 bytes at offset 16 exceed the region of 16 bytes");

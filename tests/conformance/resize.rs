@@ -154,7 +154,7 @@ fn queues_are_spread_over_the_vectors_of_their_context() {
     }
     let foreign: &CompVector = &other.ctx.comp_vectors()[0];
     let error = dev.ctx.cq(4).channel(&channel).vector(foreign).create::<Buf>().unwrap_err();
-    let text = "ibv_create_cq: the completion vector and the completion queue belong to different contexts";
+    let text = "ibv_create_cq: the completion vector and the completion queue belong to different contexts: create both from one";
     assert_eq!(error.to_string(), text);
     let lane = dev.ctx.alloc_pd().unwrap().alloc_lane().unwrap();
     let error = lane.cq(4).channel(&channel).vector(foreign).create::<Buf>().unwrap_err();

@@ -205,8 +205,12 @@ mod mistakes {
     mod a_generic_function_without_bounds;
     mod a_lane_goes_to_a_thread;
     mod a_method_of_self_in_the_poll_loop;
+    mod a_poll_without_a_question_mark;
     mod a_profile_of_any_kind;
     mod a_queue_of_lists_without_its_profile;
+    mod a_queue_pair_type_without_its_state;
+    mod a_queue_pair_without_mut;
+    mod a_read_into_bytes;
     mod a_read_on_uc;
     mod a_read_without_the_right;
     mod a_receive_before_init;
@@ -226,6 +230,7 @@ mod mistakes {
     mod complete_with_a_question_mark;
     mod drain_in_rts;
     mod inline_data_longer_than_the_profile;
+    mod the_queue_pair_of_before_a_transition;
     mod two_buffers_where_one_fits;
 }
 

@@ -137,11 +137,10 @@ impl HasField<DlidPathBits> for (CompletionTs, CompletionWallclock, DlidPathBits
 /// The fields of one completion that its queue was asked for (ibv_create_cq_ex(3)). They come with
 /// the [`Completion`](crate::Completion), borrow the queue as it does, and stay when it is
 /// consumed. [`CompletionQueueEx`](super::CompletionQueueEx) has an example.
-///
-/// # Invariants
-/// `wc` and `row` are of one completion, which was polled from a queue of these fields, and are not
-/// written for `'cq`.
 pub struct ReadFields<'cq, F> {
+    // Invariants:
+    // `wc` and `row` are of one completion, which was polled from a queue of these fields, and are
+    // not written for `'cq`.
     wc: Promised<'cq>,
     row: *const Row,
     _fields: PhantomData<(&'cq Row, F)>,

@@ -190,14 +190,13 @@ impl_debug!([F: WcFields, E: Owned, L: Threads] CompletionQueueEx<F, E, L>, |it|
 
 /// The completions of one poll of a [`CompletionQueueEx`], each with its fields, an iterator. They
 /// borrow the completion queue, so none outlives the next poll.
-///
-/// # Invariants
-/// The completions are in an inbox that has an adapter of the fields `F`. If one is left, `row` is
-/// the next one's; a row for each of the others follows.
 #[doc(alias("IBV_WC_STANDARD_FLAGS", "IBV_WC_EX_WITH_BYTE_LEN", "IBV_WC_EX_WITH_IMM"))]
 #[doc(alias("IBV_WC_EX_WITH_QP_NUM", "IBV_WC_EX_WITH_SRC_QP", "IBV_WC_EX_WITH_SLID"))]
 #[doc(alias("IBV_WC_EX_WITH_SL", "ibv_create_cq_wc_flags", "ibv_cq_ex"))]
 pub struct CompletionsEx<'cq, F: WcFields, E: Owned> {
+    // Invariants:
+    // The completions are in an inbox that has an adapter of the fields `F`. If one is left, `row`
+    // is the next one's; a row for each of the others follows.
     completions: Completions<'cq, E>,
     row: *const Row,
     _fields: PhantomData<fn(F)>,

@@ -102,10 +102,10 @@ unsafe impl<T: Number + Sync> Memory for &'static [T] {
 /// assert_eq!((&pages[..5], pages.len()), (&b"hello"[..], 64));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `base` is an allocation of `layout`, initialised, at least `len` bytes long. The value owns it.
 pub struct Pages {
+    // Invariants:
+    // `base` is an allocation of `layout`, initialised, at least `len` bytes long. The value owns
+    // it.
     base: NonNull<u8>,
     len: usize,
     layout: Layout,

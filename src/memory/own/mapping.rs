@@ -160,11 +160,10 @@ impl MapOptions {
 /// assert_eq!((&table[..5], table.len()), (&b"hello"[..], 1 << 16));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `map` is anonymous, private, readable and writable.
 #[doc(alias = "mmap")]
 pub struct Mapping {
+    // Invariants:
+    // `map` is anonymous, private, readable and writable.
     map: Map,
 }
 

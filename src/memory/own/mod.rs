@@ -288,10 +288,9 @@ pub(crate) type Invariant<M> = fn(M) -> M;
 /// # drop(library);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `bytes` are as [`Memory`] asks while `keeper` lives.
 pub struct ExternalMemory<K, S = Private, P = Writable> {
+    // Invariants:
+    // `bytes` are as [`Memory`] asks while `keeper` lives.
     bytes: NonNull<[u8]>,
     keeper: K,
     _is: PhantomData<fn() -> (S, P)>,

@@ -50,11 +50,10 @@ const VERB: &str = "mmap";
 /// # drop((fd, region));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-///
-/// # Invariants
-/// `map` is readable, and where `P` is [`Writable`] writable. Rust code of this process touches the
-/// bytes through atomics only, or, if they are not writable, by volatile reads.
 pub struct SharedMapping<P = Writable> {
+    // Invariants:
+    // `map` is readable, and where `P` is [`Writable`] writable. Rust code of this process touches
+    // the bytes through atomics only, or, if they are not writable, by volatile reads.
     map: Map,
     sealed: bool,
     _protection: PhantomData<fn() -> P>,

@@ -7,7 +7,7 @@ use crate::memory::remote::RemoteCell;
 use crate::memory::remote::sealed::Sealed;
 use crate::sys::data::{AtomicArm, Operands};
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::AtomicSink;
+use crate::work::data::{AtomicSink, IntoData};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in
@@ -40,12 +40,12 @@ impl CmpAndSwp {
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: AtomicSink>(
-        result: D,
+        result: impl IntoData<Data = D>,
         remote: impl AtomicAddr,
         operands: CompareSwap,
     ) -> WorkRequest<CmpAndSwp, D> {
         let CompareSwap { compare, swap } = operands;
-        request(CmpAndSwp { remote: remote.addr(), compare, swap }, result, Use::Atomic)
+        request(CmpAndSwp { remote: remote.addr(), compare, swap }, result.into_data(), Use::Atomic)
     }
 }
 
@@ -102,11 +102,11 @@ impl FetchAndAdd {
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: AtomicSink>(
-        result: D,
+        result: impl IntoData<Data = D>,
         remote: impl AtomicAddr,
         add: u64,
     ) -> WorkRequest<FetchAndAdd, D> {
-        request(FetchAndAdd { remote: remote.addr(), add }, result, Use::Atomic)
+        request(FetchAndAdd { remote: remote.addr(), add }, result.into_data(), Use::Atomic)
     }
 }
 
@@ -147,6 +147,7 @@ pub trait AtomicAddr: Sealed {
     fn addr(self) -> RemoteCell;
 }
 
+#[diagnostic::do_not_recommend]
 impl AtomicAddr for RemoteCell {
     #[inline(always)]
     fn addr(self) -> RemoteCell {

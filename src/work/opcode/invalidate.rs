@@ -8,7 +8,7 @@ use crate::memory::window::{BoundWindow, Revocable, WindowEntry};
 use crate::sys::data::Operands;
 use crate::sys::types::ibv_wr_opcode;
 use crate::work::address::Connected;
-use crate::work::data::Source;
+use crate::work::data::{IntoData, Source};
 use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
@@ -118,8 +118,11 @@ impl SendWithInv {
     /// Sends `data`, and ends the key of `window`, a slice that the peer lent.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source, A: Access>(data: D, window: Revocable<A>) -> WorkRequest<SendWithInv, D> {
-        request(SendWithInv { rkey: window.rkey() }, data, Use::Send)
+    pub fn new<D: Source, A: Access>(
+        data: impl IntoData<Data = D>,
+        window: Revocable<A>,
+    ) -> WorkRequest<SendWithInv, D> {
+        request(SendWithInv { rkey: window.rkey() }, data.into_data(), Use::Send)
     }
 
     /// Sends a copy of `bytes`, made while posting.

@@ -5,7 +5,7 @@ use crate::memory::remote::sealed::Sealed;
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
 use crate::sys::data::{Operands, behind_rkey};
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::Sink;
+use crate::work::data::{IntoData, Sink};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// RDMA_READ (`IBV_WR_RDMA_READ`): the peer's memory lands in the buffer.
@@ -35,9 +35,12 @@ impl RdmaRead {
     /// end, it reads as many bytes as the buffers' lengths say.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Sink>(data: D, remote: impl ReadAddr) -> WorkRequest<RdmaRead, D> {
+    pub fn new<D: Sink>(
+        data: impl IntoData<Data = D>,
+        remote: impl ReadAddr,
+    ) -> WorkRequest<RdmaRead, D> {
         let (remote, use_) = remote.source();
-        request(RdmaRead { remote }, data, use_)
+        request(RdmaRead { remote }, data.into_data(), use_)
     }
 }
 
@@ -76,6 +79,7 @@ pub trait ReadAddr: Sealed {
 }
 
 // Written out instead of made by a macro, because errors show the impls.
+#[diagnostic::do_not_recommend]
 impl ReadAddr for RemoteSpan<ToRead> {
     #[inline(always)]
     fn source(self) -> (RemoteSpan<ToRead>, Use) {
@@ -83,6 +87,7 @@ impl ReadAddr for RemoteSpan<ToRead> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl ReadAddr for RemoteAddr<ToRead> {
     #[inline(always)]
     fn source(self) -> (RemoteSpan<ToRead>, Use) {

@@ -3,7 +3,7 @@
 use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::sys::data::Operands;
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::Source;
+use crate::work::data::{IntoData, Source};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -32,8 +32,8 @@ impl Send {
     /// Sends `data`: a buffer up to its length, several, or [`Empty`](crate::wr::Empty).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(data: D) -> WorkRequest<Send, D> {
-        request(Send, data, Use::Send)
+    pub fn new<D: Source>(data: impl IntoData<Data = D>) -> WorkRequest<Send, D> {
+        request(Send, data.into_data(), Use::Send)
     }
 
     /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`;
@@ -117,8 +117,11 @@ impl SendWithImm {
     /// Sends `data` and `imm_data` (host order; the wire has network order).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(data: D, imm_data: u32) -> WorkRequest<SendWithImm, D> {
-        request(SendWithImm { imm_data }, data, Use::Send)
+    pub fn new<D: Source>(
+        data: impl IntoData<Data = D>,
+        imm_data: u32,
+    ) -> WorkRequest<SendWithImm, D> {
+        request(SendWithImm { imm_data }, data.into_data(), Use::Send)
     }
 
     /// Sends a copy of `bytes`, made while posting.

@@ -5,7 +5,7 @@ use crate::memory::remote::sealed::Sealed;
 use crate::memory::span::{RemoteAddr, RemoteSpan};
 use crate::sys::data::{Operands, behind_rkey};
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::Source;
+use crate::work::data::{IntoData, Source};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -53,9 +53,12 @@ impl RdmaWrite {
     /// ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(data: D, remote: impl WriteAddr) -> WorkRequest<RdmaWrite, D> {
+    pub fn new<D: Source>(
+        data: impl IntoData<Data = D>,
+        remote: impl WriteAddr,
+    ) -> WorkRequest<RdmaWrite, D> {
         let (remote, use_) = remote.target();
-        request(RdmaWrite { remote }, data, use_)
+        request(RdmaWrite { remote }, data.into_data(), use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
@@ -169,12 +172,12 @@ impl RdmaWriteWithImm {
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D: Source>(
-        data: D,
+        data: impl IntoData<Data = D>,
         remote: impl WriteAddr,
         imm_data: u32,
     ) -> WorkRequest<RdmaWriteWithImm, D> {
         let (remote, use_) = remote.target();
-        request(RdmaWriteWithImm { remote, imm_data }, data, use_)
+        request(RdmaWriteWithImm { remote, imm_data }, data.into_data(), use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
@@ -249,6 +252,7 @@ pub trait WriteAddr: Sealed {
 }
 
 // Written out instead of made by a macro, because errors show the impls.
+#[diagnostic::do_not_recommend]
 impl WriteAddr for RemoteSpan {
     #[inline(always)]
     fn target(self) -> (RemoteSpan, Use) {
@@ -256,6 +260,7 @@ impl WriteAddr for RemoteSpan {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl WriteAddr for RemoteAddr {
     #[inline(always)]
     fn target(self) -> (RemoteSpan, Use) {

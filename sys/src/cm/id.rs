@@ -19,14 +19,14 @@ use crate::tuning::ibv_ece;
 use crate::types::*;
 
 /// The owner of an id.
-///
-/// # Invariants
-/// - Unless it `is_gone`, `ptr` is live until dropped, and on `channel`. Its `context` points to
-///   `seen`, and was set with the lock of its channel held, or before the id could have an event.
-/// - Its `qp` is null: librdmacm never touches a queue pair.
-/// - `channel` and `seen` are given up only after the id was destroyed. If that is refused, they
-///   leak with it.
 pub struct Id {
+    // Invariants:
+    // - Unless it `is_gone`, `ptr` is live until dropped, and on `channel`. Its `context` points to
+    //   `seen`, and was set with the lock of its channel held, or before the id could have an
+    //   event.
+    // - Its `qp` is null: librdmacm never touches a queue pair.
+    // - `channel` and `seen` are given up only after the id was destroyed. If that is refused, they
+    //   leak with it.
     pub(crate) ptr: NonNull<raw::rdma_cm_id>,
     seen: Arc<Seen>,
     channel: Arc<Channel>,

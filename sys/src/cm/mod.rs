@@ -44,11 +44,10 @@ use super::types::*;
 use crate::sync::MutexGuard;
 
 /// An event channel. Its descriptor does not block.
-///
-/// # Invariants
-/// `ptr` is a live channel of the provider behind `calls`, destroyed once, when nothing refers to
-/// it: each id holds an `Arc` of its channel.
 pub struct Channel {
+    // Invariants:
+    // `ptr` is a live channel of the provider behind `calls`, destroyed once, when nothing refers
+    // to it: each id holds an `Arc` of its channel.
     ptr: NonNull<raw::rdma_event_channel>,
     calls: &'static Calls,
     lock: Lock,

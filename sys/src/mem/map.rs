@@ -74,11 +74,10 @@ fn only(node: u32) -> Option<[libc::c_ulong; NODES / WORD]> {
 }
 
 /// A mapping.
-///
-/// # Invariants
-/// `mapped` bytes at `base` are a mapping that this value owns, and that nothing else unmaps or
-/// remaps. `len` of them, which is at least 1 and at most `mapped`, were asked for.
 pub struct Map {
+    // Invariants:
+    // `mapped` bytes at `base` are a mapping that this value owns, and that nothing else unmaps or
+    // remaps. `len` of them, which is at least 1 and at most `mapped`, were asked for.
     base: NonNull<u8>,
     len: usize,
     mapped: usize,

@@ -18,12 +18,11 @@ use crate::terms::bounds::OutOfBounds;
 const WORD: usize = size_of::<u64>();
 
 /// A region that others may touch at any time.
-///
-/// # Invariants
-/// The `len` bytes at `base` are valid for reads and writes while the value is used. Meanwhile Rust
-/// code touches them through such values only, unless it owns the bytes that it touches.
 #[derive(Clone, Copy)]
 pub struct Open {
+    // Invariants:
+    // The `len` bytes at `base` are valid for reads and writes while the value is used. Meanwhile
+    // Rust code touches them through such values only, unless it owns the bytes that it touches.
     base: NonNull<u8>,
     len: usize,
 }

@@ -51,7 +51,7 @@ impl std::fmt::Display for OutOfBounds {
         if *misaligned {
             return write!(
                 f,
-                "the 8 bytes at offset {offset} are no cell: their address is no multiple of 8"
+                "offset {offset} is not 8-byte aligned: an atomic needs an address that is a multiple of 8"
             );
         }
         write!(f, "{len} bytes at offset {offset} exceed the ")?;

@@ -255,7 +255,7 @@ impl fmt::Display for Error {
                 write!(f, "{what} belong to different protection domains")
             }
             ErrorKind::ContextMismatch { what } => {
-                write!(f, "{what} belong to different contexts")
+                write!(f, "{what} belong to different contexts: create both from one")
             }
             ErrorKind::CqTooSmall { asked, free, enough } => write!(
                 f,
@@ -286,6 +286,12 @@ impl fmt::Display for Error {
                 write!(f, "{event}: {}", Errno(-status))
             }
             ErrorKind::Cm { event, status } => write!(f, "{event}, status {status}"),
+            ErrorKind::TimedOut { after } if self.0.verb == "rdma_connect" => {
+                write!(
+                    f,
+                    "no answer within {after:?}: the peer has to `accept` the request, or `reject` it"
+                )
+            }
             ErrorKind::TimedOut { after } => write!(f, "no result within {after:?}"),
             ErrorKind::LockedMemory { asked, locked, limit } => write!(
                 f,

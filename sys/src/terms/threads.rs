@@ -29,10 +29,10 @@ pub struct InLane(PhantomData<StaysOnItsThread>);
 /// Keeps the members of a lane on the thread that made them.
 ///
 /// The type is neither `Send` nor `Sync`, and has a name for the error message.
-pub type StaysOnItsThread = dyn UsedByOneThreadOnly;
+pub type StaysOnItsThread = dyn AllocLaneOnItsThread;
 
 /// Appears in the `!Send` diagnostic of the members of a lane.
-pub trait UsedByOneThreadOnly {}
+pub trait AllocLaneOnItsThread {}
 
 /// [`AnyThread`] or [`InLane`] (ibv_alloc_td(3)), in a [`Profile`]: where a queue
 /// pair, the queues that it is created on and their domain may be used.

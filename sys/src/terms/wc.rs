@@ -69,7 +69,7 @@ macro_rules! statuses {
 }
 
 statuses! {
-    LocLen = IBV_WC_LOC_LEN_ERR, "local length error";
+    LocLen = IBV_WC_LOC_LEN_ERR, "local length error: the message is longer than the buffers of its receive, or than the port carries";
     LocQpOp = IBV_WC_LOC_QP_OP_ERR, "local queue pair operation error";
     LocEecOp = IBV_WC_LOC_EEC_OP_ERR, "local EE context operation error";
     LocProt = IBV_WC_LOC_PROT_ERR, "local protection error";
@@ -77,8 +77,8 @@ statuses! {
     MwBind = IBV_WC_MW_BIND_ERR, "memory window bind error";
     BadResp = IBV_WC_BAD_RESP_ERR, "bad response";
     LocAccess = IBV_WC_LOC_ACCESS_ERR, "local access error";
-    RemInvReq = IBV_WC_REM_INV_REQ_ERR, "remote invalid request";
-    RemAccess = IBV_WC_REM_ACCESS_ERR, "remote access error";
+    RemInvReq = IBV_WC_REM_INV_REQ_ERR, "remote invalid request: the message is longer than the peer's receive, or the peer's queue pair does not allow the operation (`access` of its INIT)";
+    RemAccess = IBV_WC_REM_ACCESS_ERR, "remote access error: the key, the range or the rights are not those of a region that the peer has registered";
     RemOp = IBV_WC_REM_OP_ERR, "remote operation error";
     RetryExc = IBV_WC_RETRY_EXC_ERR, "transport retries exceeded: the peer does not answer";
     RnrRetryExc = IBV_WC_RNR_RETRY_EXC_ERR, "RNR retries exceeded: the peer has no receive posted";

@@ -1,6 +1,6 @@
 // The legal twin of the mistake of this name.
-use proverbs::prelude::*;
 use proverbs::completion::Received;
+use proverbs::prelude::*;
 
 struct Server {
     cq: CompletionQueue,
