@@ -127,6 +127,16 @@ extern crate self as proverbs;
 #[macro_use]
 mod debug;
 
+// First, because rustdoc shows methods in the order of the modules that define them.
+pub mod device;
+
+pub mod memory;
+
+pub mod completion;
+
+pub mod qp;
+
+// The rest.
 mod absence;
 mod black_box;
 #[doc(alias("rdma_cm", "librdmacm"))]
@@ -134,21 +144,17 @@ mod black_box;
 pub mod cm;
 #[cfg(all(test, feature = "loopback"))]
 mod cold_calls;
-pub mod completion;
 mod counters;
-pub mod device;
 pub mod diagnostics;
 pub mod endpoint;
 pub mod guide;
 mod in_flight;
 #[cfg(feature = "loopback")]
 pub mod loopback;
-pub mod memory;
 pub mod post;
 mod profile;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
-pub mod qp;
 pub mod raw;
 pub mod rules;
 pub mod srq;

@@ -1,11 +1,24 @@
 //! Completion queues and their channels: polling, decoded completions, and the return of buffers
 //! that dropped queues left behind.
 
+// First, because rustdoc shows methods in the order of the modules that define them.
+pub(crate) mod builder;
+
+pub(crate) mod poll;
+
+pub(crate) mod queue;
+
+pub(crate) mod wc;
+
+pub(crate) mod outcome;
+
+pub(crate) mod wait;
+
+// The rest.
 pub(crate) mod attachments;
 #[cfg(feature = "tokio")]
 pub(crate) mod awaited;
 pub(crate) mod booking;
-pub(crate) mod builder;
 pub(crate) mod channel;
 mod create;
 pub(crate) mod datagram;
@@ -15,15 +28,10 @@ pub(crate) mod finish;
 pub(crate) mod inbox;
 mod moderation;
 pub(crate) mod notify;
-pub(crate) mod outcome;
-pub(crate) mod poll;
 pub(crate) mod polled_queue;
-pub(crate) mod queue;
 pub(crate) mod status;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
-pub(crate) mod wait;
-pub(crate) mod wc;
 mod window;
 
 pub use crate::wait::Waker;

@@ -60,6 +60,138 @@ pub struct Completion<'cq, E: Entry> {
     _entry: PhantomData<(E, OneThread)>,
 }
 
+impl<'cq, E: Owned> Completion<'cq, E> {
+    /// Sorts the completion by kind, and takes its entry.
+    ///
+    /// All in line, and nothing of it passed by reference: so what the caller does not look at is
+    /// not decoded, and the rest is in registers.
+    #[inline(always)]
+    pub fn outcome(self) -> Outcome<'cq, E> {
+        let (wc, word) = (self.wc, self.word);
+        // A ring's wr_id has no buffer, so what has one is not asked. (The two tests would be made
+        // one, for all, and what has a buffer tested again: 4 instructions.)
+        if word::is_none(word) {
+            cold_path();
+            if self.is_ring() {
+                return Outcome::Selective(self);
+            }
+        }
+        let direction = self.direction();
+        let entry = self.into_entry();
+        let Some(success) = wc.success() else {
+            return Outcome::Failed(Failed { entry, direction, error: error_of(wc) });
+        };
+        let qp_num = wc.qp_num();
+        if direction == Direction::Send {
+            // A provider may name one that this crate does not know.
+            let opcode = WcOpcode::from_c(success.opcode()).unwrap_or(WcOpcode::Send);
+            return Outcome::Sent(Sent { entry, opcode, qp_num });
+        }
+        // SAFETY: a receive that succeeded.
+        let arrival: Promised<'_, Arrival> = unsafe { success.says() };
+        let is_write = success.opcode() == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
+        let opcode = if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
+        let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
+        if let Some(entry) = &entry {
+            // SAFETY: the entry was just taken, and nobody has seen it.
+            unsafe { entry.received(if opcode == WcOpcode::Recv { byte_len } else { 0 }) };
+        }
+        if word & word::DATAGRAM != 0 {
+            // SAFETY: the tag says that the receive was of a UD queue pair.
+            let datagram: Promised<'_, Datagram> = unsafe { arrival.says() };
+            Outcome::Datagram(UdReceived {
+                entry,
+                byte_len,
+                imm_data,
+                qp_num,
+                src_qp: Qpn::new(datagram.src_qp() & Qpn::MAX.get()).unwrap_or(Qpn::MAX),
+                grh: arrival.wc_flags() & ibv_wc_flags::IBV_WC_GRH.0 != 0,
+                sl: datagram.sl(),
+                slid: datagram.slid(),
+            })
+        } else {
+            Outcome::Received(Received { entry, byte_len, imm_data, opcode, qp_num })
+        }
+    }
+
+    /// The entry, whatever the status; `None` if the work request had no buffer, or was on a
+    /// selectively signaled send queue.
+    #[inline(always)]
+    pub fn into_entry(self) -> Option<E> {
+        ManuallyDrop::new(self).take_entry()
+    }
+
+    /// The queue that the work request was on.
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        if self.is_receive() { Direction::Receive } else { Direction::Send }
+    }
+
+    /// Whether this completion is of a selectively signaled send queue, whose entries
+    /// [`complete`](crate::QueuePair::complete) releases.
+    #[inline]
+    pub fn is_selective(&self) -> bool {
+        self.is_ring()
+    }
+
+    /// The number of bytes that arrived, if this is a receive that succeeded
+    /// ([R10.5](crate::guide::rules#r10-5)): what [`outcome`](Self::outcome) would set the entry's
+    /// length to. With [`WcOpcode::RecvRdmaWithImm`] they are not in the entry
+    /// ([R1.5](crate::guide::rules#r1-5)).
+    ///
+    /// A loop that takes only the entry and this decodes nothing else:
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
+    /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+    /// a.post_send(wr::Send::inline(b"hello"))?;
+    /// let mut arrived = 0;
+    /// while arrived == 0 {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         let Some(len) = completion.byte_len() else { continue };
+    ///         let Some(mut buf) = completion.into_entry() else { continue };
+    ///         buf.set_len(len as usize);
+    ///         assert_eq!(&buf[..], b"hello");
+    ///         arrived += 1;
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn byte_len(&self) -> Option<u32> {
+        Some(self.arrival()?.byte_len())
+    }
+
+    /// The number that a work request without a buffer was given
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)), whatever the status: C's `wr_id`, of which
+    /// 16 bits are the program's. 0 if it was given none, and with a selectively signaled send
+    /// queue, where [`Released`](crate::qp::Released::id) has it.
+    #[inline(always)]
+    pub fn id(&self) -> u16 {
+        let has_id = word::is_none(self.word) && !self.is_ring();
+        if has_id { word::id(self.word) } else { 0 }
+    }
+
+    /// Takes the entry, once: it is no longer in flight, and its room comes back.
+    #[inline(always)]
+    fn take_entry(&self) -> Option<E> {
+        // SAFETY: `word` is the wr_id of `wc` (invariants), and callers take the entry once, so it
+        // has not been booked.
+        unsafe { count(self.wc, self.word) };
+        if word::is_none(self.word) {
+            return None;
+        }
+        // SAFETY: the entry in the wr_id is ours (invariant), and callers take it once.
+        let mut entry = unsafe { E::from_word(self.word) };
+        // SAFETY: this is the completion of its work request.
+        unsafe { entry.completed(|| self.wc.success().is_some()) };
+        Some(entry)
+    }
+}
+
 impl<'cq, E: Entry> Completion<'cq, E> {
     /// # Safety
     /// `wc` was polled from a queue with entries of type `E`, into an inbox that lives as long as
@@ -129,138 +261,6 @@ impl<'cq, E: Entry> Completion<'cq, E> {
     #[inline(always)]
     pub(crate) fn wr_id(&self) -> u64 {
         self.word as u64
-    }
-}
-
-impl<'cq, E: Owned> Completion<'cq, E> {
-    /// The queue that the work request was on.
-    #[inline]
-    pub fn direction(&self) -> Direction {
-        if self.is_receive() { Direction::Receive } else { Direction::Send }
-    }
-
-    /// Whether this completion is of a selectively signaled send queue, whose entries
-    /// [`complete`](crate::QueuePair::complete) releases.
-    #[inline]
-    pub fn is_selective(&self) -> bool {
-        self.is_ring()
-    }
-
-    /// The number of bytes that arrived, if this is a receive that succeeded
-    /// ([R10.5](crate::guide::rules#r10-5)): what [`outcome`](Self::outcome) would set the entry's
-    /// length to. With [`WcOpcode::RecvRdmaWithImm`] they are not in the entry
-    /// ([R1.5](crate::guide::rules#r1-5)).
-    ///
-    /// A loop that takes only the entry and this decodes nothing else:
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
-    /// #     proverbs::loopback::pair()?;
-    /// # b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
-    /// a.post_send(wr::Send::inline(b"hello"))?;
-    /// let mut arrived = 0;
-    /// while arrived == 0 {
-    ///     for completion in cq.poll()? {
-    ///         completion.status()?;
-    ///         let Some(len) = completion.byte_len() else { continue };
-    ///         let Some(mut buf) = completion.into_entry() else { continue };
-    ///         buf.set_len(len as usize);
-    ///         assert_eq!(&buf[..], b"hello");
-    ///         arrived += 1;
-    ///     }
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[inline(always)]
-    pub fn byte_len(&self) -> Option<u32> {
-        Some(self.arrival()?.byte_len())
-    }
-
-    /// The number that a work request without a buffer was given
-    /// ([`with_id`](crate::wr::WorkRequest::with_id)), whatever the status: C's `wr_id`, of which
-    /// 16 bits are the program's. 0 if it was given none, and with a selectively signaled send
-    /// queue, where [`Released`](crate::qp::Released::id) has it.
-    #[inline(always)]
-    pub fn id(&self) -> u16 {
-        let has_id = word::is_none(self.word) && !self.is_ring();
-        if has_id { word::id(self.word) } else { 0 }
-    }
-
-    /// The entry, whatever the status; `None` if the work request had no buffer, or was on a
-    /// selectively signaled send queue.
-    #[inline(always)]
-    pub fn into_entry(self) -> Option<E> {
-        ManuallyDrop::new(self).take_entry()
-    }
-
-    /// Sorts the completion by kind, and takes its entry.
-    ///
-    /// All in line, and nothing of it passed by reference: so what the caller does not look at is
-    /// not decoded, and the rest is in registers.
-    #[inline(always)]
-    pub fn outcome(self) -> Outcome<'cq, E> {
-        let (wc, word) = (self.wc, self.word);
-        // A ring's wr_id has no buffer, so what has one is not asked. (The two tests would be made
-        // one, for all, and what has a buffer tested again: 4 instructions.)
-        if word::is_none(word) {
-            cold_path();
-            if self.is_ring() {
-                return Outcome::Selective(self);
-            }
-        }
-        let direction = self.direction();
-        let entry = self.into_entry();
-        let Some(success) = wc.success() else {
-            return Outcome::Failed(Failed { entry, direction, error: error_of(wc) });
-        };
-        let qp_num = wc.qp_num();
-        if direction == Direction::Send {
-            // A provider may name one that this crate does not know.
-            let opcode = WcOpcode::from_c(success.opcode()).unwrap_or(WcOpcode::Send);
-            return Outcome::Sent(Sent { entry, opcode, qp_num });
-        }
-        // SAFETY: a receive that succeeded.
-        let arrival: Promised<'_, Arrival> = unsafe { success.says() };
-        let is_write = success.opcode() == ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
-        let opcode = if is_write { WcOpcode::RecvRdmaWithImm } else { WcOpcode::Recv };
-        let (byte_len, imm_data) = (arrival.byte_len(), arrival.imm_data());
-        if let Some(entry) = &entry {
-            // SAFETY: the entry was just taken, and nobody has seen it.
-            unsafe { entry.received(if opcode == WcOpcode::Recv { byte_len } else { 0 }) };
-        }
-        if word & word::DATAGRAM != 0 {
-            // SAFETY: the tag says that the receive was of a UD queue pair.
-            let datagram: Promised<'_, Datagram> = unsafe { arrival.says() };
-            Outcome::Datagram(UdReceived {
-                entry,
-                byte_len,
-                imm_data,
-                qp_num,
-                src_qp: Qpn::new(datagram.src_qp() & Qpn::MAX.get()).unwrap_or(Qpn::MAX),
-                grh: arrival.wc_flags() & ibv_wc_flags::IBV_WC_GRH.0 != 0,
-                sl: datagram.sl(),
-                slid: datagram.slid(),
-            })
-        } else {
-            Outcome::Received(Received { entry, byte_len, imm_data, opcode, qp_num })
-        }
-    }
-
-    /// Takes the entry, once: it is no longer in flight, and its room comes back.
-    #[inline(always)]
-    fn take_entry(&self) -> Option<E> {
-        // SAFETY: `word` is the wr_id of `wc` (invariants), and callers take the entry once, so it
-        // has not been booked.
-        unsafe { count(self.wc, self.word) };
-        if word::is_none(self.word) {
-            return None;
-        }
-        // SAFETY: the entry in the wr_id is ours (invariant), and callers take it once.
-        let mut entry = unsafe { E::from_word(self.word) };
-        // SAFETY: this is the completion of its work request.
-        unsafe { entry.completed(|| self.wc.success().is_some()) };
-        Some(entry)
     }
 }
 

@@ -114,29 +114,6 @@ impl Context {
         Err(Error::new(VERB, ErrorKind::NotFound(what)))
     }
 
-    /// A context that was opened elsewhere, such as by C code: see [`raw`](crate::raw) for an
-    /// example. It is not closed here: `keep` is dropped in place of that, once neither the value
-    /// nor anything made from it exists.
-    ///
-    /// # Safety
-    /// - `context` is a context of libibverbs, and live until `keep` is dropped.
-    /// - Its `async_fd` may be made non-blocking and read here
-    ///   ([`events`](crate::Context::events)); if the other code reads it too, either sees only a
-    ///   part of the events. Events of completion queues and shared receive queues that are made
-    ///   from the value name them by ids of this crate.
-    pub unsafe fn from_raw<K: Send + Sync + 'static>(
-        context: NonNull<ibv_context>,
-        keep: K,
-    ) -> Context {
-        // SAFETY: the context is of libibverbs and lives until the keeper is dropped (this
-        // function's contract).
-        let handle = unsafe {
-            handle::Context::kept(context, &LIBIBVERBS, Default::default(), Box::new(keep))
-        };
-        handle.provider();
-        Context { handle: Arc::new(handle) }
-    }
-
     /// The device's provider, which the crate asked the kernel for when it opened the device. It
     /// decides whether the crate trusts the device with promises that not every provider keeps:
     /// see [`Provider`].
@@ -185,16 +162,6 @@ impl Context {
         Ok(DeviceAttr::from_c(&attr))
     }
 
-    /// The device's limits, queried once.
-    pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
-        self.handle.device_attr().map_err(|errno| Error::os("ibv_query_device", errno, ""))
-    }
-
-    /// The attributes of a port that never change, queried once.
-    pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
-        self.handle.port(port).map_err(|errno| self.port_refused(port, errno))
-    }
-
     /// The state of a port, counted from 1 (`ibv_query_port`). The link layer, the longest message
     /// and the lengths of the tables do not change while the device is open: this crate itself asks
     /// for them once. Everything else may: the state, the LIDs, the MTU and the rate.
@@ -216,11 +183,6 @@ impl Context {
     pub fn query_port(&self, port: u8) -> Result<PortAttr, Error> {
         let attr = self.handle.query_port(port).map_err(|errno| self.port_refused(port, errno))?;
         Ok(PortAttr::from_c(&attr))
-    }
-
-    fn port_refused(&self, port: u8, errno: i32) -> Error {
-        let asked = no_port(self, port).unwrap_or_else(|| format!("port {port}"));
-        Error::os("ibv_query_port", errno, asked)
     }
 
     /// An entry of a port's GID table (`ibv_query_gid`); all zeroes if the entry is not used.
@@ -288,6 +250,44 @@ impl Context {
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         destroy("ibv_close_device", self.handle, "objects of it")
             .map_err(|refused| refused.map(|handle| Context { handle }))
+    }
+
+    /// A context that was opened elsewhere, such as by C code: see [`raw`](crate::raw) for an
+    /// example. It is not closed here: `keep` is dropped in place of that, once neither the value
+    /// nor anything made from it exists.
+    ///
+    /// # Safety
+    /// - `context` is a context of libibverbs, and live until `keep` is dropped.
+    /// - Its `async_fd` may be made non-blocking and read here
+    ///   ([`events`](crate::Context::events)); if the other code reads it too, either sees only a
+    ///   part of the events. Events of completion queues and shared receive queues that are made
+    ///   from the value name them by ids of this crate.
+    pub unsafe fn from_raw<K: Send + Sync + 'static>(
+        context: NonNull<ibv_context>,
+        keep: K,
+    ) -> Context {
+        // SAFETY: the context is of libibverbs and lives until the keeper is dropped (this
+        // function's contract).
+        let handle = unsafe {
+            handle::Context::kept(context, &LIBIBVERBS, Default::default(), Box::new(keep))
+        };
+        handle.provider();
+        Context { handle: Arc::new(handle) }
+    }
+
+    /// The device's limits, queried once.
+    pub(crate) fn limits(&self) -> Result<&ibv_device_attr, Error> {
+        self.handle.device_attr().map_err(|errno| Error::os("ibv_query_device", errno, ""))
+    }
+
+    /// The attributes of a port that never change, queried once.
+    pub(crate) fn port_limits(&self, port: u8) -> Result<Port, Error> {
+        self.handle.port(port).map_err(|errno| self.port_refused(port, errno))
+    }
+
+    fn port_refused(&self, port: u8, errno: i32) -> Error {
+        let asked = no_port(self, port).unwrap_or_else(|| format!("port {port}"));
+        Error::os("ibv_query_port", errno, asked)
     }
 }
 

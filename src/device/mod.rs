@@ -1,5 +1,11 @@
 //! Devices: context, attributes, protection domain, address handles, asynchronous events.
 
+// First, because rustdoc shows methods in the order of the modules that define them.
+pub(crate) mod context;
+
+pub(crate) mod pd;
+
+// The rest.
 pub(crate) mod ah;
 mod ah_number;
 pub(crate) mod ah_table;
@@ -9,7 +15,6 @@ pub(crate) mod attr_ex;
 pub(crate) mod awaited;
 pub(crate) mod clock;
 pub(crate) mod comp_vector;
-pub(crate) mod context;
 pub(crate) mod decoded;
 pub(crate) mod event;
 pub(crate) mod events;
@@ -19,7 +24,6 @@ pub(crate) mod ids;
 pub(crate) mod lane;
 pub(crate) mod odp;
 pub(crate) mod pacing;
-pub(crate) mod pd;
 pub(crate) mod port;
 pub(crate) mod protocol;
 pub(crate) mod query;

@@ -54,6 +54,29 @@ impl<L: Threads> Clone for ProtectionDomain<L> {
 }
 
 impl ProtectionDomain {
+    /// Creates an address handle (`ibv_create_ah`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let gid = context.query_gid(1, 1)?;
+    /// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+    /// ah.destroy()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE
+    /// ([R5.4](crate::guide::rules#r5-4)), or if the GID table has no entry at the index
+    /// ([R8.5](crate::guide::rules#r8-5)). [`ErrorKind::Limit`] if the port has not so many LIDs
+    /// ([R24.9](crate::guide::rules#r24-9)).
+    #[doc(alias = "ibv_create_ah")]
+    pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
+        AddressHandle::new(self, vector)
+    }
+
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let id = mint()?;
         let control = context.handle.control();
@@ -103,29 +126,6 @@ impl ProtectionDomain {
     #[cfg(feature = "cm")]
     pub(crate) fn downgrade(&self) -> (Weak<handle::Pd>, u32) {
         (Arc::downgrade(&self.pd), self.id)
-    }
-
-    /// Creates an address handle (`ibv_create_ah`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
-    /// let gid = context.query_gid(1, 1)?;
-    /// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
-    /// ah.destroy()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if there is no global route on RoCE
-    /// ([R5.4](crate::guide::rules#r5-4)), or if the GID table has no entry at the index
-    /// ([R8.5](crate::guide::rules#r8-5)). [`ErrorKind::Limit`] if the port has not so many LIDs
-    /// ([R24.9](crate::guide::rules#r24-9)).
-    #[doc(alias = "ibv_create_ah")]
-    pub fn create_ah(&self, vector: AddressVector) -> Result<AddressHandle, Error> {
-        AddressHandle::new(self, vector)
     }
 }
 

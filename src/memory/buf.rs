@@ -54,40 +54,6 @@ unsafe impl<C: Send> Send for Buf<C> {}
 unsafe impl<C: Sync> Sync for Buf<C> {}
 
 impl<C> Buf<C> {
-    /// A slot's only handle.
-    ///
-    /// # Safety
-    /// The handle is new, and given up here.
-    pub(super) unsafe fn of(slot: &Slot<C>) -> Self {
-        // INVARIANT: asked of the caller.
-        Buf { slot: NonNull::from(slot), _context: PhantomData }
-    }
-
-    /// The slot whose handle this is.
-    pub(super) fn slot(&self) -> &Slot<C> {
-        // SAFETY: the slot lives as long as this handle.
-        unsafe { self.slot.as_ref() }
-    }
-
-    /// The number of bytes that the buffer holds and a receive may fill.
-    #[inline]
-    pub fn capacity(&self) -> usize {
-        self.header().capacity() as usize
-    }
-
-    /// The number of bytes that a send of this buffer sends.
-    #[inline]
-    #[allow(clippy::len_without_is_empty)]
-    pub fn len(&self) -> usize {
-        self.header().len() as usize
-    }
-
-    /// Sets the length, which is cut to the capacity. The bytes stay whatever the memory holds.
-    #[inline]
-    pub fn set_len(&mut self, len: usize) {
-        self.header().set_len(len.min(self.capacity()) as u32);
-    }
-
     /// Copies `bytes` to the start of the buffer and sets the length to theirs.
     ///
     /// ```
@@ -114,6 +80,40 @@ impl<C> Buf<C> {
         self.set_len(asked);
         self[..].copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// Sets the length, which is cut to the capacity. The bytes stay whatever the memory holds.
+    #[inline]
+    pub fn set_len(&mut self, len: usize) {
+        self.header().set_len(len.min(self.capacity()) as u32);
+    }
+
+    /// The number of bytes that a send of this buffer sends.
+    #[inline]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.header().len() as usize
+    }
+
+    /// The number of bytes that the buffer holds and a receive may fill.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.header().capacity() as usize
+    }
+
+    /// A slot's only handle.
+    ///
+    /// # Safety
+    /// The handle is new, and given up here.
+    pub(super) unsafe fn of(slot: &Slot<C>) -> Self {
+        // INVARIANT: asked of the caller.
+        Buf { slot: NonNull::from(slot), _context: PhantomData }
+    }
+
+    /// The slot whose handle this is.
+    pub(super) fn slot(&self) -> &Slot<C> {
+        // SAFETY: the slot lives as long as this handle.
+        unsafe { self.slot.as_ref() }
     }
 
     /// The user's context, which stays with the buffer for the life of its pool. (In an arena it

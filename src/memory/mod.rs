@@ -1,9 +1,40 @@
 //! Registered memory: pools and their buffers, regions open to the fabric, slices of the peer's
 //! regions.
+//!
+//! | to | types |
+//! |---|---|
+//! | **send and receive** | [`Pool`] of buffers of one size, [`Arena`] of buffers of any size; their buffers are [`Buf`], several in one work request are a [`BufList`] |
+//! | **send one buffer several times** | [`SharedBuf`], from [`Buf::freeze`]; [`Shares`] is as many as are known before |
+//! | **let peers read and write** | [`MemoryRegion`], of [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`], [`RemoteAll`], or [`LocalWrite`] for none; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
+//! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, gives [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] |
+//! | **register memory that the program has** | [`Memory`], the trait of what [`create_in`](RegionBuilder::create_in) takes: a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; [`DmaBuf`] and [`Dm`] of devices |
+//! | **change or end rights** | [`MemoryRegion::rereg_access`] and its like; [`MemoryWindow`] and [`Type1Window`], whose keys end without a deregistration |
+//! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`], of the whole address space |
+//! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of what a queue gives back |
+//! | **write generic code** | [`Access`], [`Remote`] and [`GrantsRead`], [`GrantsWrite`], [`GrantsAtomic`] of a region's rights |
+//! | **handle refusals** | [`TooLong`], [`OutOfBounds`], [`JoinError`], [`SplitError`], [`ReregError`] |
+//!
+//! [The guide](crate::guide::memory) starts with which of them to choose.
+
+// First, because rustdoc shows methods in the order of the modules that define them.
+pub(crate) mod pool;
 
 pub(crate) mod arena;
-pub(crate) mod blocks;
+
 pub(crate) mod buf;
+
+pub(crate) mod parts;
+
+pub(crate) mod list;
+
+pub(crate) mod region;
+
+pub(crate) mod remote;
+
+pub(crate) mod span;
+
+// The rest.
+pub(crate) mod blocks;
 pub(crate) mod chain;
 pub(crate) mod device;
 pub(crate) mod entry;
@@ -13,26 +44,20 @@ pub(crate) mod frozen;
 pub(crate) mod header;
 pub(crate) mod header_slab;
 pub(crate) mod implicit;
-pub(crate) mod list;
 pub(crate) mod null;
 pub(crate) mod on_demand;
 pub(crate) mod open_buf;
 pub(crate) mod orphaned;
 pub(crate) mod own;
 pub(crate) mod owning_handle;
-pub(crate) mod parts;
-pub(crate) mod pool;
 pub(crate) mod ranges;
 pub(crate) mod read_only_buf;
-pub(crate) mod region;
 pub(crate) mod registered;
 mod relaxed;
-pub(crate) mod remote;
 pub(crate) mod rereg;
 pub(crate) mod rights;
 pub(crate) mod shared;
 pub(crate) mod slab;
-pub(crate) mod span;
 #[cfg(feature = "zerocopy")]
 mod typed;
 pub(crate) mod window;

@@ -168,38 +168,99 @@ impl<A: Access> RegionBuilder<'_, A> {
 impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME);
 
 impl<A: Access, M> MemoryRegion<A, M> {
-    pub(crate) fn of(region: Registered) -> Self {
-        MemoryRegion { region: Arc::new(region), _is: PhantomData }
+    /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
+    /// `mr->rkey`.
+    #[doc(alias = "rkey")]
+    pub fn remote(&self) -> RemoteSlice<A>
+    where
+        A: Remote,
+    {
+        self.slice_with_rights()
     }
 
-    /// The length in bytes.
-    pub fn len(&self) -> usize {
-        self.region.len()
+    /// The key with which a peer reaches the whole region with the rights `B` only.
+    ///
+    /// The type binds programs that use it. The rkey itself carries all of the region's rights.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteReadWrite>(64)?;
+    /// let for_readers: RemoteSlice<RemoteRead> = region.export();
+    /// # let _ = for_readers;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn export<B: Access>(&self) -> RemoteSlice<B>
+    where
+        A: Includes<B> + Remote,
+    {
+        self.slice_with_rights()
     }
 
-    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
-    pub fn is_empty(&self) -> bool {
-        false
+    /// Copies bytes out, from `offset` on. A peer or another thread may be writing them meanwhile:
+    /// each aligned word of 8 bytes is one that was there at some moment, and nothing more is
+    /// promised: words may be of different moments, in any order. The copy is a loop over relaxed
+    /// loads of words (about half as fast as memcpy(3) for large copies), fastest at offsets that
+    /// are multiples of 8.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteWrite>(16)?;
+    /// region.write_at(4, b"abcd")?;
+    /// let mut out = [0; 4];
+    /// region.read_at(4, &mut out)?;
+    /// assert_eq!(&out, b"abcd");
+    /// assert!(region.read_at(14, &mut out).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
+    /// nothing is read then.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
+    where
+        M: Memory,
+    {
+        self.region.read_at::<M::Protection>(offset, out)
     }
 
-    pub(crate) fn registered(&self) -> &Registered {
-        &self.region
+    /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile: aligned words of 8
+    /// bytes become visible whole, in any order.
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
+    /// nothing is written then.
+    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
+    where
+        M: Memory<Protection: CanBeWritten>,
+    {
+        self.region.open().write(offset, bytes)
     }
 
-    /// The registration, to be kept.
-    pub(crate) fn shared(&self) -> Arc<Registered> {
-        self.region.clone()
-    }
-
-    /// The registration, if no piece of the region exists.
-    pub(crate) fn into_registered(self) -> Result<Registered, Self> {
-        let of = |region| MemoryRegion { region, _is: PhantomData };
-        Arc::try_unwrap(self.region).map_err(of)
-    }
-
-    #[inline(always)]
-    pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
-        Ok((self.region.locate(offset, len)?, self.region.lkey()))
+    /// The 8 bytes at `offset` as an atomic in this machine's byte order. Their address must be a
+    /// multiple of 8, which in a region of [`Pages`] or of a mapping their offset is.
+    ///
+    /// The device's atomics are atomic among themselves, and with the processor's only if the
+    /// device says so ([R4.9](crate::guide::rules#r4-9)).
+    ///
+    /// # Errors
+    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region; with
+    /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
+    pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
+    where
+        A: Remote + Ordered,
+        M: Memory<Protection: CanBeWritten>,
+    {
+        self.region.check(offset, 8)?;
+        let at = self.region.at(offset).cast::<u64>();
+        if !at.is_aligned() {
+            return Err(OutOfBounds::misaligned(offset as u64, self.len() as u64));
+        }
+        // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and touched
+        // only by atomics of this size (`Open`). The region lives as long as `self`, which is
+        // borrowed.
+        Ok(unsafe { AtomicU64::from_ptr(at) })
     }
 
     /// A handle to `len` bytes from `offset` on, to be posted (R6.12): also of a region that is
@@ -280,39 +341,44 @@ impl<A: Access, M> MemoryRegion<A, M> {
         self.owning_handle(offset, len).map(ReadOnlyBuf)
     }
 
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn of(region: Registered) -> Self {
+        MemoryRegion { region: Arc::new(region), _is: PhantomData }
+    }
+
+    pub(crate) fn registered(&self) -> &Registered {
+        &self.region
+    }
+
+    /// The registration, to be kept.
+    pub(crate) fn shared(&self) -> Arc<Registered> {
+        self.region.clone()
+    }
+
+    /// The registration, if no piece of the region exists.
+    pub(crate) fn into_registered(self) -> Result<Registered, Self> {
+        let of = |region| MemoryRegion { region, _is: PhantomData };
+        Arc::try_unwrap(self.region).map_err(of)
+    }
+
+    #[inline(always)]
+    pub(crate) fn locate(&self, offset: usize, len: usize) -> Result<(*mut u8, u32), OutOfBounds> {
+        Ok((self.region.locate(offset, len)?, self.region.lkey()))
+    }
+
     #[inline(always)]
     fn owning_handle(&self, offset: usize, len: usize) -> Result<OwningHandle, OutOfBounds> {
         let loan = self.region.piece(offset, len)?;
         Ok(owning_handle(self.region.slab(), || KeptAlive::Region(self.region.clone()), &loan))
-    }
-
-    /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
-    /// `mr->rkey`.
-    #[doc(alias = "rkey")]
-    pub fn remote(&self) -> RemoteSlice<A>
-    where
-        A: Remote,
-    {
-        self.slice_with_rights()
-    }
-
-    /// The key with which a peer reaches the whole region with the rights `B` only.
-    ///
-    /// The type binds programs that use it. The rkey itself carries all of the region's rights.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let region = pd.register::<RemoteReadWrite>(64)?;
-    /// let for_readers: RemoteSlice<RemoteRead> = region.export();
-    /// # let _ = for_readers;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn export<B: Access>(&self) -> RemoteSlice<B>
-    where
-        A: Includes<B> + Remote,
-    {
-        self.slice_with_rights()
     }
 
     fn slice_with_rights<B: Access>(&self) -> RemoteSlice<B> {
@@ -322,72 +388,6 @@ impl<A: Access, M> MemoryRegion<A, M> {
             rkey: self.region.rkey(),
             _rights: PhantomData,
         }
-    }
-
-    /// Copies bytes out, from `offset` on. A peer or another thread may be writing them meanwhile:
-    /// each aligned word of 8 bytes is one that was there at some moment, and nothing more is
-    /// promised: words may be of different moments, in any order. The copy is a loop over relaxed
-    /// loads of words (about half as fast as memcpy(3) for large copies), fastest at offsets that
-    /// are multiples of 8.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let region = pd.register::<RemoteWrite>(16)?;
-    /// region.write_at(4, b"abcd")?;
-    /// let mut out = [0; 4];
-    /// region.read_at(4, &mut out)?;
-    /// assert_eq!(&out, b"abcd");
-    /// assert!(region.read_at(14, &mut out).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
-    /// nothing is read then.
-    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
-    where
-        M: Memory,
-    {
-        self.region.read_at::<M::Protection>(offset, out)
-    }
-
-    /// The 8 bytes at `offset` as an atomic in this machine's byte order. Their address must be a
-    /// multiple of 8, which in a region of [`Pages`] or of a mapping their offset is.
-    ///
-    /// The device's atomics are atomic among themselves, and with the processor's only if the
-    /// device says so ([R4.9](crate::guide::rules#r4-9)).
-    ///
-    /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region; with
-    /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
-    pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
-    where
-        A: Remote + Ordered,
-        M: Memory<Protection: CanBeWritten>,
-    {
-        self.region.check(offset, 8)?;
-        let at = self.region.at(offset).cast::<u64>();
-        if !at.is_aligned() {
-            return Err(OutOfBounds::misaligned(offset as u64, self.len() as u64));
-        }
-        // SAFETY: inside the region, aligned (tested here), writable (`CanBeWritten`), and touched
-        // only by atomics of this size (`Open`). The region lives as long as `self`, which is
-        // borrowed.
-        Ok(unsafe { AtomicU64::from_ptr(at) })
-    }
-
-    /// Copies bytes in, from `offset` on. A peer may be reading them meanwhile: aligned words of 8
-    /// bytes become visible whole, in any order.
-    ///
-    /// # Errors
-    /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region;
-    /// nothing is written then.
-    pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
-    where
-        M: Memory<Protection: CanBeWritten>,
-    {
-        self.region.open().write(offset, bytes)
     }
 
     /// Deregisters the memory (`ibv_dereg_mr`) and gives it back. Handles to pieces of the region

@@ -125,27 +125,6 @@ impl<A: Access> RemoteSlice<A> {
     /// The number of bytes that [`from_bytes`](Self::from_bytes) reads.
     pub const WIRE_LEN: usize = 24;
 
-    /// The length in bytes.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// The address of its first byte at the peer (`remote_addr` of ibv_post_send(3)). It means
-    /// nothing in this process.
-    pub fn addr(&self) -> u64 {
-        self.addr
-    }
-
-    /// The key that opens it to its peers.
-    pub fn rkey(&self) -> u32 {
-        self.rkey
-    }
-
-    /// Whether the length is 0.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The part of `len` bytes from `offset` on.
     ///
     /// ```
@@ -163,13 +142,6 @@ impl<A: Access> RemoteSlice<A> {
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self, OutOfBounds> {
         self.check(offset, len)?;
         Ok(RemoteSlice { addr: self.addr.wrapping_add(offset), len, ..*self })
-    }
-
-    fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
-        match offset.checked_add(len) {
-            Some(end) if end <= self.len => Ok(()),
-            _ => Err(OutOfBounds::new(Container::Region, offset, len, self.len)),
-        }
     }
 
     /// This slice as the source of an RDMA READ, which reads all of it.
@@ -214,16 +186,6 @@ impl<A: Access> RemoteSlice<A> {
         Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
 
-    /// The address of 8 aligned bytes.
-    fn cell(&self, offset: u64) -> Result<u64, OutOfBounds> {
-        self.check(offset, 8)?;
-        let addr = self.addr.wrapping_add(offset);
-        match addr % 8 {
-            0 => Ok(addr),
-            _ => Err(OutOfBounds::misaligned(offset, self.len)),
-        }
-    }
-
     /// Address, length and rkey in network order, and a code for the rights: 24 bytes.
     pub fn to_bytes(&self) -> [u8; 24] {
         let mut bytes = [0; 24];
@@ -246,6 +208,44 @@ impl<A: Access> RemoteSlice<A> {
             rkey: u32::from_be_bytes(*rkey),
             _rights: PhantomData,
         })
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the length is 0.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address of its first byte at the peer (`remote_addr` of ibv_post_send(3)). It means
+    /// nothing in this process.
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// The key that opens it to its peers.
+    pub fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), OutOfBounds> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(OutOfBounds::new(Container::Region, offset, len, self.len)),
+        }
+    }
+
+    /// The address of 8 aligned bytes.
+    fn cell(&self, offset: u64) -> Result<u64, OutOfBounds> {
+        self.check(offset, 8)?;
+        let addr = self.addr.wrapping_add(offset);
+        match addr % 8 {
+            0 => Ok(addr),
+            _ => Err(OutOfBounds::misaligned(offset, self.len)),
+        }
     }
 
     /// A slice of the numbers that a peer sent in a format of its own.

@@ -98,44 +98,6 @@ transitions! {
     Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining;
 }
 
-impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
-    /// Gives the queue pair the type of [SQD](Sqd), if the device reports that its send queue has
-    /// drained (`sq_draining` of ibv_query_qp(3), [R8.21](crate::guide::rules#r8-21)). It asks
-    /// once: repeat it, or wait for the event that [`Drain::notify`](crate::qp::Drain) asks for.
-    /// What sends of before wait for (the peer, and on the loopback device also polls of its
-    /// completion queue) must be able to go on.
-    ///
-    /// # Errors
-    /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EAGAIN
-    /// while it drains, EINVAL if it is in another state, and that of `ibv_query_qp`.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::qp::{Drain, RcReturn};
-    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
-    /// #     proverbs::loopback::pair()?;
-    /// b.post_recv(wr::Recv::new(pool.take().unwrap()))?;
-    /// a.post_send(wr::Send::inline(b"before"))?;
-    /// let mut draining: QueuePair<Rc, Draining> = a.modify(Drain::default())?;
-    /// let drained: QueuePair<Rc, Sqd> = loop {
-    ///     match draining.into_sqd() {
-    ///         Ok(qp) => break qp,
-    ///         Err(refused) if refused.error.errno() == Some(libc::EAGAIN) => {
-    ///             draining = refused.into_object();
-    ///         }
-    ///         Err(refused) => return Err(refused.into()),
-    ///     }
-    ///     cq.poll()?.for_each(drop);
-    /// };
-    /// let a: QueuePair<Rc, Rts> = drained.modify(RcReturn::default())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn into_sqd(self) -> Result<QueuePair<T, Sqd, P>, Refused<Self>> {
-        let is = self.core.has_drained();
-        self.moved(is)
-    }
-}
-
 /// What a reset leaves: regions that ended windows held, and queues whose completions can come no
 /// more. With either code of the program's may run, which may panic.
 #[must_use]
@@ -406,6 +368,44 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
             Ok(()) => Ok(QueuePair::from_core(self.core)),
             Err(error) => Err(Refused::new(self, error)),
         }
+    }
+}
+
+impl<T: Transport, P: Profile> QueuePair<T, Draining, P> {
+    /// Gives the queue pair the type of [SQD](Sqd), if the device reports that its send queue has
+    /// drained (`sq_draining` of ibv_query_qp(3), [R8.21](crate::guide::rules#r8-21)). It asks
+    /// once: repeat it, or wait for the event that [`Drain::notify`](crate::qp::Drain) asks for.
+    /// What sends of before wait for (the peer, and on the loopback device also polls of its
+    /// completion queue) must be able to go on.
+    ///
+    /// # Errors
+    /// The queue pair is given back: [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno EAGAIN
+    /// while it drains, EINVAL if it is in another state, and that of `ibv_query_qp`.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::qp::{Drain, RcReturn};
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pool, .. } =
+    /// #     proverbs::loopback::pair()?;
+    /// b.post_recv(wr::Recv::new(pool.take().unwrap()))?;
+    /// a.post_send(wr::Send::inline(b"before"))?;
+    /// let mut draining: QueuePair<Rc, Draining> = a.modify(Drain::default())?;
+    /// let drained: QueuePair<Rc, Sqd> = loop {
+    ///     match draining.into_sqd() {
+    ///         Ok(qp) => break qp,
+    ///         Err(refused) if refused.error.errno() == Some(libc::EAGAIN) => {
+    ///             draining = refused.into_object();
+    ///         }
+    ///         Err(refused) => return Err(refused.into()),
+    ///     }
+    ///     cq.poll()?.for_each(drop);
+    /// };
+    /// let a: QueuePair<Rc, Rts> = drained.modify(RcReturn::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_sqd(self) -> Result<QueuePair<T, Sqd, P>, Refused<Self>> {
+        let is = self.core.has_drained();
+        self.moved(is)
     }
 }
 

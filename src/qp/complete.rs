@@ -1,0 +1,60 @@
+//! The completions of a selectively signaled send queue.
+
+use super::{Completed, QueuePair};
+use crate::completion::wc::Completion;
+use crate::profile::{Profile, Selective};
+use crate::terms::state::State;
+use crate::terms::transport::Transport;
+
+impl<T: Transport, S: State, P: Profile<Signaling = Selective>> QueuePair<T, S, P> {
+    /// Takes a completion of this queue pair's send queue, and releases every entry up to its own
+    /// ([R10.7](crate::guide::rules#r10-7)). A completion of another queue, or of before a reset,
+    /// is given back.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{post::Unsettled, qp::{Completed, Released}};
+    /// profile! { Stream { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { a, b: _b, mut cq, pool, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Stream>()?;
+    /// # let region = pd.register::<RemoteWrite>(256)?;
+    /// # let at = region.remote().write();
+    /// let mut qp: QueuePair<Rc, Rts, Stream> = a;
+    /// let _: Unsettled = qp.post_send_unsignaled(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?;
+    /// qp.post_send(wr::RdmaWrite::new(pool.take().ok_or("no buffer")?, at))?; // signaled
+    ///
+    /// let mut returned = Vec::new();
+    /// while returned.is_empty() {
+    ///     for completion in cq.poll()? {
+    ///         let done: Completed<'_, Buf> = qp.complete(completion).map_err(|_| "of another queue pair")?;
+    ///         done.status?;
+    ///         let released: Released<'_, Buf> = done.released;
+    ///         returned.extend(released);
+    ///     }
+    /// }
+    /// assert_eq!(returned.len(), 2); // the completion of the second speaks for both
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The entries are in the queue pair until they are taken out. To ask it something in the same
+    /// arm, take the result apart and be done with them first:
+    /// `let Completed { status, released } = ..; released.for_each(..); match status { .. }`.
+    ///
+    /// # Errors
+    /// The completion, if it is not of this queue pair's send queue: try the next queue pair.
+    #[inline(always)]
+    pub fn complete<'cq>(
+        &mut self,
+        completion: Completion<'cq, P::Entry>,
+    ) -> Result<Completed<'_, P::Entry>, Completion<'cq, P::Entry>> {
+        let Some(count) = self.core.send.in_flight.done_with(completion.wr_id()) else {
+            return Err(completion);
+        };
+        let released = self.core.send.in_flight.release_first(count);
+        let status = completion.status();
+        // A completion of a ring owns nothing.
+        std::mem::forget(completion);
+        Ok(Completed { status, released })
+    }
+}
