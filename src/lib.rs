@@ -139,7 +139,7 @@ pub mod qp;
 // The rest.
 mod absence;
 mod black_box;
-#[doc(alias("rdma_cm", "librdmacm"))]
+#[doc(alias("rdma_cm", "librdmacm", "rdma_verbs"))]
 #[cfg(feature = "cm")]
 pub mod cm;
 #[cfg(all(test, feature = "loopback"))]

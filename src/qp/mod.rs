@@ -75,7 +75,6 @@ pub use xrc::{
 use crate::completion::attachments::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
-use crate::completion::wc::Completion;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::device::ah::AddressHandle;
 use crate::device::ah_table::{AhIndex, AhTable};

@@ -4,7 +4,8 @@
 const fs = require("fs");
 const path = require("path");
 
-const [doc, crate, ...words] = process.argv.slice(2);
+const [folder, crate, ...words] = process.argv.slice(2);
+const doc = path.resolve(folder);
 const statics = fs.readdirSync(path.join(doc, "static.files"));
 const load = name =>
     require(path.join(doc, "static.files", statics.find(file => file.startsWith(`${name}-`))));
@@ -43,7 +44,6 @@ async function main() {
         const results = await docSearch.execQuery(query, null, crate);
         const found = [];
         for await (const result of results.others) {
-            console.error(JSON.stringify(Object.keys(result)), result.desc&&0, result.displayPath, result.name, result.href, result.is_alias, result.alias);
             found.push(result.href);
             if (found.length === 3) {
                 break;
