@@ -38,10 +38,10 @@
 //! let b = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
 //!
 //! // RESET -> INIT -> RTR -> RTS: each step takes the queue pair and its transport's attributes.
-//! let gid = context.query_gid(1, 1)?;
+//! let gid = context.roce_v2_gid(1)?;
 //! let connect = |qp: QueuePair<Rc, Reset>, peer: u32| -> Result<QueuePair<Rc, Rts>, proverbs::Error> {
 //!     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-//!     let address = AddressVector::roce(1, gid, 1);
+//!     let address = AddressVector::roce(1, gid.gid(), gid.index());
 //!     let psn = Psn::try_from(0)?;
 //!     let qp = qp.modify(RcRtr::new(address, Qpn::try_from(peer)?, psn))?;
 //!     Ok(qp.modify(RcRts::new(psn, ReadDepth::ONE))?)

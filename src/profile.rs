@@ -438,9 +438,9 @@ more_ops! {
 ///
 /// Of a queue pair that is asked to signal all, the provider may bring the bytes of a short READ
 /// with its completion, and copy them to the element's address when it is polled, by the CPU
-/// (mlx5's "scatter to CQE"; R18.18). Memory of which this process has no bytes is not at that
-/// address. So a queue pair whose READs may go to such memory is not asked: each work request asks
-/// for itself.
+/// (mlx5's "scatter to CQE"; [R18.18](crate::guide::rules#r18-18)). Memory of which this process
+/// has no bytes is not at that address. So a queue pair whose READs may go to such memory is not
+/// asked: each work request asks for itself.
 pub(crate) struct Signals<T, P>(PhantomData<(T, P)>);
 
 impl<T: Transport, P: Profile> Signals<T, P> {

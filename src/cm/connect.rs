@@ -145,11 +145,11 @@ impl<S: CmState> CmId<Tcp, S> {
     /// # Errors
     /// Id and queue pair are given back, in the state that they reached ([`NotConnected`]).
     /// [`Rejected`](crate::ErrorKind::Rejected) by the peer, or because no program listens
-    /// (R16.22); [`Cm`](crate::ErrorKind::Cm) if the peer is not there;
-    /// [`TimedOut`](crate::ErrorKind::TimedOut); [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_connect` (a depth exceeds the device's, R16.16; EINVAL also if `qp` is not on this
-    /// id's device), `rdma_init_qp_attr`, `ibv_modify_qp` or `rdma_establish`, and with `ece` of
-    /// the calls of [`Ece`](crate::qp::Ece).
+    /// ([R16.22](crate::guide::rules#r16-22)); [`Cm`](crate::ErrorKind::Cm) if the peer is not
+    /// there; [`TimedOut`](crate::ErrorKind::TimedOut); [`Os`](crate::ErrorKind::Os) with the errno
+    /// of `rdma_connect` (a depth exceeds the device's, [R16.16](crate::guide::rules#r16-16);
+    /// EINVAL also if `qp` is not on this id's device), `rdma_init_qp_attr`, `ibv_modify_qp` or
+    /// `rdma_establish`, and with `ece` of the calls of [`Ece`](crate::qp::Ece).
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
     #[doc(alias = "private_data_len")]
     pub fn connect<P: Profile>(

@@ -207,7 +207,8 @@ impl TakesOptions for Bound {}
 impl TakesOptions for BoundToDevice {}
 impl TakesOptions for AddrResolved {}
 
-/// States in which an id joins multicast groups: it has a device, and is on no other way (R23.4).
+/// States in which an id joins multicast groups: it has a device, and is on no other way
+/// ([R23.4](crate::guide::rules#r23-4)).
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot join a multicast group",
     label = "this id is in state `{Self}`",

@@ -44,7 +44,8 @@ use crate::work::opcode::RdmaRead;
 ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
 ///     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
 ///
-///     let mut connector = RcConnector::new(qp, Some(1))?; // GID index 1
+///     let gid = context.roce_v2_gid(1)?; // on InfiniBand `None` in its place
+///     let mut connector = RcConnector::new(qp, Some(gid.index()))?;
 ///     connector.export(region.remote()).expect("few regions");
 ///     let second = std::time::Duration::from_secs(1);
 ///     let (_qp, peer) = connector.connect(&mut stream, second).expect("the peer does the same");
@@ -164,10 +165,11 @@ impl<P: Profile> RcConnector<P> {
     /// let context = Fabric::new().open_device();
     /// let pd = context.alloc_pd()?;
     /// let cq: CompletionQueue = context.create_cq(32)?;
+    /// let gid = context.roce_v2_gid(1)?.index();
     /// let connector = || {
     ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     ///     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-    ///     Ok::<_, proverbs::Error>(RcConnector::new(qp, Some(1))?)
+    ///     Ok::<_, proverbs::Error>(RcConnector::new(qp, Some(gid))?)
     /// };
     /// let (mut a, mut b) = (connector()?, connector()?);
     /// a.set_mtu(Mtu::Bytes1024); // the smaller one counts
@@ -195,7 +197,7 @@ impl<P: Profile> RcConnector<P> {
     /// let (stage, error) = c.connect_to(&uc).unwrap_err().into_parts();
     /// assert!(matches!(error, ConnectError::NotRc(_)));
     /// let Stage::Init(c) = stage else { panic!("nothing was done to it") };
-    /// let c: QueuePair<Rc, Init> = RcConnector::new(c, Some(1))?.into_qp();
+    /// let c: QueuePair<Rc, Init> = RcConnector::new(c, Some(gid))?.into_qp();
     /// # drop(c);
     /// # Ok(())
     /// # }

@@ -27,6 +27,7 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
     /// struct Link {
     ///     qp: AnyQueuePair<Rc>,
     ///     cq: CompletionQueue,
+    ///     gid: u8, // its index
     /// }
     ///
     /// impl Link {
@@ -34,7 +35,7 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
     ///     fn connect(&mut self, stream: &mut UnixStream) -> Result<Endpoint> {
     ///         self.qp.reset()?;
     ///         self.qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-    ///         let connector = RcConnector::in_place(&mut self.qp, Some(1))?; // GID index 1
+    ///         let connector = RcConnector::in_place(&mut self.qp, Some(self.gid))?;
     ///         Ok(connector.connect_in_place(stream, Duration::from_secs(1))?)
     ///     }
     /// }
@@ -45,7 +46,7 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
     /// let link = |context: Context| -> Result<Link> {
     ///     let (pd, cq) = (context.alloc_pd()?, context.create_cq(16)?);
     ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
-    ///     Ok(Link { qp: qp.into(), cq })
+    ///     Ok(Link { qp: qp.into(), cq, gid: context.roce_v2_gid(1)?.index() })
     /// };
     /// let (mut a, mut b) = (link(fabric.open_device())?, link(fabric.open_device())?);
     /// let other = std::thread::spawn(move || -> Result<Link> {

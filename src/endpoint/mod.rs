@@ -143,21 +143,22 @@ pub enum Service {
 /// # let depth = Depth { send: 4, recv: 4 };
 /// # let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
 /// # let rc = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-/// // `rc` is a queue pair in INIT on port 1, whose GID has index 1.
-/// let mut mine = Endpoint::of_rc(&rc, Some(1))?;
+/// // `rc` is a queue pair in INIT on port 1.
+/// let gid = context.roce_v2_gid(1)?;
+/// let mut mine = Endpoint::of_rc(&rc, Some(gid.index()))?;
 /// mine.export(region.export::<RemoteRead>())?; // region 0, to be read only
 ///
 /// // ... to the peer, by whatever way ...
 /// let peer = Endpoint::from_bytes(&mine.to_bytes())?;
 /// assert_eq!(peer.qpn().get(), rc.qp_num());
 /// assert_eq!(peer.mtu(), Mtu::Bytes4096);
-/// assert_eq!((peer.gid(), peer.lid()), (context.query_gid(1, 1)?, 0));
+/// assert_eq!((peer.gid(), peer.lid()), (gid.gid(), 0));
 /// assert_eq!(peer.gid_kind(), Some(GidKind::RoceV2));
 /// assert_eq!((peer.depth(), peer.psn()), (depth, mine.psn()));
 /// assert!(matches!(peer.service(), Service::ReliableConnection { .. }));
 /// assert_eq!(peer.regions().len(), 1);
 /// assert_eq!(peer.region::<RemoteRead>(0)?.len(), 64);
-/// let vector = peer.address(&context, 1, Some(1))?; // for `RcRtr::new`
+/// let vector = peer.address(&context, 1, Some(gid.index()))?; // for `RcRtr::new`
 /// assert_eq!(vector.global.map(|route| route.dgid), Some(peer.gid()));
 ///
 /// // One from numbers that came otherwise:
