@@ -1,4 +1,95 @@
-//! Typical mistakes.
+//! Mistakes that a newcomer makes, and what the crate answers: one error for one slip, which names
+//! what to write. Programs that do not compile are in `ui-tests/mistakes`, with the compiler's
+//! message. The others are the tests below, each with its whole message.
+//!
+//! The forty most typical:
+//!
+//! Those that do not compile:
+//!
+//! 1. calls a method of `self` while the completions of the poll are borrowed:
+//!    `a_method_of_self_in_the_poll_loop`
+//! 2. sends a `Vec` instead of a registered buffer: `a_vec_is_sent`
+//! 3. sends a region instead of a piece of it: `a_region_is_sent`
+//! 4. sends a reference to a buffer, which its owner could change meanwhile:
+//!    `a_reference_to_a_buffer_is_sent`
+//! 5. drains a queue pair that is not in the error state: `drain_in_rts`
+//! 6. gives a completion of another queue pair to `?`: `complete_with_a_question_mark`
+//! 7. moves a lane to the thread that is to use it: `a_lane_goes_to_a_thread`
+//! 8. posts a buffer with a context on a queue of buffers without one: `a_context_of_another_type`
+//! 9. posts two buffers in a work request of a queue of one element: `two_buffers_where_one_fits`
+//! 10. posts in a function that is generic over the transport, and bounds nothing:
+//!     `a_generic_function_without_bounds`
+//! 11. posts an unsignaled send on a queue pair of the default profile:
+//!     `an_unsignaled_send_where_all_are_signaled`
+//! 12. reads from the peer on a transport that has no reads: `a_read_on_uc`
+//! 13. reads from a region that was registered for writes: `a_read_without_the_right`
+//! 14. sends on UD without naming the receiver: `a_datagram_without_a_destination`
+//! 15. posts a receive on a queue pair whose receives come from a shared queue:
+//!     `a_receive_beside_the_shared_queue`
+//! 16. passes a builder where its completion queue is needed: `a_builder_without_create`
+//! 17. creates a queue pair of lists on a completion queue of buffers:
+//!     `a_completion_queue_of_another_entry`
+//! 18. sends on a queue pair that is ready to receive only: `a_send_before_rts`
+//! 19. moves a queue pair from RESET to RTR, without INIT: `a_state_is_skipped`
+//! 20. reads a buffer that is with the device: `a_buffer_after_its_post`
+//! 21. keeps a completion while it polls for the next one: `a_completion_over_the_next_poll`
+//! 22. posts on a queue pair that is not mutable: `a_queue_pair_without_mut`
+//! 23. adds to a remote slice instead of a cell of 8 bytes: `an_atomic_on_a_slice`
+//! 24. sends more bytes inline than the default profile has room for:
+//!     `inline_data_longer_than_the_profile`
+//! 25. goes on with the queue pair that `modify` took: `the_queue_pair_of_before_a_transition`
+//!
+//! Those at run time:
+//!
+//! 26. creates queues that a completion queue has no room for:
+//!     `a_completion_queue_that_is_too_small`
+//! 27. names a port that the device does not have: `a_port_that_does_not_exist`
+//! 28. names a GID index that the port does not have: `a_gid_index_that_does_not_exist`
+//! 29. opens a device that is not there: `a_device_that_does_not_exist`
+//! 30. posts, and never polls: `a_queue_that_is_never_polled`
+//! 31. sends more bytes inline than the profile has room for, by `inline_slice`:
+//!     `inline_data_longer_than_the_profile`
+//! 32. posts a buffer of another protection domain: `a_pool_of_another_domain`
+//! 33. sends a datagram that is longer than the MTU: `a_datagram_longer_than_the_mtu`
+//! 34. uses a completion queue of another context: `objects_of_two_contexts`
+//! 35. destroys a context before its objects: `a_context_that_is_still_used`
+//! 36. sends before the peer has posted a receive: `a_send_without_a_receive`
+//! 37. forgets the access flags of INIT: `a_write_that_the_peers_queue_pair_does_not_allow`
+//! 38. waits for a queue that was created without the channel:
+//!     `a_wait_on_a_queue_without_the_channel`
+//! 39. connects to a port where nobody listens: `cm::a_port_where_nobody_listens`
+//! 40. forgets to accept: `cm::a_request_that_nobody_accepts`
+//!
+//! The rest are in the same places:
+//!
+//! - gives a number where its range is checked: `a_bare_number_as_a_psn`
+//! - posts a buffer instead of a work request: `a_buffer_is_posted_itself`
+//! - moves a completion to another thread: `a_completion_goes_to_a_thread`
+//! - iterates over the `Result` of a poll: `a_poll_without_a_question_mark`
+//! - posts in a function that is generic over the profile, and bounds nothing:
+//!   `a_profile_of_any_kind`
+//! - lets the profile have two elements, but forgets that its entry is then a list:
+//!   `a_queue_of_lists_without_its_profile`
+//! - names a queue pair without its state in a struct: `a_queue_pair_type_without_its_state`
+//! - reads into bytes that are not registered: `a_read_into_bytes`
+//! - posts a receive on a queue pair that was just created: `a_receive_before_init`
+//! - posts a receive with `post_send`: `a_receive_is_posted_as_a_send`
+//! - posts a `Vec` as a receive: `a_vec_receives`
+//! - writes to a remote slice without saying that it is written: `a_write_to_a_slice`
+//! - sends what `take` returned, without looking whether it is a buffer:
+//!   `an_option_of_a_buffer_is_sent`
+//! - sends a byte string, which no device has registered: `bytes_are_sent`
+//! - writes more bytes than the remote slice has: `a_write_beyond_the_remote_slice`
+//! - reads more bytes than the buffer has: `a_read_into_a_buffer_that_is_too_short`
+//! - copies more bytes into a buffer than it has: `a_message_longer_than_its_buffer`
+//! - adds to 8 bytes that are not aligned: `an_atomic_between_two_words`
+//! - receives into a buffer that is shorter than the message: `a_receive_that_is_too_short`
+//! - sends to a queue pair that is gone: `a_peer_that_is_not_there`
+//! - sends a piece that its region does not have: `a_piece_beyond_its_region`
+//! - takes 32 random bits as a PSN: `a_psn_of_more_than_24_bits`
+//! - drains with another completion queue: `a_drain_of_another_completion_queue`
+//! - posts a buffer of another pool to a shared receive queue: `a_shared_receive_of_another_pool`
+//! - binds an address of no device: `cm::an_address_of_no_device`
 
 use std::error::Error;
 use std::time::Duration;
@@ -396,6 +487,7 @@ fn each_is_one_short_error() -> Result {
         "a_datagram_without_a_destination",
         "inline_data_longer_than_the_profile",
     ];
+    let list = include_str!("mistakes.rs");
     let mut count = 0;
     for entry in std::fs::read_dir("ui-tests/mistakes")? {
         let path = entry?.path();
@@ -405,6 +497,10 @@ fn each_is_one_short_error() -> Result {
         count += 1;
         let text = std::fs::read_to_string(&path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        assert!(
+            list.contains(&format!(": `{name}`")) || list.contains(&format!("`{name}`\n")),
+            "{name}"
+        );
         let errors = text.lines().filter(|line| line.starts_with("error")).count();
         let most = if longer.contains(&&*name) { 32 } else { 25 };
         assert_eq!(errors, 1, "{name}");

@@ -129,6 +129,33 @@ fn every_enforced_rule_is_named_by_a_test() {
     assert!(problems.is_empty(), "{problems:#?}");
 }
 
+/// The lines of a page with a rule's number that is no link: in prose, not in code.
+fn unlinked(page: &str) -> Vec<String> {
+    let mut in_code = false;
+    let mut all = Vec::new();
+    for line in page.lines() {
+        in_code ^= line.starts_with("```");
+        let prose = line.split('`').step_by(2).collect::<String>();
+        let mut words = prose.split(|c: char| !c.is_alphanumeric() && !"[].".contains(c));
+        if !in_code && words.any(|word| is_rule(word.trim_end_matches('.'))) {
+            all.push(line.to_owned());
+        }
+    }
+    all
+}
+
+#[test]
+fn each_rule_number_in_the_docs_is_a_link() {
+    let pages = ["DESIGN.md", "SECURITY.md", "README.md", "CONTRIBUTING.md"].map(PathBuf::from);
+    let docs = fs::read_dir("docs").unwrap().chain(fs::read_dir("src/guide").unwrap());
+    let docs = docs.map(|entry| entry.unwrap().path());
+    for path in docs.chain(pages).filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
+        let bare = unlinked(&fs::read_to_string(&path).unwrap());
+        assert!(bare.is_empty(), "{}: {bare:#?}", path.display());
+    }
+    assert_eq!(unlinked("By R1.1.\nBy [R1.1], `R1.2`.\n```text\nR1.1\n```"), ["By R1.1."]);
+}
+
 /// README says how many rules there are.
 #[test]
 fn the_readme_counts_the_rules() {

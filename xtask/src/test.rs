@@ -372,7 +372,19 @@ fn doc() -> Result<()> {
         &[&["doc", "--no-deps", "--quiet", "--features", FEATURES], &crates[..]].concat(),
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    search()?;
     examples()
+}
+
+/// rustdoc's own search finds C names, by the aliases. The pages are those of the nightly, as on
+/// docs.rs: rustdoc 1.95 loses the aliases of re-exported items.
+fn search() -> Result<()> {
+    let target = paths::below_target("nightly")?.display().to_string();
+    let line = ["doc", "--no-deps", "--quiet", "--features", FEATURES, "-p", "proverbs"];
+    cargo::nightly(&[&line[..], &["--target-dir", &target]].concat())?.run()?;
+    let pages = format!("{target}/doc");
+    let test = ["test", "--quiet", "--test", "doc_search", "--", "--include-ignored"];
+    cargo::run_with(&test, &[("PROVERBS_DOC", pages)])
 }
 
 /// Every example answers `--help`, and those that need no device do what their page shows, in the
