@@ -12,9 +12,13 @@ use proverbs::prelude::*;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let context = match devices()?.first() {
-        Some(name) => Context::open(name)?,
-        None => {
+    let context = match devices().as_deref() {
+        Ok([name, ..]) => Context::open(name)?,
+        none => {
+            // Perhaps libibverbs is not installed, or this process may not open the device's file.
+            if let Err(why) = none {
+                println!("{why}");
+            }
             println!("no RDMA device here: on the loopback device");
             Fabric::new().open_device()
         }

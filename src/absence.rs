@@ -1,13 +1,17 @@
 //! Explains why this process cannot use an RDMA device.
 //!
 //! The errno of the C libraries often does not say: libibverbs lists no device for a missing file,
-//! for a missing permission and for a process without descriptors alike.
+//! for a missing permission and for a process without descriptors alike. The dynamic linker says
+//! that a library does not exist where this process could open no file.
 
 use std::ffi::c_int;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+#[cfg(feature = "cm")]
+use crate::sys::libraries::CM;
+use crate::sys::libraries::{Library, VERBS};
 use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind};
 
@@ -49,6 +53,9 @@ impl Place<'_> {
     fn why(&self, wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
         if is_of_files(errno) {
             return Some(too_many_files());
+        }
+        if errno == libc::ELIBACC {
+            return Some(no_library(wanted));
         }
         let may_be_absent =
             [0, libc::ENODEV, libc::ENOSYS, libc::ENOENT, libc::EACCES, libc::EPERM];
@@ -132,6 +139,21 @@ impl Place<'_> {
     }
 }
 
+/// Explains why a library could not be loaded.
+fn no_library(wanted: Wanted<'_>) -> Absence {
+    let library: &Library = match wanted {
+        #[cfg(feature = "cm")]
+        Wanted::Cm => &CM,
+        _ => &VERBS,
+    };
+    let opened = File::open("/dev/null");
+    opened
+        .err()
+        .as_ref()
+        .and_then(of_files)
+        .unwrap_or_else(|| Absence::Library { file: library.file(), reason: library.failure() })
+}
+
 /// Explains why libibverbs does not list a device whose file this process can open. libibverbs
 /// opens several files for each device, and reports no error if it may not.
 fn unlisted_device(name: &str) -> Absence {
@@ -166,7 +188,6 @@ fn limit_of_files() -> u64 {
 #[cfg(test)]
 #[cfg(not(miri))] // reads files
 mod tests {
-    use std::fs::File;
     use std::path::PathBuf;
 
     use super::*;

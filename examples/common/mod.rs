@@ -94,7 +94,8 @@ fn fail(error: anyhow::Error) -> ! {
 }
 
 fn run(options: Options, end: fn(&Station) -> Result<()>) -> Result<()> {
-    let name = options.device.clone().or(devices()?.first().map(|name| name.to_string()));
+    let first = || devices().inspect_err(|why| println!("{why}")).ok()?.into_iter().next();
+    let name = options.device.clone().or_else(first);
     if let Some(name) = name.filter(|name| name != "loopback") {
         let (context, link) = (Context::open(&name)?, dial(&options)?);
         return end(&Station::new(context, &options, options.server.is_some(), link)?);

@@ -79,9 +79,13 @@ fn start(args: Args) -> Result<()> {
 }
 
 fn run(memory: impl Memory<Protection = Writable>) -> Result<()> {
-    let context = match devices()?.first() {
-        Some(name) => Context::open(name)?,
-        None => {
+    let context = match devices().as_deref() {
+        Ok([name, ..]) => Context::open(name)?,
+        none => {
+            // Perhaps libibverbs is not installed, or this process may not open the device's file.
+            if let Err(why) = none {
+                println!("{why}");
+            }
             println!("no RDMA device here: on the loopback device");
             Fabric::new().open_device()
         }

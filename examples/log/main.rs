@@ -78,10 +78,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// The first device; none if this process can use none, and prints why.
+fn first_device() -> Option<String> {
+    let devices = devices().inspect_err(|why| println!("{why}"));
+    devices.ok()?.into_iter().next()
+}
+
 fn run(args: &Args) -> Result<()> {
     let name = match &args.device {
         Some(name) => Some(name.clone()).filter(|name| name != "loopback"),
-        None => devices()?.first().map(|name| name.to_string()),
+        None => first_device(),
     };
     let fabric = Fabric::new();
     let open = || match &name {

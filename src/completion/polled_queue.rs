@@ -39,16 +39,17 @@ pub(crate) enum Reason {
 }
 
 /// Queues that have no completions: one for each set of reasons that is not empty.
-struct StandIns {
+struct Placeholders {
     cqs: [ibv_cq; 3],
     context: ibv_context,
 }
 
 // SAFETY: nothing writes to the placeholders.
-unsafe impl Sync for StandIns {}
+unsafe impl Sync for Placeholders {}
 
-static STAND_INS: StandIns = StandIns {
-    cqs: [const { ibv_cq { context: (&raw const STAND_INS.context).cast_mut(), ..zeroed() } }; 3],
+static PLACEHOLDERS: Placeholders = Placeholders {
+    cqs: [const { ibv_cq { context: (&raw const PLACEHOLDERS.context).cast_mut(), ..zeroed() } };
+        3],
     context: {
         let mut context = zeroed::<ibv_context>();
         context.ops.poll_cq = Some(nothing);
@@ -106,13 +107,13 @@ impl PolledQueue {
     /// Changes the reasons in one step. Returns the previous ones.
     #[allow(deprecated)] // `try_update`, as Rust 1.99 calls it, is not in 1.85
     pub(super) fn change(&self, to: impl Fn(usize) -> usize) -> usize {
-        let stand_ins = &STAND_INS.cqs;
+        let placeholders = &PLACEHOLDERS.cqs;
         let reasons = |polled: *mut ibv_cq| {
-            stand_ins.iter().position(|at| std::ptr::eq(at, polled)).map_or(0, |at| at + 1)
+            placeholders.iter().position(|at| std::ptr::eq(at, polled)).map_or(0, |at| at + 1)
         };
         let asked = |polled: *mut ibv_cq| match to(reasons(polled)) {
             0 => Some(self.queue),
-            set => Some((&raw const stand_ins[set - 1]).cast_mut()),
+            set => Some((&raw const placeholders[set - 1]).cast_mut()),
         };
         match self.polled.fetch_update(Ordering::AcqRel, Ordering::Relaxed, asked) {
             Ok(before) | Err(before) => reasons(before),

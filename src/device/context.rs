@@ -32,8 +32,8 @@ use crate::terms::gid::Gid;
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if the kernel has devices that this process
-/// cannot use, such as in a container without their files. Otherwise
+/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if libibverbs cannot be loaded, or if the kernel
+/// has devices that this process cannot use, such as in a container without their files. Otherwise
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`.
 #[doc(alias("ibv_get_device_list", "ibv_free_device_list", "rdma_get_devices"))]
 #[doc(alias = "rdma_free_devices")]

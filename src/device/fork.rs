@@ -1,5 +1,6 @@
 //! Forks and registered memory.
 
+use crate::absence::{self, Wanted};
 use crate::device::decoded::decoded_enum;
 use crate::sys::device;
 use crate::terms::error::Error;
@@ -57,11 +58,14 @@ pub fn fork_status() -> ForkStatus {
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if a device, or a channel of rdma_cm, was opened
 /// already; ENOSYS or another errno of `ibv_fork_init` if the kernel cannot do it.
+/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if libibverbs cannot be loaded.
 #[doc(alias = "ibv_fork_init")]
 pub fn fork_init() -> Result<ForkStatus, Error> {
+    const VERB: &str = "ibv_fork_init";
     match device::fork_init() {
         Ok(()) => Ok(fork_status()),
-        Err(errno) => Err(Error::os("ibv_fork_init", errno, why(errno))),
+        Err(errno @ libc::ELIBACC) => Err(absence::error(VERB, Wanted::Any, errno, "")),
+        Err(errno) => Err(Error::os(VERB, errno, why(errno))),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use super::control::{LIBIBVERBS, created};
+use super::control::{LIBIBVERBS, created, done};
 use super::handle::Context;
 #[cfg(feature = "cm")]
 use super::query::index_of_device;
@@ -43,10 +43,7 @@ pub fn fork_init() -> Result<(), c_int> {
     }
     // SAFETY: nothing was opened, and the lock is held, so no other thread reads or writes what the
     // verb writes.
-    match unsafe { raw::ibv_fork_init() } {
-        0 => Ok(()),
-        errno => Err(errno),
-    }
+    done(unsafe { raw::ibv_fork_init() })
 }
 
 /// The names of the RDMA devices of this machine, or the errno.

@@ -44,7 +44,7 @@ type QueryTable =
 
 symbols! {
     // SAFETY: the functions have had these types since rdma-core 32 (IBVERBS_1.11).
-    unsafe struct Symbols {
+    unsafe struct Symbols of VERBS {
         query_ex: QueryEx = c"_ibv_query_gid_ex",
         query_table: QueryTable = c"_ibv_query_gid_table",
     }
@@ -223,7 +223,7 @@ mod tests {
     /// The library says an errno by -1, or as it is; and of a table how many entries it has.
     #[test]
     fn what_the_library_says_is_told() {
-        STAND_IN.set(Some(Symbols { query_ex: Some(ex), query_table: Some(table) }));
+        REPLACED.set(Some(Symbols { query_ex: Some(ex), query_table: Some(table) }));
         let context = context::<1>(0, &[]);
         let ask = |answer| {
             ANSWER.set(answer);
@@ -253,7 +253,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("proverbs-gid-{}", std::process::id()));
         fs::create_dir_all(root.join("ports/1/gids")).unwrap();
         fs::write(root.join("ports/1/gids/0"), "fe80::1\n").unwrap();
-        STAND_IN.set(Some(Symbols::default()));
+        REPLACED.set(Some(Symbols::default()));
         let context = context::<1>(0, &[]);
         // SAFETY: the context and its device are this test's.
         let path = unsafe { &mut (*(*context).device).ibdev_path };

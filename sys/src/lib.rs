@@ -23,6 +23,7 @@ pub mod gid;
 pub mod handle;
 pub mod lanes;
 mod layout;
+pub mod libraries;
 pub mod mem;
 pub mod memory;
 pub mod persist;

@@ -85,7 +85,7 @@ pub type ReregMr =
 symbols! {
     // SAFETY: the functions have had these types since IBVERBS_1.12 and IBVERBS_1.1
     // (`bindings::agreement` holds them against the headers).
-    unsafe struct Symbols {
+    unsafe struct Symbols of VERBS {
         reg_dmabuf_mr: RegDmabufMr = c"ibv_reg_dmabuf_mr",
         rereg_mr: ReregMr = c"ibv_rereg_mr",
     }

@@ -35,7 +35,7 @@ pub(crate) type DataInOrder = unsafe extern "C" fn(*mut ibv_qp, u32, u32) -> c_i
 symbols! {
     // SAFETY: the functions have had these types since they are there (`bindings::agreement` holds
     // those of installed headers against them).
-    unsafe struct Symbols {
+    unsafe struct Symbols of VERBS {
         /// Since rdma-core 28.
         device_index: DeviceIndex = c"ibv_get_device_index",
         /// Since rdma-core 63.

@@ -78,7 +78,7 @@ unsafe impl Zeroes for ibv_qp_ex {}
 
 symbols! {
     /// The first is lacking before rdma-core 24.
-    unsafe struct Symbols {
+    unsafe struct Symbols of VERBS {
         to_ex: unsafe extern "C" fn(*mut ibv_qp) -> *mut ibv_qp_ex = c"ibv_qp_to_qp_ex",
         destroy: unsafe extern "C" fn(*mut ibv_qp) -> c_int = c"ibv_destroy_qp",
     }
@@ -565,12 +565,12 @@ pub mod stub {
     /// # Safety
     /// Each queue pair that this thread creates or looks at is an `ibv_qp_ex`.
     pub unsafe fn with_extended() {
-        STAND_IN.set(Some(Symbols { to_ex: Some(to_itself), destroy: Some(destroy) }));
+        REPLACED.set(Some(Symbols { to_ex: Some(to_itself), destroy: Some(destroy) }));
     }
 
     /// None is.
     pub fn with_other() {
-        STAND_IN.set(Some(Symbols { to_ex: Some(to_none), destroy: Some(destroy) }));
+        REPLACED.set(Some(Symbols { to_ex: Some(to_none), destroy: Some(destroy) }));
     }
 }
 

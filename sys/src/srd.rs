@@ -1,15 +1,11 @@
 //! SRD: queue pairs of EFA's own kind, `efadv_create_qp_ex`.
 //!
-//! The function is in libefa, which programs are not linked to: it is looked up when used. It is
-//! the library that libibverbs loads as the provider, so nothing is there twice.
-
-// No model: a library is loaded once, by the first thread that needs it.
+//! The function is in libefa, the library that libibverbs loads as the provider.
 
 #![allow(non_camel_case_types)] // C's names
 
 use std::ffi::c_int;
 use std::mem::size_of;
-use std::sync::OnceLock;
 
 use super::control::{Answer, Created, created, done};
 use super::create_qp_ex::ibv_qp_init_attr_ex;
@@ -50,7 +46,7 @@ static_assertions::const_assert_eq!(size_of::<efadv_ah_attr>(), 16);
 
 symbols! {
     /// Lacking before rdma-core 26, and where libefa is not installed.
-    unsafe struct Symbols {
+    unsafe struct Symbols of EFA {
         create: unsafe extern "C" fn(
             *mut ibv_context,
             *mut ibv_qp_init_attr_ex,
@@ -62,28 +58,13 @@ symbols! {
     }
 }
 
-/// The functions of libefa, which is loaded now, once and for good. (Not before they are used: a
-/// program that has nothing to do with EFA does not load it.)
-fn efa() -> Symbols {
-    static LOADED: OnceLock<()> = OnceLock::new();
-    // Miri loads no libraries.
-    if !cfg!(miri) {
-        // SAFETY: the name is a C string. What the library does when it is loaded is what it does
-        // in any program that is linked to it, or has such a device.
-        LOADED.get_or_init(|| unsafe {
-            libc::dlopen(c"libefa.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL);
-        });
-    }
-    symbols()
-}
-
 /// `efadv_create_qp_ex`: ENOSYS if there is no libefa that has it, EOPNOTSUPP if the device is not
 /// an EFA, or lacks an operation. `cap` returns what was granted.
 ///
 /// # Safety
 /// The domain of `init` is live and of libibverbs, and so is what else it names.
 pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -> Created<ibv_qp> {
-    let create = efa().create.ok_or(libc::ENOSYS)?;
+    let create = symbols().create.ok_or(libc::ENOSYS)?;
     let mut attr =
         efadv_qp_init_attr { comp_mask: 0, driver_qp_type: SRD, flags, sl: 0, reserved: 0 };
     // SAFETY: the domain and its context are live, and so is what the attributes name, which are a
@@ -99,7 +80,7 @@ pub(crate) unsafe fn create_srd_qp(init: &mut ibv_qp_init_attr_ex, flags: u16) -
 /// # Safety
 /// `ah` is live and of libibverbs.
 pub(crate) unsafe fn ah_number(ah: *mut ibv_ah) -> Answer<u16> {
-    let query = efa().query_ah.ok_or(libc::ENOSYS)?;
+    let query = symbols().query_ah.ok_or(libc::ENOSYS)?;
     let mut attr = efadv_ah_attr::default();
     // SAFETY: the address handle is live (this function's contract), and the attributes a local.
     done(unsafe { query(ah, &mut attr, size_of_val(&attr) as u32) }).map(|()| attr.ahn)

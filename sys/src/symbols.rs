@@ -1,24 +1,17 @@
 //! Functions that a library may lack.
 //!
-//! They are looked up when used, so that one program runs with older and newer libraries.
+//! They are looked up when one of them is first used, so that one program runs with older and newer
+//! libraries.
 
 // No model: each function of the library is looked up once, with the same result in every thread.
 
-use std::ffi::{CStr, c_void};
-
-/// A function of the libraries that this program has; null if there is none of this name.
-pub(crate) fn find(name: &CStr) -> *mut c_void {
-    // SAFETY: the name is a C string; the lookup has no other condition.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
-}
-
 /// A struct of functions that are `None` where the library lacks them, and `symbols()`, which looks
-/// them up once. A module's test may put others in their place (`STAND_IN`), for its thread.
+/// them up once. A module's test may put others in their place (`REPLACED`), for its thread.
 ///
 /// # Safety
 /// Each type is that of the C function of this name.
 macro_rules! symbols {
-    ($(#[$doc:meta])* unsafe struct Symbols {
+    ($(#[$doc:meta])* unsafe struct Symbols of $library:ident {
         $($(#[$since:meta])* $field:ident: $type:ty = $name:literal,)+
     }) => {
         $(#[$doc])*
@@ -29,7 +22,7 @@ macro_rules! symbols {
 
         #[cfg(any(test, feature = "testing"))]
         thread_local! {
-            static STAND_IN: std::cell::Cell<Option<Symbols>> = const { std::cell::Cell::new(None) };
+            static REPLACED: std::cell::Cell<Option<Symbols>> = const { std::cell::Cell::new(None) };
         }
 
         /// Test only: from here on, this thread has these functions.
@@ -39,21 +32,26 @@ macro_rules! symbols {
         #[cfg(any(test, feature = "testing"))]
         #[allow(dead_code)] // not every module is tested so
         pub unsafe fn replace_for_test(symbols: Symbols) {
-            STAND_IN.set(Some(symbols));
+            REPLACED.set(Some(symbols));
         }
 
         fn symbols() -> Symbols {
             static FOUND: std::sync::OnceLock<Symbols> = std::sync::OnceLock::new();
             #[cfg(any(test, feature = "testing"))]
-            if let Some(replace_for_test) = STAND_IN.get() {
-                return replace_for_test;
+            if let Some(replaced) = REPLACED.get() {
+                return replaced;
+            }
+            // A library that is missing now may be there later, or be found when there are
+            // descriptors.
+            if FOUND.get().is_none() && !$crate::libraries::$library.is_here() {
+                return Symbols::default();
             }
             *FOUND.get_or_init(|| Symbols {
                 // SAFETY: the function has this type, as the `unsafe` declaration that names it
                 // promises, and a null pointer is a `None`.
                 $($field: unsafe {
                     std::mem::transmute::<*mut std::ffi::c_void, Option<$type>>(
-                        $crate::symbols::find($name),
+                        $crate::libraries::$library.find($name, None),
                     )
                 },)+
             })

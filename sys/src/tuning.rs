@@ -62,7 +62,7 @@ symbols! {
     /// Both are there since rdma-core 31.
     // SAFETY: the functions have had this type since IBVERBS_1.10 (`bindings::agreement` holds it
     // against the headers).
-    unsafe struct Symbols {
+    unsafe struct Symbols of VERBS {
         set_ece: Ece = c"ibv_set_ece",
         query_ece: Ece = c"ibv_query_ece",
     }

@@ -124,21 +124,58 @@ pub fn anywhere() -> Result<()> {
     let check = ["check", "-p", "proverbs", "-p", "xtask", "-p", "demo", "--features", FEATURES];
     cargo::run(&[&[with.as_str()], &check[..]].concat())?;
     targets()?;
+    without_libraries()?;
     println!(
-        "the crate and xtask compile with Rust {oldest}, and the crate for musl; other systems are \
-         rejected with one error"
+        "the crate and xtask compile with Rust {oldest}; a static program and programs without \
+         libibverbs run on the loopback device; other systems are rejected with one error"
     );
     Ok(())
 }
 
-/// The crate compiles for musl, and a target that is not 64-bit Linux fails with one error.
+/// Hides the libraries, their headers and the providers from a command.
+const HIDE: &str = "\
+for file in /usr/lib*/*/lib{ibverbs,rdmacm,efa}*.so* /usr/lib*/lib{ibverbs,rdmacm,efa}*.so*; do
+    if [ -e $file ]; then mount --bind /dev/null $file; fi
+done
+for folder in /usr/include/{infiniband,rdma} /usr/lib*/*/libibverbs /etc/libibverbs.d; do
+    if [ -d $folder ]; then mount -t tmpfs none $folder; fi
+done
+exec \"$@\"";
+
+/// The suites of the loopback device, and the demo, pass in a mount namespace without libibverbs,
+/// librdmacm and their headers. A call that needs a device says which library is missing.
+fn without_libraries() -> Result<()> {
+    // A plain user becomes root of a user namespace.
+    let hidden = |args: &[&str]| {
+        let command =
+            ["--user", "--map-root-user", "--mount", "bash", "-euc", HIDE, "hide", "cargo"];
+        cmd!(sh::here(), "unshare {command...} {args...}")
+    };
+    let suites = ["--test", "conformance", "--test", "attack", "--test", "cm"];
+    hidden(&[&["test", "--features", FEATURES][..], &suites].concat())
+        .step("Running the suites without libibverbs")?;
+    hidden(&["xtask", "demo"]).step("Running the demo without libibverbs")?;
+    let said =
+        hidden(&["run", "--quiet", "--features", FEATURES, "--example", "first_steps"]).text()?;
+    let reason = said.lines().next().unwrap_or_default();
+    ensure!(reason.contains("libibverbs.so.1 cannot be loaded"), "without libibverbs: {said}");
+    println!("without libibverbs: {reason}");
+    Ok(())
+}
+
+/// A static program for musl runs on the loopback device, and a target that is not 64-bit Linux
+/// fails with one error.
 fn targets() -> Result<()> {
     const MUSL: &str = "x86_64-unknown-linux-musl";
     const OTHERS: [&str; 2] = ["x86_64-pc-windows-gnu", "i686-unknown-linux-gnu"];
     cmd!(sh::here(), "rustup target add {MUSL} {OTHERS...}")
         .step("Installing the standard library of targets")?;
     let check = |target| cargo::cargo(&["check", "--target", target, "--features", FEATURES]);
-    check(MUSL)?.step("Checking the crate for musl")?;
+    let musl = ["--quiet", "--target", MUSL, "--features", FEATURES, "--example", "first_steps"];
+    let said = cargo::cargo(&[&["run"][..], &musl].concat())?.text()?;
+    let reason = said.lines().next().unwrap_or_default();
+    ensure!(reason.contains("this program is linked statically"), "{MUSL}: {said}");
+    println!("{MUSL}: {reason}");
     for target in OTHERS {
         let (_, said) = check(target)?.capture()?;
         let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error")).collect();

@@ -431,7 +431,6 @@ fn example(name: &str, args: &[&str]) -> Result<()> {
 /// device. Of a package of their own, and with debug assertions: a stranger waits for what it
 /// builds.
 pub fn demo() -> Result<()> {
-    setup::ensure(&[Group::Run])?;
     let shown = |name: &str, args: &[&str]| {
         let run = ["run", "--quiet", "--package", "demo", "--bin", name, "--"];
         cargo::run(&[&run, args].concat())

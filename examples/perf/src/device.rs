@@ -17,10 +17,14 @@ pub fn choose(options: &Options) -> Result<Device> {
     match &options.device {
         Some(name) if name == "loopback" => Ok(Device::Loopback),
         Some(name) => Ok(Device::Real(Context::open(name)?)),
-        None => match devices()?.first() {
-            Some(name) => Ok(Device::Real(Context::open(name)?)),
-            None => {
+        None => match devices().as_deref() {
+            Ok([name, ..]) => Ok(Device::Real(Context::open(name)?)),
+            Ok([]) => {
                 println!("no RDMA device on this machine");
+                Ok(Device::Loopback)
+            }
+            Err(why) => {
+                println!("{why}");
                 Ok(Device::Loopback)
             }
         },

@@ -42,7 +42,7 @@ symbols! {
     /// They are there since rdma-core 31, 16 and 60.
     // SAFETY: the functions have had these types since they are there (`bindings::agreement` holds
     // those of installed headers against them).
-    unsafe struct Symbols {
+    unsafe struct Symbols of CM {
         set_local_ece: Ece = c"rdma_set_local_ece",
         get_remote_ece: Ece = c"rdma_get_remote_ece",
         reject_ece: Reject = c"rdma_reject_ece",

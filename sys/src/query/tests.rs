@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use super::*;
 use crate::control::LIBIBVERBS;
 use crate::extended::BARE;
-use crate::symbols::find;
+use crate::libraries::VERBS;
 use crate::terms::rate::StaticRate;
 use crate::tests::{self, ANSWER, answered, seen};
 
@@ -46,7 +46,7 @@ const ALL: usize = BARE + QUERY_RT_VALUES;
 /// Proves R21.1.
 #[test]
 fn what_is_asked_reaches_c_as_it_is() {
-    STAND_IN.set(Some(Symbols {
+    REPLACED.set(Some(Symbols {
         device_index: Some(index),
         port_speed: Some(speed),
         data_in_order: Some(in_order),
@@ -76,7 +76,7 @@ fn what_is_asked_reaches_c_as_it_is() {
     ANSWER.set(-1);
     // An older library has none of these.
     seen();
-    STAND_IN.set(Some(Symbols::default()));
+    REPLACED.set(Some(Symbols::default()));
     assert_eq!((index(), speed(), in_order(0)), (-1, Err(libc::ENOSYS), false));
     assert_eq!(ticks(ALL - 8), (Err(libc::EOPNOTSUPP), 0));
     assert_eq!(seen(), [""; 0]);
@@ -87,8 +87,9 @@ fn what_is_asked_reaches_c_as_it_is() {
 #[cfg_attr(miri, ignore = "asks the library")]
 fn rates_are_those_of_the_library() {
     type Convert = unsafe extern "C" fn(c_int) -> c_int;
-    let function =
-        |name| unsafe { std::mem::transmute::<*mut c_void, Option<Convert>>(find(name)) };
+    let function = |name| unsafe {
+        std::mem::transmute::<*mut c_void, Option<Convert>>(VERBS.find(name, None))
+    };
     let ask = |name, value| unsafe { function(name).expect("since rdma-core 20")(value) };
     for code in 0..=20 {
         let rate = StaticRate::from_c(code);

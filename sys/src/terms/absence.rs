@@ -28,6 +28,13 @@ pub enum Absence {
         /// The process's own limit, `RLIMIT_NOFILE`.
         limit: u64,
     },
+    /// A C library cannot be loaded.
+    Library {
+        /// The name of its file, such as `libibverbs.so.1`.
+        file: &'static str,
+        /// What the dynamic linker says.
+        reason: String,
+    },
     /// sysfs is not mounted at /sys, where the libraries look for devices.
     Sysfs,
     /// A kernel module is not loaded.
@@ -71,6 +78,7 @@ impl Absence {
     pub fn errno(&self) -> c_int {
         match self {
             Absence::Files { .. } => libc::EMFILE,
+            Absence::Library { .. } => libc::ELIBACC,
             Absence::Node { .. } => libc::ENOENT,
             Absence::Forbidden { errno, .. } => *errno,
             Absence::Sysfs
@@ -97,6 +105,21 @@ impl fmt::Display for Absence {
                 "too many open files; this process may have {limit}: raise `ulimit -n`, or \
                  `LimitNOFILE=` of systemd"
             ),
+            // Installing it does not help a program that cannot load it.
+            Absence::Library { file, reason } if cfg!(target_feature = "crt-static") => {
+                write!(f, "{file} cannot be loaded: {reason}{WITHOUT_HARDWARE}")
+            }
+            Absence::Library { file, reason } => {
+                let (debian, fedora) = match *file {
+                    "librdmacm.so.1" => ("librdmacm1", "librdmacm"),
+                    _ => ("libibverbs1 ibverbs-providers", "libibverbs"),
+                };
+                write!(
+                    f,
+                    "{file} cannot be loaded ({reason}): run `apt install {debian}` (Debian, \
+                     Ubuntu) or `dnf install {fedora}` (Fedora, RHEL){WITHOUT_HARDWARE}"
+                )
+            }
             Absence::Sysfs => f.write_str("/sys/class does not exist: mount sysfs at /sys"),
             Absence::Module { name } => {
                 write!(f, "the kernel module {name} is not loaded: run `modprobe {name}` as root")?;

@@ -95,7 +95,7 @@ fn what_is_tuned_reaches_c_as_it_is() {
 /// Proves R22.3.
 #[test]
 fn options_of_connections_reach_c_as_they_are() {
-    STAND_IN.set(Some(Symbols { set_ece: Some(set), query_ece: Some(query) }));
+    REPLACED.set(Some(Symbols { set_ece: Some(set), query_ece: Some(query) }));
     let mut qp = ibv_qp { qp_num: 17, ..zeroed() };
     let mut ece = ibv_ece { vendor_id: 0x15b3, options: 0x10, comp_mask: 0 };
     let set = |qp: &mut ibv_qp, ece: &mut ibv_ece| unsafe { (LIBIBVERBS.set_ece)(qp, ece) };
@@ -106,7 +106,7 @@ fn options_of_connections_reach_c_as_they_are() {
     ANSWER.set(libc::EINVAL);
     let refused = (Err(libc::EINVAL), Err(libc::EINVAL));
     assert_eq!((set(&mut qp, &mut ece), query(&mut qp)), refused);
-    STAND_IN.set(Some(Symbols::default()));
+    REPLACED.set(Some(Symbols::default()));
     let refused = (Err(libc::ENOSYS), Err(libc::ENOSYS));
     assert_eq!((set(&mut qp, &mut ece), query(&mut qp)), refused);
 }

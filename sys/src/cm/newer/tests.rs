@@ -56,7 +56,7 @@ const ALL: Symbols = Symbols {
 
 /// Calls with an id whose port is 3, which librdmacm does not know.
 fn with<R>(symbols: Symbols, call: impl FnOnce(&mut Id) -> R) -> R {
-    STAND_IN.set(Some(symbols));
+    REPLACED.set(Some(symbols));
     let mut id = stub::id(7, None);
     stub::set_port(&id, 3);
     let result = call(&mut id);

@@ -1,0 +1,186 @@
+//! libibverbs, librdmacm and libefa, which are loaded when one of their functions is first used.
+//!
+//! A program on a host without them starts, and can use the loopback device. A function of a
+//! library that is missing fails with ELIBACC, and a function that an older library lacks with
+//! ENOSYS.
+
+// No model: a library is loaded once, and a function is looked up with the same result in every
+// thread.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::sync::{Mutex, lock};
+
+/// The name of a function, and its version.
+type Named = (&'static CStr, &'static CStr);
+
+/// A library, which is not unloaded once it is loaded.
+pub struct Library {
+    file: &'static str,
+    /// A function and its version, which each file of this name has.
+    probe: Named,
+    /// Null until it is loaded.
+    handle: AtomicPtr<c_void>,
+    /// The dynamic linker's reason for the last failure.
+    failure: Mutex<String>,
+}
+
+pub static VERBS: Library =
+    Library::new("libibverbs.so.1", (c"ibv_get_device_list", c"IBVERBS_1.1"));
+#[cfg(feature = "cm")]
+pub static CM: Library = Library::new("librdmacm.so.1", (c"rdma_create_id", c"RDMACM_1.0"));
+/// The provider of EFA, with calls of its own. libibverbs loads the same file.
+pub static EFA: Library = Library::new("libefa.so.1", (c"efadv_query_ah", c"EFA_1.1"));
+
+impl Library {
+    const fn new(file: &'static str, probe: Named) -> Self {
+        let handle = AtomicPtr::new(ptr::null_mut());
+        Library { file, probe, handle, failure: Mutex::new(String::new()) }
+    }
+
+    /// The name of its file.
+    pub fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// Whether it is loaded. If not, this tries to load it.
+    pub fn is_here(&self) -> bool {
+        !self.handle().is_null()
+    }
+
+    /// The dynamic linker's reason for the last failure to load it.
+    pub fn failure(&self) -> String {
+        lock(&self.failure).clone()
+    }
+
+    /// The errno of a call of a function that is not found.
+    pub fn lacking(&self) -> c_int {
+        if self.is_here() { libc::ENOSYS } else { libc::ELIBACC }
+    }
+
+    /// The handle, or null. A failure is not final, since it may be a lack of descriptors.
+    fn handle(&self) -> *mut c_void {
+        let known = self.handle.load(Ordering::Acquire);
+        if known.is_null() { self.load() } else { known }
+    }
+
+    #[cold]
+    fn load(&self) -> *mut c_void {
+        let mut failure = lock(&self.failure);
+        match linker::open(self.file) {
+            Ok(handle) => {
+                self.handle.store(handle, Ordering::Release);
+                handle
+            }
+            Err(reason) => {
+                *failure = reason;
+                ptr::null_mut()
+            }
+        }
+    }
+
+    /// The function that a linked program gets: that of this version, or without one, that of the
+    /// default version. Null if there is none.
+    ///
+    /// A function of an object that was loaded before (`LD_PRELOAD`) is preferred, as in a linked
+    /// program.
+    pub fn find(&self, name: &CStr, version: Option<&CStr>) -> *mut c_void {
+        let handle = self.handle();
+        if handle.is_null() { handle } else { linker::find(handle, name, version, self.probe) }
+    }
+}
+
+/// The dynamic linker.
+#[cfg(not(any(target_feature = "crt-static", miri)))]
+mod linker {
+    use std::ffi::{CStr, CString, c_void};
+    use std::mem::zeroed;
+
+    use super::Named;
+
+    /// The handle of a library that is loaded now, or the reason of the failure.
+    pub fn open(file: &str) -> Result<*mut c_void, String> {
+        let file = CString::new(file).expect("no NUL");
+        // SAFETY: the name is a C string. What the library does when it is loaded, it does in any
+        // program that is linked to it.
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() { Err(failure()) } else { Ok(handle) }
+    }
+
+    fn failure() -> String {
+        // SAFETY: may be called at any time. The text is this thread's until its next call.
+        let text = unsafe { libc::dlerror() };
+        if text.is_null() {
+            return "unknown".into();
+        }
+        // SAFETY: a C string, and nothing was called since.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+
+    /// The function of this name in the library of `handle`, which is never closed.
+    pub fn find(
+        handle: *mut c_void,
+        name: &CStr,
+        version: Option<&CStr>,
+        probe: Named,
+    ) -> *mut c_void {
+        // SAFETY: the name is a C string.
+        let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        let own = own(handle, name, version, probe);
+        if first.is_null() || object(first) == object(own) { own } else { first }
+    }
+
+    #[cfg(target_env = "gnu")]
+    fn own(handle: *mut c_void, name: &CStr, version: Option<&CStr>, probe: Named) -> *mut c_void {
+        // SAFETY: the names are C strings, and the handle is of an object that stays loaded.
+        unsafe {
+            let default = libc::dlsym(handle, name.as_ptr());
+            let Some(version) = version else { return default };
+            let own = libc::dlvsym(handle, name.as_ptr(), version.as_ptr());
+            // A library that takes the place of libibverbs, as a tracer or a stub does, may have no
+            // versions. A linked program uses it all the same.
+            let (known, since) = probe;
+            let is_versioned = !libc::dlvsym(handle, known.as_ptr(), since.as_ptr()).is_null();
+            if own.is_null() && !is_versioned { default } else { own }
+        }
+    }
+
+    /// musl has no versions: a name stands for its default version.
+    #[cfg(not(target_env = "gnu"))]
+    fn own(handle: *mut c_void, name: &CStr, _: Option<&CStr>, _: Named) -> *mut c_void {
+        // SAFETY: the name is a C string, and the handle is of an object that stays loaded.
+        unsafe { libc::dlsym(handle, name.as_ptr()) }
+    }
+
+    /// The base address of the object that a function is in; null of none.
+    fn object(function: *mut c_void) -> *mut c_void {
+        // SAFETY: integers and pointers, all zeroes.
+        let mut info: libc::Dl_info = unsafe { zeroed() };
+        // SAFETY: any address may be asked for, and `info` is a local.
+        unsafe { libc::dladdr(function, &mut info) };
+        info.dli_fbase
+    }
+}
+
+/// A program that is linked statically has no dynamic linker, and Miri loads no libraries.
+#[cfg(any(target_feature = "crt-static", miri))]
+mod linker {
+    use std::ffi::{CStr, c_void};
+
+    use super::Named;
+
+    pub fn open(_: &str) -> Result<*mut c_void, String> {
+        Err(if cfg!(miri) {
+            "Miri loads no libraries".into()
+        } else {
+            "this program is linked statically: build it with `-C target-feature=-crt-static`"
+                .into()
+        })
+    }
+
+    pub fn find(_: *mut c_void, _: &CStr, _: Option<&CStr>, _: Named) -> *mut c_void {
+        std::ptr::null_mut()
+    }
+}
