@@ -213,7 +213,7 @@ impl SharedBuf {
     ///     a.post_send(wr::RdmaWrite::new(record, at))?;
     /// }
     /// let returned = proverbs::loopback::poll(&mut cq, 2)?;
-    /// let ids: Vec<u64> = kept.iter().flatten().map(|record| record.id()).collect();
+    /// let ids: Vec<u64> = returned.iter().flatten().map(|record| record.id()).collect();
     /// assert_eq!(ids, [7, 8]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
