@@ -191,11 +191,7 @@ fn wait<R>(cq: &mut Queue, take: impl Fn(Received<AnyBuf>) -> Option<R>) -> Resu
 }
 
 /// Connects `qp` to `peer`, a queue pair of the same port.
-fn connect(
-    context: &Context,
-    qp: QueuePair<Rc, Reset, Ends>,
-    peer: u32,
-) -> Result<End, Failure> {
+fn connect(context: &Context, qp: QueuePair<Rc, Reset, Ends>, peer: u32) -> Result<End, Failure> {
     let port = context.query_port(1)?;
     let index = match std::env::var("PROVERBS_GID_INDEX") {
         Ok(index) => index.parse()?,

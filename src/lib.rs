@@ -104,7 +104,7 @@
 //!
 //! | feature | what |
 //! |---|---|
-//! | `cm` (default) | [`cm`], connections by rdma_cm; without it nothing links librdmacm |
+//! | `cm` (default) | [`cm`], connections by rdma_cm; without it nothing loads librdmacm |
 //! | `loopback` | [`loopback`], a software device in this process, for tests and machines without RDMA hardware |
 //! | `tokio` | completions, events, connections and drains to await: [the guide](guide::tokio) |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |

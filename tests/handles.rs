@@ -12,6 +12,7 @@ use proverbs::raw::{AsRaw, ibv_context, ibv_mr, ibv_pd};
 
 enum Device {}
 
+#[link(name = "ibverbs")]
 unsafe extern "C" {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut Device;
     fn ibv_free_device_list(list: *mut *mut Device);

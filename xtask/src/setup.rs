@@ -13,8 +13,6 @@ use crate::{paths, soft_roce, toolchain};
 /// What a command needs; it names the groups, `ensure` installs what is missing of them.
 #[derive(Clone, Copy, Debug)]
 pub enum Group {
-    /// To link and run what needs no rdma_cm, once xtask itself was linked.
-    Run,
     /// To build the crate and its C twins.
     Build,
     /// To ask for the commit, and to have another tree of it.
@@ -37,7 +35,6 @@ pub enum Group {
 impl Group {
     fn packages(self) -> &'static str {
         match self {
-            Self::Run => "libibverbs1",
             Self::Build => "gcc libc6-dev pkg-config libibverbs-dev librdmacm-dev",
             Self::Git => "git",
             Self::Libclang if own_libclang().is_some() || makes_environments() => "",
