@@ -26,6 +26,8 @@ pub enum Group {
     Module,
     /// To count instructions, of what both C compilers make, and to read machine code.
     Valgrind,
+    /// To run the search of rustdoc's pages.
+    Node,
     /// To build libFuzzer.
     Fuzz,
     /// To link for aarch64, and run what was linked.
@@ -46,6 +48,7 @@ impl Group {
             // The tool that newer kernels make type information with.
             Self::Module => "gcc make pahole",
             Self::Valgrind => "valgrind clang binutils",
+            Self::Node => "nodejs",
             Self::Fuzz => "g++",
             Self::Aarch64 => {
                 "debian-archive-keyring qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross"

@@ -15,7 +15,7 @@ use beside::Beside;
 use clap::ValueEnum;
 
 use crate::setup::{self, Group};
-use crate::sh::Run;
+use crate::sh::{self, Run, cmd};
 use crate::soft_roce::Library;
 use crate::{
     aarch64, cargo, deadline, loom, machine_code, miri, overhead, paths, release, soft_roce,
@@ -140,7 +140,7 @@ pub fn main(args: &Args) -> Result<()> {
     // Once, since two would be in each other's way; and all, so that a user who may not install
     // anything is told once.
     use Group::*;
-    let groups = [Build, Git, Libclang, Guest, Valgrind];
+    let groups = [Build, Git, Libclang, Guest, Valgrind, Node];
     setup::ensure_with_rustup("cargo xtask test", &groups)?;
     toolchain::in_stable()?;
     toolchain::nightly()?;
@@ -295,7 +295,8 @@ const OF_ROCE: [&str; 8] = [
 const ANYWHERE: [&str; 6] = ["conformance", "attack", "faults", "endpoint", "worlds", "cm"];
 
 /// Those that run on the plain device: these, and what does not depend on the device.
-const PLAIN: [&str; 17] = [
+const PLAIN: [&str; 18] = [
+    "mistakes",
     "conformance",
     "attack",
     "faults",
@@ -373,12 +374,43 @@ fn doc() -> Result<()> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     search()?;
+    ported()?;
     examples()
+}
+
+/// The left columns of the pages for porting, in the commits that the pages name. A note, if those
+/// cannot be fetched.
+fn ported() -> Result<()> {
+    let place = paths::below_target("ported")?;
+    let projects = [
+        ("rdma-core", "linux-rdma/rdma-core", "porting"),
+        ("ibverbs", "jonhoo/rust-ibverbs", "from_ibverbs"),
+        ("sideway", "RDMA-Rust/sideway", "from_sideway"),
+    ];
+    for (name, repository, page) in projects {
+        let page = fs::read_to_string(paths::workspace().join(format!("src/guide/{page}.md")))?;
+        let (_, rest) = page.split_once("commit `").context("the page names no commit")?;
+        let commit = rest.split('`').next().unwrap_or_default();
+        let sh = sh::at(paths::directory(place.join(name))?);
+        let url = format!("https://github.com/{repository}");
+        let is_there = || cmd!(sh, "git checkout --quiet --detach {commit}").succeeds();
+        let fetched = cmd!(sh, "git init --quiet").succeeds()
+            && (is_there()
+                || cmd!(sh, "git fetch --quiet --depth 1 {url} {commit}").succeeds() && is_there());
+        if !fetched {
+            eprintln!("note: {url} cannot be fetched, so the pages for porting are not compared");
+            return Ok(());
+        }
+    }
+    let test = ["test", "--quiet", "--test", "porting", "--", "--include-ignored"];
+    cargo::run_with(&test, &[("PROVERBS_PORTED", place)])
 }
 
 /// rustdoc's own search finds C names, by the aliases. The pages are those of the nightly, as on
 /// docs.rs: rustdoc 1.95 loses the aliases of re-exported items.
 fn search() -> Result<()> {
+    setup::ensure(&[Group::Node])?;
+    toolchain::nightly()?;
     let target = paths::below_target("nightly")?.display().to_string();
     let line = ["doc", "--no-deps", "--quiet", "--features", FEATURES, "-p", "proverbs"];
     cargo::nightly(&[&line[..], &["--target-dir", &target]].concat())?.run()?;
