@@ -64,7 +64,7 @@ use crate::work::with_id::WithId;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue that gives back `{E}`",
     label = "this queue's completions give back `{E}`",
-    note = "name it in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
+    note = "declare what the queue gives back in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
 )]
 pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     /// An array of `ibv_sge`.

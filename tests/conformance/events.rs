@@ -282,6 +282,6 @@ fn a_queue_that_is_not_on_the_channel_is_refused() {
     let Waiting { mut p, mut channel, .. } = waiting();
     let error = channel.wait(&mut p.ca).expect_err("not on the channel");
     let text = "ibv_get_cq_event: EINVAL: Invalid argument (the completion queue is \
-                not on this channel)";
+                not on this channel: create it with `context.cq(cqe).channel(&channel)`)";
     assert_eq!(said(&error), text);
 }

@@ -4,7 +4,7 @@ use proverbs::prelude::*;
 profile! { Stream { signaling: Selective } }
 
 fn send(qp: &mut QueuePair<Rc, Rts, Stream>, buf: Buf) -> Result<(), Box<dyn std::error::Error>> {
-    qp.post_send_unsignaled(wr::Send::new(buf))?;
+    let _unsettled = qp.post_send_unsignaled(wr::Send::new(buf))?;
     qp.settle()?;
     Ok(())
 }
