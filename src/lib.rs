@@ -126,6 +126,8 @@ extern crate self as proverbs;
 
 #[macro_use]
 mod debug;
+#[macro_use]
+mod allows;
 
 mod absence;
 mod black_box;

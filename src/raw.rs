@@ -69,7 +69,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::arena::Arena;
 use crate::memory::device::Dm;
 use crate::memory::entry::Entry;
-use crate::memory::own::{Allows, Memory};
+use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::pool::Pool;
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -186,7 +186,7 @@ impl ProtectionDomain {
         mut memory: M,
     ) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        M::Protection: Allows<A>,
+        M::Protection: RegistersAs<A>,
     {
         const VERB: &str = "ibv_reg_mr";
         // SAFETY: the region is live (this function's contract).

@@ -10,7 +10,7 @@ use crate::device::OdpOps;
 use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, Memory};
+use crate::memory::own::{CanBeWritten, Memory, RegistersAs};
 use crate::memory::region::{MemoryRegion, RegionBuilder};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::relaxed::Ordered;
@@ -173,7 +173,7 @@ impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
     /// context's; otherwise as for [`register`](ProtectionDomain::register).
     pub fn create_in<M: Memory>(self, memory: M) -> Result<OnDemandRegion<A, M>, Refused<M>>
     where
-        M::Protection: Allows<A>,
+        M::Protection: RegistersAs<A>,
     {
         let what = "the proof of on-demand paging and the protection domain";
         if let Err(error) = self.can.check_is_of(&self.pd.context(), REGISTER, what) {

@@ -12,7 +12,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{
-    Allows, CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly,
+    CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly, RegistersAs,
 };
 use crate::memory::owning_handle::{KeptAlive, OwningHandle, owning_handle};
 use crate::memory::read_only_buf::ReadOnlyBuf;
@@ -158,7 +158,7 @@ impl<A: Access> RegionBuilder<'_, A> {
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        M::Protection: Allows<A>,
+        M::Protection: RegistersAs<A>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         Ok(MemoryRegion::of(Registered::all(self.pd, memory, access)?))

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::memory::own::{Allows, ReadOnly};
+use crate::memory::own::{ReadOnly, RegistersAs};
 use crate::memory::registered::AccessFlags;
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
@@ -120,7 +120,7 @@ impl<A: Bulk + GrantsRead> GrantsRead for Relaxed<A> {}
 impl<A: Bulk + GrantsWrite> GrantsWrite for Relaxed<A> {}
 impl<A: Bulk + Remote> Remote for Relaxed<A> {}
 impl<A: Bulk + Includes<B>, B: Bulk> Includes<Relaxed<B>> for Relaxed<A> {}
-impl Allows<Relaxed<RemoteRead>> for ReadOnly {}
+impl RegistersAs<Relaxed<RemoteRead>> for ReadOnly {}
 
 #[cfg(test)]
 mod tests {

@@ -243,17 +243,17 @@ pub trait NeverChanges: sealed::NeverChanges + 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 
-/// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A`
+/// `Self: RegistersAs<A>`: memory with this [`Protection`] may be registered with the rights `A`
 /// ([R6.3](crate::guide::rules#r6-3)).
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",
     note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable (R6.1, R6.3)"
 )]
-pub trait Allows<A: Access>: Protection {}
-impl<A: Access> Allows<A> for Writable {}
-impl Allows<LocalRead> for ReadOnly {}
-impl Allows<RemoteRead> for ReadOnly {}
+pub trait RegistersAs<A: Access>: Protection {}
+impl<A: Access> RegistersAs<A> for Writable {}
+impl RegistersAs<LocalRead> for ReadOnly {}
+impl RegistersAs<RemoteRead> for ReadOnly {}
 
 /// For what has memory of a type: no subtype takes its place. By the type the memory comes back,
 /// and is slices or not.
