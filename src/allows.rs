@@ -132,6 +132,39 @@ pub mod call {
         SetInitiatorDepth
         /// [`SendSlots::new`](crate::post::SendSlots::new).
         SendSlots
+
+        /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read) and that of a [`Revocable`](crate::memory::Revocable).
+        Read
+        /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
+        Write
+        /// [`RemoteSlice::atomic`](crate::memory::RemoteSlice::atomic).
+        Atomic
+        /// [`RemoteSlice::flush_global`](crate::memory::RemoteSlice::flush_global).
+        FlushGlobal
+        /// [`RemoteSlice::flush_persistent`](crate::memory::RemoteSlice::flush_persistent).
+        FlushPersistent
+        /// [`MemoryRegion::piece`](crate::MemoryRegion::piece).
+        Piece
+        /// [`MemoryRegion::share`](crate::MemoryRegion::share).
+        Share
+        /// [`MemoryRegion::cell`](crate::MemoryRegion::cell).
+        Cell
+        /// [`MemoryRegion::write_at`](crate::MemoryRegion::write_at) and `write_value`.
+        WriteAt
+        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in), `rereg_access` and `rereg_memory`.
+        Register
+        /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), and that of arenas.
+        CreateIn
+        /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
+        Adopt
+        /// [`WorkRequest::signaled`](crate::wr::WorkRequest::signaled).
+        Signaled
+        /// [`WorkRequest::solicited`](crate::wr::WorkRequest::solicited).
+        Solicited
+        /// [`WorkRequest::with_id`](crate::wr::WorkRequest::with_id).
+        WithId
+        /// [`WorkRequest::prepare`](crate::wr::WorkRequest::prepare).
+        Prepare
     }
 
     calls_with! {

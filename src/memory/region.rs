@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::allows::{Allows, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
@@ -158,7 +159,7 @@ impl<A: Access> RegionBuilder<'_, A> {
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        M::Protection: RegistersAs<A>,
+        MemoryRegion<A, M>: Allows<call::Register>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         Ok(MemoryRegion::of(Registered::all(self.pd, memory, access)?))
@@ -166,6 +167,14 @@ impl<A: Access> RegionBuilder<'_, A> {
 }
 
 impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME);
+
+allows! {
+    [A: Access, M: HasPieces] MemoryRegion<A, M>: Piece;
+    [A: Access, M: NeverChanges] MemoryRegion<A, M>: Share;
+    [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: Cell;
+    [A: Access, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: WriteAt;
+    [A: Access, M: Memory<Protection: RegistersAs<A>>] MemoryRegion<A, M>: Register;
+}
 
 impl<A: Access, M> MemoryRegion<A, M> {
     pub(crate) fn of(region: Registered) -> Self {
@@ -228,7 +237,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     #[inline]
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
-        M: HasPieces,
+        Self: Allows<call::Piece>,
     {
         // INVARIANT: its kept memory is the region.
         self.owning_handle(offset, len).map(|handle| OpenBuf::new(handle, len))
@@ -258,7 +267,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// As for [`piece`](Self::piece).
     pub fn share(&self, offset: usize, len: usize) -> Result<SharedBuf, OutOfBounds>
     where
-        M: NeverChanges,
+        Self: Allows<call::Share>,
     {
         // INVARIANT: the bytes are valid for reads from any thread and initialised, and nobody
         // writes them: as the memory promises, no process does, and a region of it has no right to
@@ -363,8 +372,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
-        A: Remote + Ordered,
-        M: Memory<Protection: CanBeWritten>,
+        Self: Allows<call::Cell>,
     {
         self.region.check(offset, 8)?;
         let at = self.region.at(offset).cast::<u64>();
@@ -385,7 +393,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// nothing is written then.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
-        M: Memory<Protection: CanBeWritten>,
+        Self: Allows<call::WriteAt>,
     {
         self.region.open().write(offset, bytes)
     }

@@ -68,6 +68,7 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 /// assert!(!is_set(&pd.register::<RemoteWrite>(8)?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no flag or counter can be in `{Self}` memory",
     label = "writes to this region arrive in any order",

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::allows::{Allows, call};
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
 pub use crate::terms::bounds::{Container, OutOfBounds};
@@ -121,6 +122,12 @@ pub(crate) mod sealed {
     impl Sealed for super::RemoteCell {}
 }
 
+allows! {
+    [A: GrantsRead] RemoteSlice<A>: Read;
+    [A: GrantsWrite] RemoteSlice<A>: Write;
+    [A: GrantsAtomic] RemoteSlice<A>: Atomic;
+}
+
 impl<A: Access> RemoteSlice<A> {
     /// The number of bytes that [`from_bytes`](Self::from_bytes) reads.
     pub const WIRE_LEN: usize = 24;
@@ -176,7 +183,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
-        A: GrantsRead,
+        Self: Allows<call::Read>,
     {
         RemoteSpan::to_read(self.addr, self.rkey, self.len)
     }
@@ -185,7 +192,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
-        A: GrantsWrite,
+        Self: Allows<call::Write>,
     {
         RemoteSpan::to_write(self.addr, self.rkey, self.len)
     }
@@ -197,7 +204,7 @@ impl<A: Access> RemoteSlice<A> {
     /// is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
-        A: GrantsAtomic,
+        Self: Allows<call::Atomic>,
     {
         Ok(RemoteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
@@ -209,7 +216,7 @@ impl<A: Access> RemoteSlice<A> {
     /// As for [`atomic`](Self::atomic).
     pub fn write_cell(&self, offset: u64) -> Result<WriteCell, OutOfBounds>
     where
-        A: GrantsWrite,
+        Self: Allows<call::Write>,
     {
         Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
