@@ -131,36 +131,34 @@ pub mod call {
         /// [`RcConnector::set_initiator_depth`](crate::endpoint::RcConnector::set_initiator_depth).
         SetInitiatorDepth
         /// [`SendSlots::new`](crate::post::SendSlots::new).
-        SendSlots
+        NewSendSlots
 
         /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read) and that of a [`Revocable`](crate::memory::Revocable).
-        Read
+        ReadRemote
         /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
-        Write
+        WriteRemote
         /// [`RemoteSlice::atomic`](crate::memory::RemoteSlice::atomic).
-        Atomic
+        AtomicRemote
         /// [`RemoteSlice::flush_global`](crate::memory::RemoteSlice::flush_global).
-        FlushGlobal
+        GlobalFlush
         /// [`RemoteSlice::flush_persistent`](crate::memory::RemoteSlice::flush_persistent).
-        FlushPersistent
+        PersistentFlush
         /// [`MemoryRegion::piece`](crate::MemoryRegion::piece).
         Piece
         /// [`MemoryRegion::share`](crate::MemoryRegion::share).
         Share
         /// [`MemoryRegion::cell`](crate::MemoryRegion::cell).
-        Cell
+        CellAt
         /// [`MemoryRegion::write_at`](crate::MemoryRegion::write_at) and `write_value`.
         WriteAt
-        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in), `rereg_access` and `rereg_memory`.
-        Register
         /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), and that of arenas.
         CreateIn
         /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
         Adopt
         /// [`WorkRequest::signaled`](crate::wr::WorkRequest::signaled).
-        Signaled
+        SetSignaled
         /// [`WorkRequest::solicited`](crate::wr::WorkRequest::solicited).
-        Solicited
+        SetSolicited
         /// [`WorkRequest::with_id`](crate::wr::WorkRequest::with_id).
         WithId
         /// [`WorkRequest::prepare`](crate::wr::WorkRequest::prepare).
@@ -168,6 +166,9 @@ pub mod call {
     }
 
     calls_with! {
+        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in) with the rights `A`,
+        /// `rereg_access` and `rereg_memory`.
+        Register(A)
         /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, and
         /// those of a [`RecvList`](crate::post::RecvList).
         Push(W)

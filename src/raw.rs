@@ -187,7 +187,7 @@ impl ProtectionDomain {
         mut memory: M,
     ) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        MemoryRegion<A, M>: Allows<call::Register>,
+        M: Allows<call::Register<A>>,
     {
         const VERB: &str = "ibv_reg_mr";
         // SAFETY: the region is live (this function's contract).

@@ -141,8 +141,8 @@ impl RemoteFlush {
 }
 
 allows! {
-    [A: GrantsFlush] RemoteSlice<A>: FlushGlobal;
-    [A: GrantsPersistence] RemoteSlice<A>: FlushPersistent;
+    [A: GrantsFlush] RemoteSlice<A>: GlobalFlush;
+    [A: GrantsPersistence] RemoteSlice<A>: PersistentFlush;
 }
 
 impl<A: Access> RemoteSlice<A> {
@@ -153,7 +153,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn flush_global(&self) -> Result<RemoteFlush, OutOfBounds>
     where
-        Self: Allows<call::FlushGlobal>,
+        Self: Allows<call::GlobalFlush>,
     {
         self.flush(placement::GLOBAL)
     }
@@ -165,7 +165,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn flush_persistent(&self) -> Result<RemoteFlush, OutOfBounds>
     where
-        Self: Allows<call::FlushPersistent>,
+        Self: Allows<call::PersistentFlush>,
     {
         self.flush(placement::PERSISTENT)
     }

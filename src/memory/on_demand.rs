@@ -173,7 +173,7 @@ impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
     /// context's; otherwise as for [`register`](ProtectionDomain::register).
     pub fn create_in<M: Memory>(self, memory: M) -> Result<OnDemandRegion<A, M>, Refused<M>>
     where
-        MemoryRegion<A, M>: Allows<call::Register>,
+        M: Allows<call::Register<A>>,
     {
         let what = "the proof of on-demand paging and the protection domain";
         if let Err(error) = self.can.check_is_of(&self.pd.context(), REGISTER, what) {
@@ -238,7 +238,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// not at a multiple of 8.
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
-        MemoryRegion<A, M>: Allows<call::Cell>,
+        MemoryRegion<A, M>: Allows<call::CellAt>,
     {
         self.region.cell(offset)
     }

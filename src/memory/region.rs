@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::allows::{Allows, call};
+use crate::allows::{Allows, Seal, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
@@ -159,11 +159,15 @@ impl<A: Access> RegionBuilder<'_, A> {
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        MemoryRegion<A, M>: Allows<call::Register>,
+        M: Allows<call::Register<A>>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         Ok(MemoryRegion::of(Registered::all(self.pd, memory, access)?))
     }
+}
+
+impl<A: Access, M: Memory<Protection: RegistersAs<A>>> Allows<call::Register<A>> for M {
+    const SEAL: Seal = Seal;
 }
 
 impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME);
@@ -171,9 +175,8 @@ impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME
 allows! {
     [A: Access, M: HasPieces] MemoryRegion<A, M>: Piece;
     [A: Access, M: NeverChanges] MemoryRegion<A, M>: Share;
-    [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: Cell;
+    [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: CellAt;
     [A: Access, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: WriteAt;
-    [A: Access, M: Memory<Protection: RegistersAs<A>>] MemoryRegion<A, M>: Register;
 }
 
 impl<A: Access, M> MemoryRegion<A, M> {
@@ -372,7 +375,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
-        Self: Allows<call::Cell>,
+        Self: Allows<call::CellAt>,
     {
         self.region.check(offset, 8)?;
         let at = self.region.at(offset).cast::<u64>();

@@ -123,9 +123,9 @@ pub(crate) mod sealed {
 }
 
 allows! {
-    [A: GrantsRead] RemoteSlice<A>: Read;
-    [A: GrantsWrite] RemoteSlice<A>: Write;
-    [A: GrantsAtomic] RemoteSlice<A>: Atomic;
+    [A: GrantsRead] RemoteSlice<A>: ReadRemote;
+    [A: GrantsWrite] RemoteSlice<A>: WriteRemote;
+    [A: GrantsAtomic] RemoteSlice<A>: AtomicRemote;
 }
 
 impl<A: Access> RemoteSlice<A> {
@@ -183,7 +183,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
-        Self: Allows<call::Read>,
+        Self: Allows<call::ReadRemote>,
     {
         RemoteSpan::to_read(self.addr, self.rkey, self.len)
     }
@@ -192,7 +192,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
-        Self: Allows<call::Write>,
+        Self: Allows<call::WriteRemote>,
     {
         RemoteSpan::to_write(self.addr, self.rkey, self.len)
     }
@@ -204,7 +204,7 @@ impl<A: Access> RemoteSlice<A> {
     /// is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
-        Self: Allows<call::Atomic>,
+        Self: Allows<call::AtomicRemote>,
     {
         Ok(RemoteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
@@ -216,7 +216,7 @@ impl<A: Access> RemoteSlice<A> {
     /// As for [`atomic`](Self::atomic).
     pub fn write_cell(&self, offset: u64) -> Result<WriteCell, OutOfBounds>
     where
-        Self: Allows<call::Write>,
+        Self: Allows<call::WriteRemote>,
     {
         Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }

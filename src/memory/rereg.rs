@@ -200,7 +200,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         self,
     ) -> Result<MemoryRegion<B, M>, ReregError<MemoryRegion<A, M>, M>>
     where
-        MemoryRegion<B, M>: Allows<call::Register>,
+        M: Allows<call::Register<B>>,
     {
         let region = self.into_registered().map_err(|region| unchanged(region, in_use(VERB)))?;
         let asked = format!("CHANGE_ACCESS from {} to {}", A::NAME, B::NAME);
@@ -276,7 +276,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         memory: N,
     ) -> Result<(MemoryRegion<A, N>, M), ReregError<(Self, N), M, N>>
     where
-        MemoryRegion<A, N>: Allows<call::Register>,
+        N: Allows<call::Register<A>>,
     {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();

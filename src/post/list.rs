@@ -121,7 +121,7 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     #[inline(always)]
     pub fn new() -> Self
     where
-        Self: Allows<call::SendSlots>,
+        Self: Allows<call::NewSendSlots>,
     {
         SendSlots([const { MaybeUninit::uninit() }; N])
     }
@@ -347,7 +347,7 @@ where
 
 lists_have_a_length! { SendList RecvList }
 
-impl<const N: usize, const G: usize> Allows<call::SendSlots> for SendSlots<N, G>
+impl<const N: usize, const G: usize> Allows<call::NewSendSlots> for SendSlots<N, G>
 where
     Max<G>: Sges<1>,
 {

@@ -49,7 +49,7 @@ pub trait MayBeSignaled {}
 impl MayBeSignaled for Plain {}
 impl MayBeSignaled for Signaled {}
 
-allows! { [O, D, A, F, G: MayBeSignaled] WorkRequest<O, D, A, F, G>: Signaled; }
+allows! { [O, D, A, F, G: MayBeSignaled] WorkRequest<O, D, A, F, G>: SetSignaled; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Waits for earlier RDMA READs and atomics of this queue pair (RC only;
@@ -81,7 +81,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     #[inline(always)]
     pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
     where
-        Self: Allows<call::Signaled>,
+        Self: Allows<call::SetSignaled>,
     {
         self.with(|address| address, SendFlags::SIGNALED)
     }

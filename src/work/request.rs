@@ -68,7 +68,7 @@ pub(super) fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
     WorkRequest { op, data, address: Connected, flags: 0, use_, _marks: PhantomData }
 }
 
-allows! { [O: SolicitedOp, D, A, F, G] WorkRequest<O, D, A, F, G>: Solicited; }
+allows! { [O: SolicitedOp, D, A, F, G] WorkRequest<O, D, A, F, G>: SetSolicited; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// With `flags` besides its own.
@@ -84,7 +84,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     #[inline(always)]
     pub fn solicited(self) -> Self
     where
-        Self: Allows<call::Solicited>,
+        Self: Allows<call::SetSolicited>,
     {
         self.flagged(SendFlags::SOLICITED.bits())
     }

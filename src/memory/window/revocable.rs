@@ -74,7 +74,7 @@ impl<A: Access> Revocable<A> {
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
-        RemoteSlice<A>: Allows<call::Read>,
+        RemoteSlice<A>: Allows<call::ReadRemote>,
     {
         self.0.read()
     }
@@ -83,7 +83,7 @@ impl<A: Access> Revocable<A> {
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
-        RemoteSlice<A>: Allows<call::Write>,
+        RemoteSlice<A>: Allows<call::WriteRemote>,
     {
         self.0.write()
     }
@@ -94,7 +94,7 @@ impl<A: Access> Revocable<A> {
     /// As for [`RemoteSlice::atomic`].
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
-        RemoteSlice<A>: Allows<call::Atomic>,
+        RemoteSlice<A>: Allows<call::AtomicRemote>,
     {
         self.0.atomic(offset)
     }
