@@ -133,7 +133,8 @@ pub mod call {
         /// [`SendSlots::new`](crate::post::SendSlots::new).
         NewSendSlots
 
-        /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read) and that of a [`Revocable`](crate::memory::Revocable).
+        /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), and that of a
+        /// [`Revocable`](crate::memory::Revocable).
         ReadRemote
         /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
         WriteRemote
@@ -166,8 +167,8 @@ pub mod call {
     }
 
     calls_with! {
-        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in) with the rights `A`,
-        /// `rereg_access` and `rereg_memory`.
+        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in) with the rights
+        /// `A`, `rereg_access` and `rereg_memory`.
         Register(A)
         /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, and
         /// those of a [`RecvList`](crate::post::RecvList).
