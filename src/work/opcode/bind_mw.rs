@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::memory::own::{Allows, Memory};
+use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
 use crate::memory::remote::RemoteSlice;
@@ -103,7 +103,7 @@ impl<A: Access> BindMw<A> {
     where
         A: BindsTo<R>,
         R: BindsWindows,
-        M: Memory<Protection: Allows<A>>,
+        M: Memory<Protection: RegistersAs<A>>,
     {
         let (opened, registered) = match range_of::<A, R, M>(&window.0, region, range) {
             Ok(range) => range,
@@ -124,7 +124,7 @@ pub(super) fn range_of<A, R, M>(
 where
     A: BindsTo<R>,
     R: BindsWindows,
-    M: Memory<Protection: Allows<A>>,
+    M: Memory<Protection: RegistersAs<A>>,
 {
     let registered = region.shared();
     let (start, len) = (range.start, range.len());

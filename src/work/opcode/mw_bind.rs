@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::bind_mw::{Bind, bind, range_of};
-use crate::memory::own::{Allows, Memory};
+use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::rights::Access;
 use crate::memory::window::{
@@ -49,7 +49,7 @@ impl<A: Access> MwBind<A> {
         W: Type1,
         A: BindsTo<R>,
         R: BindsWindows,
-        M: Memory<Protection: Allows<A>>,
+        M: Memory<Protection: RegistersAs<A>>,
     {
         let (opened, registered) = match range_of::<A, R, M>(window.window(), region, range) {
             Ok(range) => range,
