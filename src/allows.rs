@@ -176,6 +176,9 @@ pub mod call {
         /// [`QueuePair::post_send_list_unchecked`](crate::QueuePair::post_send_list_unchecked) of
         /// work requests `W` with room for `G` scatter/gather elements each.
         PostSendList(W, const G: usize)
+        /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
+        /// `MwBind`.
+        BindWindow(A)
         /// [`QueuePair::data_in_order`](crate::QueuePair::data_in_order) for the opcode `O`.
         DataInOrder(O)
     }
