@@ -126,6 +126,8 @@ extern crate self as proverbs;
 
 #[macro_use]
 mod debug;
+#[macro_use]
+mod allows;
 
 // First, because rustdoc shows methods in the order of the modules that define them.
 pub mod device;

@@ -61,6 +61,7 @@
 
 use std::ptr::NonNull;
 
+use crate::allows::{Allows, call};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
 use crate::device::ah::AddressHandle;
@@ -69,7 +70,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::arena::Arena;
 use crate::memory::device::Dm;
 use crate::memory::entry::Entry;
-use crate::memory::own::{Allows, Memory};
+use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -186,7 +187,7 @@ impl ProtectionDomain {
         mut memory: M,
     ) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        M::Protection: Allows<A>,
+        M: Allows<call::Register<A>>,
     {
         const VERB: &str = "ibv_reg_mr";
         // SAFETY: the region is live (this function's contract).

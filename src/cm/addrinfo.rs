@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::ep::{Ep, EpState};
 use super::id::CmId;
 use super::provider::Provider;
-use super::queue_pair::BringsQueuePair;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
 use crate::absence::{self, Wanted};
@@ -138,7 +137,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
         timeout: Duration,
     ) -> Result<Ep<PS, RouteResolved, P>, Error>
     where
-        PS: BringsQueuePair,
+        PS: PortSpace,
         RouteResolved: EpState<PS, Qp = PS::Made>,
     {
         let id = self.provider.create_id()?;

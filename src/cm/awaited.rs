@@ -8,14 +8,14 @@ use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
 use super::channel::EventChannel;
-use super::connection::Disconnects;
 use super::event::{Event, EventKind};
 use super::id::CmId;
 use super::listen::Request;
 use super::space::{PortSpace, Tcp};
-use super::state::{Listening, OnChannel};
+use super::state::{CmState, Listening, OnChannel};
 use super::table::Waiting;
 use super::waits::{Progress, Waits};
+use crate::allows::{Allows, call};
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, registration};
 
@@ -236,10 +236,13 @@ impl AsyncEventChannel {
     /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the connection broke or the
     /// device is going away: the error names the event, such as UNREACHABLE; and as for
     /// [`next`](Self::next).
-    pub async fn disconnected<S: Disconnects>(
+    pub async fn disconnected<S: CmState>(
         &mut self,
         id: &CmId<Tcp, S, OnChannel>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Error>
+    where
+        CmId<Tcp, S, OnChannel>: Allows<call::Disconnected>,
+    {
         // Events are noted where they are taken.
         while !id.core.id.seen().is_disconnected() {
             if let Some(error) = id.core.end("rdma_get_cm_event", Waiting::End) {

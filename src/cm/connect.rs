@@ -12,11 +12,10 @@ use super::id::CmId;
 use super::param::{ConnParam, Tuning};
 use super::queue_pair::{bring_up, brought_up};
 use super::space::Tcp;
-use super::state::{
-    CmState, Connecting, Connects, Mode, OnChannel, RouteResolved, Synchronous, Unusable,
-};
+use super::state::{CmState, Connecting, Mode, OnChannel, RouteResolved, Synchronous, Unusable};
 use super::table::Waiting;
 use super::waits::{Awaited, Progress, Waits, finish};
+use crate::allows::{Allows, call};
 use crate::endpoint::Receiving;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
@@ -159,7 +158,7 @@ impl<S: CmState> CmId<Tcp, S> {
         timeout: Duration,
     ) -> Result<Connection<P>, Refused<NotConnected<P>>>
     where
-        S: Connects,
+        Self: Allows<call::Connect>,
     {
         finish(self.to::<RouteResolved>().begin(qp, param)?, timeout)
     }
@@ -181,7 +180,7 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
         param: &ConnParam<P>,
     ) -> Result<Pending<P>, Refused<NotConnected<P, OnChannel>>>
     where
-        S: Connects,
+        Self: Allows<call::Connect>,
     {
         self.to::<RouteResolved>().begin(qp, param)
     }

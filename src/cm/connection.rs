@@ -14,6 +14,7 @@ use super::state::{
 };
 use super::table::Waiting;
 use super::waits::{Awaited, Progress, Waits};
+use crate::allows::{Allows, call};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
 use crate::terms::error::{Error, ErrorKind, Refused};
@@ -273,7 +274,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     #[doc(alias = "rdma_notify")]
     pub fn notify_established(&self) -> Result<(), Error>
     where
-        S: HasAnswered,
+        Self: Allows<call::NotifyEstablished>,
     {
         self.core.id.notify_comm_est().map_err(|errno| Error::os("rdma_notify", errno, "COMM_EST"))
     }
@@ -281,6 +282,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
 
 /// States after the request was accepted, in which
 /// [`notify_established`](CmId::notify_established) stands for the peer's confirmation.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` waits for no confirmation",
     label = "this id is in state `{Self}`",
@@ -292,6 +294,7 @@ impl HasAnswered for Established {}
 
 /// States that end with a DISCONNECTED event, for which
 /// [`wait_disconnected`](CmId::wait_disconnected) waits.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` is not connected, so nothing disconnects it",
     label = "this id is in state `{Self}`",
@@ -300,6 +303,12 @@ impl HasAnswered for Established {}
 pub trait Disconnects: CmState {}
 impl Disconnects for Established {}
 impl Disconnects for Disconnected {}
+
+allows! {
+    [S: HasAnswered, M: Mode] CmId<Tcp, S, M>: NotifyEstablished;
+    [S: Disconnects, M: WaitsInCalls] CmId<Tcp, S, M>: WaitDisconnected;
+    [S: Disconnects] CmId<Tcp, S, OnChannel>: Disconnected;
+}
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Waits, for at most `timeout`, until the connection has ended: the peer ended it or confirmed
@@ -313,8 +322,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
-        S: Disconnects,
-        M: WaitsInCalls,
+        Self: Allows<call::WaitDisconnected>,
     {
         let deadline = Instant::now().checked_add(timeout);
         let mut events = Events::until(self.core.id.channel(), deadline);

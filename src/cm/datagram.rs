@@ -11,11 +11,11 @@ use super::listen::Request;
 use super::private_data::{LookupData, ReplyData};
 use super::space::Udp;
 use super::state::{
-    CmState, Connecting, Connects, Established, Mode, OnChannel, RouteResolved, Synchronous,
-    Unusable,
+    CmState, Connecting, Established, Mode, OnChannel, RouteResolved, Synchronous, Unusable,
 };
 use super::table::Waiting;
 use super::waits::{Awaited, Progress, Waits, failure, finish};
+use crate::allows::{Allows, call};
 use crate::device::ah::AddressVector;
 use crate::device::ah_table::AhIndex;
 use crate::profile::Profile;
@@ -175,7 +175,7 @@ impl<S: CmState> CmId<Udp, S> {
         timeout: Duration,
     ) -> Result<Found, Refused<NotFound>>
     where
-        S: Connects,
+        Self: Allows<call::Connect>,
     {
         finish(self.to::<RouteResolved>().begin(private_data)?, timeout)
     }
@@ -210,7 +210,7 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
         private_data: &LookupData,
     ) -> Result<CmId<Udp, Connecting, OnChannel>, Refused<NotFound<OnChannel>>>
     where
-        S: Connects,
+        Self: Allows<call::Connect>,
     {
         self.to::<RouteResolved>().begin(private_data)
     }

@@ -6,6 +6,7 @@ use super::listen::Request;
 use super::private_data::RejectData;
 use super::space::Tcp;
 use super::state::{Accepting, CmState, Established, HasDevice, Mode, Requested};
+use crate::allows::{Allows, call};
 use crate::profile::Profile;
 use crate::qp::{Ece, QueuePair};
 use crate::rules::TakesEce;
@@ -17,15 +18,7 @@ use crate::terms::transport::Rc;
 
 /// States after a message of the peer's, which may tell options of the connection
 /// ([R23.1](crate::guide::rules#r23-1)).
-///
-/// ```no_run
-/// use proverbs::cm::*;
-///
-/// fn print<S: HeardPeer>(id: &CmId<Tcp, S>) -> Result<(), proverbs::Error> {
-///     println!("the peer's device takes {:?}", id.remote_ece()?);
-///     Ok(())
-/// }
-/// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has heard nothing of its peer",
     label = "this id is in state `{Self}`",
@@ -35,6 +28,8 @@ pub trait HeardPeer: HasDevice {}
 impl HeardPeer for Requested {}
 impl HeardPeer for Accepting {}
 impl HeardPeer for Established {}
+
+allows! { [S: HeardPeer, M: Mode] CmId<Tcp, S, M>: RemoteEce; }
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// The options that the peer's request offered, or that its answer took
@@ -84,7 +79,7 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     #[doc(alias = "rdma_get_remote_ece")]
     pub fn remote_ece(&self) -> Result<Option<Ece>, Error>
     where
-        S: HeardPeer,
+        Self: Allows<call::RemoteEce>,
     {
         heard(&self.core.id)
     }

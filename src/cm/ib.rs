@@ -8,10 +8,9 @@ use std::time::Duration;
 use super::id::CmId;
 use super::resolve::patience;
 use super::space::PortSpace;
-use super::state::{
-    AddrResolved, Binds, Bound, CmState, Mode, OnChannel, Resolves, ResolvingAddr, Synchronous,
-};
+use super::state::{AddrResolved, Bound, CmState, Mode, OnChannel, ResolvingAddr, Synchronous};
 use super::waits::finish;
+use crate::allows::{Allows, call};
 use crate::sys::cm::{IbSocket, ib_to_c};
 use crate::terms::error::Refused;
 use crate::terms::gid::Gid;
@@ -80,7 +79,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// EADDRINUSE: another id has the port.
     pub fn bind_ib_addr(self, address: IbAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
-        S: Binds,
+        Self: Allows<call::BindAddr>,
     {
         self.bind_to(ib_to_c(address.to_socket::<PS>()), |_| address.to_string())
     }
@@ -109,7 +108,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
         timeout: Duration,
     ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>>
     where
-        S: Resolves,
+        Self: Allows<call::ResolveAddr>,
     {
         let to = ib_to_c(peer.to_socket::<PS>());
         finish(self.begin_addr(to, timeout, |_| peer.to_string())?, patience(timeout))
@@ -127,7 +126,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
         timeout: Duration,
     ) -> Result<CmId<PS, ResolvingAddr, OnChannel>, Refused<CmId<PS, Bound, OnChannel>>>
     where
-        S: Resolves,
+        Self: Allows<call::ResolveAddr>,
     {
         self.begin_addr(ib_to_c(peer.to_socket::<PS>()), timeout, |_| peer.to_string())
     }

@@ -9,12 +9,11 @@ use super::channel;
 use super::channel::EventChannel;
 use super::event::{EventKind, IdKey};
 use super::space::{PortSpace, Tcp};
-use super::state::{
-    Binds, CmState, Created, HasDevice, Mode, OnChannel, Synchronous, TakesOptions,
-};
+use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
 use super::table::Waiting;
 use super::turn::Turn;
 use crate::absence::{self, Wanted};
+use crate::allows::{Allows, call};
 use crate::sys::cm::{Channel, Id};
 use crate::sys::device::Identity;
 use crate::terms::bounded::Timeout;
@@ -186,7 +185,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_TOS", "RDMA_OPTION_ID"))]
     pub fn set_tos(&mut self, tos: u8) -> Result<(), Error>
     where
-        S: TakesOptions,
+        Self: Allows<call::SetOption>,
     {
         self.set_option(0, &[tos], "RDMA_OPTION_ID_TOS")
     }
@@ -198,7 +197,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_REUSEADDR"))]
     pub fn set_reuse_addr(&mut self, on: bool) -> Result<(), Error>
     where
-        S: Binds,
+        Self: Allows<call::SetAddrOption>,
     {
         self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
     }
@@ -210,7 +209,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_AFONLY"))]
     pub fn set_af_only(&mut self, on: bool) -> Result<(), Error>
     where
-        S: Binds,
+        Self: Allows<call::SetAddrOption>,
     {
         self.set_option(2, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_AFONLY")
     }
@@ -310,7 +309,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 }
 
-impl<S: TakesOptions, M: Mode> CmId<Tcp, S, M> {
+impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     /// Sets the ACK timeout of queue pairs that connect by this id (`rdma_set_option` with
     /// RDMA_OPTION_ID_ACK_TIMEOUT). [`ConnParam::ack_timeout`](super::ConnParam::ack_timeout) does
     /// so for one connection, of either side. On iWARP, TCP has time-outs of its own.
@@ -318,7 +317,10 @@ impl<S: TakesOptions, M: Mode> CmId<Tcp, S, M> {
     /// # Errors
     /// As for [`set_tos`](Self::set_tos).
     #[doc(alias("rdma_set_option", "RDMA_OPTION_ID_ACK_TIMEOUT"))]
-    pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error> {
+    pub fn set_ack_timeout(&mut self, timeout: Timeout) -> Result<(), Error>
+    where
+        Self: Allows<call::SetOption>,
+    {
         self.set_option(3, &[timeout.to_c()], "RDMA_OPTION_ID_ACK_TIMEOUT")
     }
 }

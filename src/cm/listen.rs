@@ -6,10 +6,8 @@ use super::channel::{EventChannel, Events};
 use super::event::{Event, EventKind, PeerParam};
 use super::id::{CmId, Core};
 use super::space::PortSpace;
-use super::state::{
-    CmState, Listening, Listens, Mode, OnChannel, Requested, Synchronous, TakesRequests,
-    WaitsInCalls,
-};
+use super::state::{CmState, Listening, Mode, OnChannel, Requested, Synchronous};
+use crate::allows::{Allows, call};
 use crate::sys::cm::Id;
 use crate::terms::error::{Error, ErrorKind, Refused};
 
@@ -45,7 +43,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias = "rdma_listen")]
     pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
     where
-        S: Listens,
+        Self: Allows<call::Listen>,
     {
         match self.core.id.listen(backlog.min(i32::MAX as u32) as i32) {
             Ok(()) => {
@@ -70,8 +68,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias = "rdma_get_request")]
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
-        S: TakesRequests,
-        M: WaitsInCalls,
+        Self: Allows<call::GetRequest>,
     {
         loop {
             // Without a deadline there is a request or an error.
@@ -87,8 +84,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// As for [`get_request`](Self::get_request), and [`TimedOut`](ErrorKind::TimedOut).
     pub fn get_request_timeout(&self, timeout: Duration) -> Result<Request<PS>, Error>
     where
-        S: TakesRequests,
-        M: WaitsInCalls,
+        Self: Allows<call::GetRequest>,
     {
         let timed_out = || Error::new(GET_REQUEST, ErrorKind::TimedOut { after: timeout });
         self.next_request(Instant::now().checked_add(timeout))?.ok_or_else(timed_out)

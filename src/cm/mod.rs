@@ -324,7 +324,7 @@ pub use connect::{NotConnected, Pending};
 pub use connection::{Connection, Disconnects, Ended, HasAnswered};
 pub use datagram::{Found, NotFound, RDMA_UDP_QKEY, UdPeer};
 pub use ece::HeardPeer;
-pub use ep::{Ep, EpParts, EpPending, EpRecvs, EpSends, EpState, PendingOperation};
+pub use ep::{Ep, EpParts, EpPending, EpSends, EpState};
 pub use event::{Event, EventKind, IdKey, PeerParam};
 pub use ib::IbAddr;
 pub use id::CmId;
@@ -339,7 +339,7 @@ pub use private_data::{
     AcceptData, ConnectData, LookupData, PrivateBytes, PrivateData, PrivateWithin, RejectData,
     ReplyData,
 };
-pub use queue_pair::{BringsQueuePair, MadeBy, NewFor};
+pub use queue_pair::{MadeBy, NewFor};
 pub use space::{PortSpace, Tcp, Udp};
 pub use state::*;
 pub use waits::{Progress, Waits};

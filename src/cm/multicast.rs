@@ -11,8 +11,9 @@ use super::datagram::UdPeer;
 use super::event::{Event, EventKind, IdKey};
 use super::id::CmId;
 use super::space::Udp;
-use super::state::{CmState, JoinsGroups, Mode, OnChannel};
+use super::state::{CmState, Mode, OnChannel};
 use super::waits::{Progress, failure};
+use crate::allows::{Allows, call};
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::sys::cm::{FULLMEMBER, Failed, SENDONLY_FULLMEMBER};
@@ -57,6 +58,7 @@ impl Membership for SendOnlyFullMember {
 }
 
 /// Members to which messages come: [`FullMember`].
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` of a group receives nothing from it",
     label = "this group was joined as a `{Self}`",
@@ -64,6 +66,8 @@ impl Membership for SendOnlyFullMember {
 )]
 pub trait ReceivesFromGroup: Membership {}
 impl ReceivesFromGroup for FullMember {}
+
+allows! { [J: ReceivesFromGroup] Group<J>: Attach; }
 
 mod sealed {
     pub trait Sealed {}
@@ -165,7 +169,10 @@ pub struct Joining<J: Membership = FullMember> {
     member: PhantomData<J>,
 }
 
-impl<S: JoinsGroups, M: Mode> CmId<Udp, S, M> {
+impl<S: CmState, M: Mode> CmId<Udp, S, M>
+where
+    Self: Allows<call::JoinMulticast>,
+{
     fn begin_join<J: Membership>(
         &mut self,
         Join { address, flags, member }: Join<J>,
@@ -186,7 +193,7 @@ impl<S: JoinsGroups, M: Mode> CmId<Udp, S, M> {
     }
 }
 
-impl<S: JoinsGroups> CmId<Udp, S> {
+impl<S: CmState> CmId<Udp, S> {
     fn finish_join<J: Membership>(
         &mut self,
         mut joining: Joining<J>,
@@ -224,7 +231,7 @@ impl<S: CmState, M: Mode> CmId<Udp, S, M> {
     #[doc(alias = "rdma_leave_multicast")]
     pub fn leave_multicast<J: Membership>(&mut self, group: Group<J>) -> Result<(), Error>
     where
-        S: JoinsGroups,
+        Self: Allows<call::LeaveMulticast>,
     {
         const VERB: &str = "rdma_leave_multicast";
         match self.core.id.leave(group.key) {
@@ -253,7 +260,7 @@ impl<S: CmState> CmId<Udp, S> {
         timeout: Duration,
     ) -> Result<Group<J>, Error>
     where
-        S: JoinsGroups,
+        Self: Allows<call::JoinMulticast>,
     {
         let joining = self.begin_join(group.into())?;
         self.finish_join(joining, timeout)
@@ -292,7 +299,7 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
         group: impl Into<Join<J>>,
     ) -> Result<Joining<J>, Error>
     where
-        S: JoinsGroups,
+        Self: Allows<call::JoinMulticast>,
     {
         self.begin_join(group.into())
     }
@@ -343,7 +350,7 @@ impl<J: Membership> Group<J> {
     /// As for [`QueuePair::attach_mcast`].
     pub fn attach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<(), Error>
     where
-        J: ReceivesFromGroup,
+        Self: Allows<call::Attach>,
     {
         qp.attach_mcast(self.gid(), self.peer.vector.dlid)
     }
@@ -355,7 +362,7 @@ impl<J: Membership> Group<J> {
     /// As for [`QueuePair::detach_mcast`].
     pub fn detach<S: State, P: Profile>(&self, qp: &mut QueuePair<Ud, S, P>) -> Result<bool, Error>
     where
-        J: ReceivesFromGroup,
+        Self: Allows<call::Attach>,
     {
         qp.detach_mcast(self.gid(), self.peer.vector.dlid)
     }

@@ -2,7 +2,7 @@
 
 use super::id::CmId;
 use super::param::{Tuning, check_depth, depth_of};
-use super::space::{PortSpace, Tcp, Udp};
+use super::space::PortSpace;
 use super::state::{CmState, HasDevice, Mode};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
@@ -22,45 +22,13 @@ pub type MadeBy<PS, P> = QueuePair<<PS as PortSpace>::Transport, <PS as PortSpac
 /// A queue pair of port space `PS` that is still in RESET, for [`init_qp`](CmId::init_qp).
 pub type NewFor<PS, P> = QueuePair<<PS as PortSpace>::Transport, Reset, P>;
 
-/// How a port space's queue pairs are moved to the state in which receives may be posted
-/// (`rdma_init_qp_attr`).
-///
-/// The transport of a queue pair is that of the port space ([R16.9](crate::guide::rules#r16-9)).
-///
-/// ```no_run
-/// use proverbs::{cm::*, prelude::*};
-///
-/// /// On either port space.
-/// fn end<PS: BringsQueuePair, S: HasDevice>(
-///     id: &CmId<PS, S>,
-///     cq: &CompletionQueue,
-/// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
-///     id.create_qp(&id.pd()?, cq, cq, Depth { send: 8, recv: 8 })
-/// }
-///
-/// /// Once more, with one that was reset.
-/// fn again<PS: BringsQueuePair, S: HasDevice>(
-///     id: &CmId<PS, S>,
-///     qp: NewFor<PS, DefaultProfile>,
-/// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
-///     Ok(id.init_qp(&id.pd()?, qp)?)
-/// }
-/// ```
-pub trait BringsQueuePair: PortSpace {
-    #[doc(hidden)]
-    fn bring<P: Profile>(
-        attributes: &Attributes<'_>,
-        qp: NewFor<Self, P>,
-    ) -> Result<MadeBy<Self, P>, Refused<NewFor<Self, P>>>;
-}
-
 /// The source of the attributes.
 #[doc(hidden)]
 pub struct Attributes<'id>(&'id Id);
 
 const CREATE: &str = "rdma_create_qp";
 
-impl<PS: BringsQueuePair, S: CmState, M: Mode> CmId<PS, S, M> {
+impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Creates a queue pair on this id's device (`rdma_create_qp`) that completes into the
     /// program's completion queues.
     ///
@@ -156,33 +124,31 @@ fn step<T: Transport, From: State, To: State, P: Profile>(
     }
 }
 
-impl BringsQueuePair for Tcp {
-    fn bring<P: Profile>(
-        from: &Attributes<'_>,
-        qp: QueuePair<Rc, Reset, P>,
-    ) -> Result<QueuePair<Rc, Init, P>, Refused<QueuePair<Rc, Reset, P>>> {
-        step(from.0, qp, |_| ())
-    }
+/// Moves a queue pair of TCP to INIT.
+pub(super) fn bring_rc<P: Profile>(
+    from: &Attributes<'_>,
+    qp: QueuePair<Rc, Reset, P>,
+) -> Moved<Rc, Init, Reset, P> {
+    step(from.0, qp, |_| ())
 }
 
-impl BringsQueuePair for Udp {
-    fn bring<P: Profile>(
-        from: &Attributes<'_>,
-        qp: QueuePair<Ud, Reset, P>,
-    ) -> Result<QueuePair<Ud, Rts, P>, Refused<QueuePair<Ud, Reset, P>>> {
-        let qp = step::<_, _, Init, _>(from.0, qp, |_| ())?;
-        let back = |qp: QueuePair<Ud, Err, P>| match qp.reset() {
-            Ok((qp, _)) => qp,
-            // Nothing was posted, and nothing can be: as good as reset.
-            Err(refused) => QueuePair::from_core(refused.into_object().core),
-        };
-        let mut attr = zeroed::<ibv_qp_attr>();
-        let qp = qp
-            .modify_by_cm::<Rtr>(&mut attr, 0)
-            .map_err(|refused| refused.map(|qp| back(qp.give_up())))?;
-        qp.modify_by_cm(&mut attr, Mask::IBV_QP_SQ_PSN.0)
-            .map_err(|refused| refused.map(|qp| back(qp.give_up())))
-    }
+/// Moves a queue pair of UDP to RTS.
+pub(super) fn bring_ud<P: Profile>(
+    from: &Attributes<'_>,
+    qp: QueuePair<Ud, Reset, P>,
+) -> Moved<Ud, Rts, Reset, P> {
+    let qp = step::<_, _, Init, _>(from.0, qp, |_| ())?;
+    let back = |qp: QueuePair<Ud, Err, P>| match qp.reset() {
+        Ok((qp, _)) => qp,
+        // Nothing was posted, and nothing can be: as good as reset.
+        Err(refused) => QueuePair::from_core(refused.into_object().core),
+    };
+    let mut attr = zeroed::<ibv_qp_attr>();
+    let qp = qp
+        .modify_by_cm::<Rtr>(&mut attr, 0)
+        .map_err(|refused| refused.map(|qp| back(qp.give_up())))?;
+    qp.modify_by_cm(&mut attr, Mask::IBV_QP_SQ_PSN.0)
+        .map_err(|refused| refused.map(|qp| back(qp.give_up())))
 }
 
 /// The queue pair, where the kernel has brought it to RTS as it connected the id: on iWARP, whose

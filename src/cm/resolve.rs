@@ -13,11 +13,12 @@ use super::event::Event;
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{
-    AddrResolved, Binds, Bound, BoundToDevice, CmState, Mode, OnChannel, Resolves, ResolvesRoute,
-    ResolvingAddr, ResolvingRoute, RouteResolved, Synchronous,
+    AddrResolved, Bound, BoundToDevice, CmState, Mode, OnChannel, ResolvingAddr, ResolvingRoute,
+    RouteResolved, Synchronous,
 };
 use super::table::Waiting;
 use super::waits::{Awaited, Progress, Waits, finish};
+use crate::allows::{Allows, call};
 use crate::sys::cm::to_c;
 use crate::terms::error::{Error, Refused};
 
@@ -65,7 +66,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias = "rdma_bind_addr")]
     pub fn bind_addr(self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
-        S: Binds,
+        Self: Allows<call::BindAddr>,
     {
         self.bind_to(to_c(address), |errno| asked(address, errno))
     }
@@ -152,7 +153,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
         timeout: Duration,
     ) -> Result<CmId<PS, AddrResolved>, Refused<CmId<PS, Bound>>>
     where
-        S: Resolves,
+        Self: Allows<call::ResolveAddr>,
     {
         let begun = self.begin_addr(to_c(peer), timeout, |errno| asked(peer, errno))?;
         finish(begun, patience(timeout))
@@ -173,7 +174,7 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
         timeout: Duration,
     ) -> Result<CmId<PS, ResolvingAddr, OnChannel>, Refused<CmId<PS, Bound, OnChannel>>>
     where
-        S: Resolves,
+        Self: Allows<call::ResolveAddr>,
     {
         self.begin_addr(to_c(peer), timeout, |errno| asked(peer, errno))
     }
@@ -215,12 +216,12 @@ impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
     }
 }
 
-impl<PS: PortSpace, S: ResolvesRoute, M: Mode> CmId<PS, S, M> {
+impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
     fn begin_route(
         mut self,
         timeout: Duration,
     ) -> Result<CmId<PS, ResolvingRoute, M>, Refused<Self>> {
-        // SAFETY: in states that resolve routes the id has a device.
+        // SAFETY: in this state the id has a device.
         match unsafe { self.core.id.resolve_route(milliseconds(timeout)) } {
             Ok(()) => Ok(self.to()),
             Err(errno) => {
@@ -247,12 +248,9 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
         timeout: Duration,
     ) -> Result<CmId<PS, RouteResolved>, Refused<CmId<PS, AddrResolved>>>
     where
-        S: ResolvesRoute,
+        Self: Allows<call::ResolveRoute>,
     {
-        match self.begin_route(timeout) {
-            Ok(resolving) => finish(resolving, patience(timeout)),
-            Err(refused) => Err(refused.map(CmId::to)),
-        }
+        finish(self.to::<AddrResolved>().begin_route(timeout)?, patience(timeout))
     }
 }
 
@@ -269,9 +267,9 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
         timeout: Duration,
     ) -> Result<CmId<PS, ResolvingRoute, OnChannel>, Refused<Self>>
     where
-        S: ResolvesRoute,
+        Self: Allows<call::ResolveRoute>,
     {
-        self.begin_route(timeout)
+        self.to::<AddrResolved>().begin_route(timeout).map_err(|refused| refused.map(CmId::to))
     }
 }
 

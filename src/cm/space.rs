@@ -3,9 +3,13 @@
 use std::ops::Deref;
 
 use super::private_data::{RejectData, ReplyData};
+use super::queue_pair::{Attributes, MadeBy, NewFor, bring_rc, bring_ud};
+use crate::profile::Profile;
+use crate::qp::QueuePair;
 use crate::rules::HasBothQueues;
 use crate::sys::types::raw::rdma_port_space;
-use crate::terms::state::{Init, Rts, State};
+use crate::terms::error::Refused;
+use crate::terms::state::{Init, Reset, Rts, State};
 use crate::terms::transport::{Rc, Ud};
 
 /// Reliable connections (RDMA_PS_TCP): queue pairs are RC.
@@ -29,6 +33,27 @@ pub enum Udp {}
 /// let listening = listen::<Udp>(7471)?;
 /// # Ok::<_, proverbs::Error>(())
 /// ```
+///
+/// A queue pair of either:
+///
+/// ```no_run
+/// use proverbs::{cm::*, prelude::*};
+///
+/// fn end<PS: PortSpace, S: HasDevice>(
+///     id: &CmId<PS, S>,
+///     cq: &CompletionQueue,
+/// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
+///     id.create_qp(&id.pd()?, cq, cq, Depth { send: 8, recv: 8 })
+/// }
+///
+/// /// Once more, with one that was reset.
+/// fn again<PS: PortSpace, S: HasDevice>(
+///     id: &CmId<PS, S>,
+///     qp: NewFor<PS, DefaultProfile>,
+/// ) -> Result<MadeBy<PS, DefaultProfile>, proverbs::Error> {
+///     Ok(id.init_qp(&id.pd()?, qp)?)
+/// }
+/// ```
 #[doc(alias("RDMA_PS_TCP", "RDMA_PS_UDP", "rdma_port_space"))]
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
@@ -41,6 +66,13 @@ pub trait PortSpace: sealed::Sealed + 'static {
     const NAME: &'static str;
     #[doc(hidden)]
     const C: u32;
+
+    /// Moves a queue pair to the state in which receives may be posted (`rdma_init_qp_attr`).
+    #[doc(hidden)]
+    fn bring<P: Profile>(
+        attributes: &Attributes<'_>,
+        qp: NewFor<Self, P>,
+    ) -> Result<MadeBy<Self, P>, Refused<NewFor<Self, P>>>;
 }
 
 impl PortSpace for Tcp {
@@ -49,6 +81,13 @@ impl PortSpace for Tcp {
     type RejectData = RejectData;
     const NAME: &'static str = "TCP";
     const C: u32 = rdma_port_space::RDMA_PS_TCP;
+
+    fn bring<P: Profile>(
+        attributes: &Attributes<'_>,
+        qp: QueuePair<Rc, Reset, P>,
+    ) -> Result<QueuePair<Rc, Init, P>, Refused<QueuePair<Rc, Reset, P>>> {
+        bring_rc(attributes, qp)
+    }
 }
 
 impl PortSpace for Udp {
@@ -57,6 +96,13 @@ impl PortSpace for Udp {
     type RejectData = ReplyData;
     const NAME: &'static str = "UDP";
     const C: u32 = rdma_port_space::RDMA_PS_UDP;
+
+    fn bring<P: Profile>(
+        attributes: &Attributes<'_>,
+        qp: QueuePair<Ud, Reset, P>,
+    ) -> Result<QueuePair<Ud, Rts, P>, Refused<QueuePair<Ud, Reset, P>>> {
+        bring_ud(attributes, qp)
+    }
 }
 
 mod sealed {

@@ -1,4 +1,7 @@
-//! The states of an id, as types.
+//! The states of an id, as types, and the calls that each allows.
+
+use super::id::CmId;
+use super::space::{PortSpace, Udp};
 
 /// New: neither address nor device.
 #[derive(Debug)]
@@ -54,64 +57,51 @@ pub enum Unusable {}
 /// assert_eq!(RouteResolved::NAME, "RouteResolved");
 /// ```
 ///
-/// Generic functions name the states that they accept:
+/// Generic functions name the calls that the id must allow ([`Allows`](crate::rules::Allows)):
 ///
 /// ```no_run
 /// use std::{net::SocketAddr, time::Duration};
 ///
 /// use proverbs::{cm::*, prelude::*};
+/// use proverbs::rules::{Allows, call};
 ///
 /// const SECOND: Duration = Duration::from_secs(1);
 ///
 /// /// Of a new id, or one that is bound.
-/// fn reach<S: Resolves>(
+/// fn reach<S: CmState>(
 ///     id: CmId<Tcp, S>,
 ///     to: SocketAddr,
-/// ) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
-///     route(id.resolve_addr(to, SECOND)?)
+/// ) -> Result<CmId<Tcp, AddrResolved>, proverbs::Error>
+/// where
+///     CmId<Tcp, S>: Allows<call::ResolveAddr>,
+/// {
+///     Ok(id.resolve_addr(to, SECOND)?)
 /// }
-/// fn route<S: ResolvesRoute>(
-///     id: CmId<Tcp, S>,
-/// ) -> Result<CmId<Tcp, RouteResolved>, proverbs::Error> {
-///     Ok(id.resolve_route(SECOND)?)
-/// }
-/// fn connect<S: Connects>(
-///     id: CmId<Tcp, S>,
-///     qp: QueuePair<Rc, Init>,
-/// ) -> Result<Connection, proverbs::Error> {
-///     Ok(id.connect(qp, &ConnParam::default(), SECOND)?)
-/// }
+///
 /// fn memory<S: HasDevice>(id: &CmId<Tcp, S>) -> Result<Pool, proverbs::Error> {
 ///     id.pd()?.create_pool(8, 64)
 /// }
 ///
-/// fn bind<S: Binds>(
-///     id: CmId<Tcp, S>,
-///     at: SocketAddr,
-/// ) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
-///     listen(id.bind_addr(at)?)
-/// }
-/// fn listen<S: Listens>(id: CmId<Tcp, S>) -> Result<CmId<Tcp, Listening>, proverbs::Error> {
+/// fn listen<S: CmState, M: Mode>(
+///     id: CmId<Tcp, S, M>,
+/// ) -> Result<CmId<Tcp, Listening, M>, proverbs::Error>
+/// where
+///     CmId<Tcp, S, M>: Allows<call::Listen>,
+/// {
 ///     Ok(id.listen(8)?)
 /// }
-/// fn next<S: TakesRequests, M: WaitsInCalls>(
-///     id: &CmId<Tcp, S, M>,
-/// ) -> Result<Request<Tcp>, proverbs::Error> {
-///     id.get_request()
-/// }
 ///
-/// fn low_delay<S: TakesOptions>(id: &mut CmId<Tcp, S>) -> Result<(), proverbs::Error> {
+/// fn low_delay<S: CmState>(id: &mut CmId<Tcp, S>) -> Result<(), proverbs::Error>
+/// where
+///     CmId<Tcp, S>: Allows<call::SetOption>,
+/// {
 ///     id.set_tos(0x10)
 /// }
 ///
-/// fn join<S: JoinsGroups>(
-///     id: &mut CmId<Udp, S>,
-///     at: SocketAddr,
-/// ) -> Result<Group, proverbs::Error> {
-///     id.join_multicast(at, SECOND)
-/// }
-///
-/// fn is_over<S: Disconnects>(id: &mut CmId<Tcp, S>) -> bool {
+/// fn is_over<S: CmState>(id: &mut CmId<Tcp, S>) -> bool
+/// where
+///     CmId<Tcp, S>: Allows<call::WaitDisconnected>,
+/// {
 ///     id.wait_disconnected(Duration::ZERO).is_ok()
 /// }
 /// ```
@@ -138,6 +128,7 @@ impl HasDevice for Connecting {}
 impl HasDevice for Established {}
 
 /// The state in which an id can be bound: created.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot be bound",
     label = "this id is in state `{Self}`",
@@ -147,6 +138,7 @@ pub trait Binds: CmState {}
 impl Binds for Created {}
 
 /// The state in which an id can start to listen: bound.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot listen",
     label = "this id is in state `{Self}`",
@@ -157,6 +149,7 @@ impl Listens for Bound {}
 impl Listens for BoundToDevice {}
 
 /// The state in which connection requests arrive: listening.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` gets no connection requests",
     label = "this id is in state `{Self}`",
@@ -166,6 +159,7 @@ pub trait TakesRequests: CmState {}
 impl TakesRequests for Listening {}
 
 /// The state in which a route can be resolved: address resolved.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve a route",
     label = "this id is in state `{Self}`",
@@ -175,6 +169,7 @@ pub trait ResolvesRoute: HasDevice {}
 impl ResolvesRoute for AddrResolved {}
 
 /// The state in which an id can connect: route resolved.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot connect",
     label = "this id is in state `{Self}`",
@@ -184,6 +179,7 @@ pub trait Connects: HasDevice {}
 impl Connects for RouteResolved {}
 
 /// States in which an address can be resolved.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve an address",
     label = "this id is in state `{Self}`",
@@ -196,6 +192,7 @@ impl Resolves for BoundToDevice {}
 
 /// States in which the options of a connection can be set: before the route is resolved, which is
 /// when the kernel reads them.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` takes no options any more",
     label = "this id is in state `{Self}`",
@@ -209,6 +206,7 @@ impl TakesOptions for AddrResolved {}
 
 /// States in which an id joins multicast groups: it has a device, and is on no other way
 /// ([R23.4](crate::guide::rules#r23-4)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot join a multicast group",
     label = "this id is in state `{Self}`",
@@ -244,6 +242,7 @@ impl Mode for Synchronous {}
 impl Mode for OnChannel {}
 
 /// The mode in which calls wait: [`Synchronous`].
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id on an event channel does not wait inside calls",
     label = "this id's events go to its channel",
@@ -251,6 +250,17 @@ impl Mode for OnChannel {}
 )]
 pub trait WaitsInCalls: Mode {}
 impl WaitsInCalls for Synchronous {}
+
+allows! {
+    [PS: PortSpace, S: Binds, M: Mode] CmId<PS, S, M>: BindAddr, SetAddrOption;
+    [PS: PortSpace, S: Listens, M: Mode] CmId<PS, S, M>: Listen;
+    [PS: PortSpace, S: TakesRequests, M: WaitsInCalls] CmId<PS, S, M>: GetRequest;
+    [PS: PortSpace, S: Resolves, M: Mode] CmId<PS, S, M>: ResolveAddr;
+    [PS: PortSpace, S: ResolvesRoute, M: Mode] CmId<PS, S, M>: ResolveRoute;
+    [PS: PortSpace, S: Connects, M: Mode] CmId<PS, S, M>: Connect;
+    [PS: PortSpace, S: TakesOptions, M: Mode] CmId<PS, S, M>: SetOption;
+    [S: JoinsGroups, M: Mode] CmId<Udp, S, M>: JoinMulticast, LeaveMulticast;
+}
 
 mod sealed {
     pub trait Sealed {}

@@ -8,6 +8,7 @@ use super::receiving::Receiving;
 use super::stream::{Timed, Until};
 use super::unconnected::{ConnectError, Stage};
 use super::{Endpoint, Service, WireError};
+use crate::allows::{Allows, Seal, call};
 use crate::device::context::Context;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
@@ -296,7 +297,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
     /// than the peer serves ([R4.8](crate::guide::rules#r4-8)).
     pub fn set_initiator_depth(&mut self, depth: ReadDepth)
     where
-        RdmaRead: IssuedBy<P::Initiator>,
+        Self: Allows<call::SetInitiatorDepth>,
     {
         if let Service::ReliableConnection { initiator, .. } = &mut self.mine.service {
             *initiator = Some(depth);
@@ -372,6 +373,13 @@ pub(super) fn meet<'s, S: Timed + ?Sized>(
 }
 
 type Depth<P> = <<P as Profile>::Initiator as Initiator>::Depth;
+
+impl<P: Profile, Q> Allows<call::SetInitiatorDepth> for RcConnector<P, Q>
+where
+    RdmaRead: IssuedBy<P::Initiator>,
+{
+    const SEAL: Seal = Seal;
+}
 
 impl_debug!([P: Profile, Q] RcConnector<P, Q>, |it| "RcConnector({:?})", it.mine);
 

@@ -2,13 +2,14 @@
 
 use std::ops::Deref;
 
+use crate::allows::{Allows, call};
 use crate::memory::entry::Owned;
 use crate::post::chain::{Begun, RecvPost};
 use crate::post::list::{RecvList, RecvSlots};
 use crate::post::refusal::PostError;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;
-use crate::rules::{HasRecvQueue, RecvOn};
+use crate::rules::RecvOn;
 use crate::terms::state::Init;
 use crate::terms::transport::Rc;
 
@@ -69,7 +70,7 @@ impl<P: Profile> Receiving<'_, P> {
 impl<P> Receiving<'_, P>
 where
     P: Profile,
-    P::Receive: HasRecvQueue,
+    QueuePair<Rc, Init, P>: Allows<call::PostRecv>,
 {
     /// Like [`QueuePair::post_recv`].
     ///

@@ -8,10 +8,10 @@ use crate::device::{AddressVector, Context, ProtectionDomain};
 use crate::loopback::Fabric;
 use crate::memory::{Buf, Entry, Owned, Pool};
 use crate::qp::{
-    AnyThread, ConnectedInit, DefaultProfile, Depth, Initiator, InitiatorDepth, Profile, QpAccess,
-    QueuePair, RcRtr, RcRts, Transition, UcRtr, UcRts, UdInit, UdRtr, UdRts,
+    AnyThread, ConnectedInit, CreatedWith, DefaultProfile, Depth, Initiator, InitiatorDepth,
+    Profile, QpAccess, QueuePair, RcRtr, RcRts, Transition, UcRtr, UcRts, UdInit, UdRtr, UdRts,
 };
-use crate::rules::{HasBothQueues, UsesOwnQueue};
+use crate::rules::HasBothQueues;
 use crate::state::{Init, Reset, Rts};
 use crate::terms::error::Error;
 use crate::transport::{Rc, Transport, Uc, Ud};
@@ -81,13 +81,17 @@ pub fn pair() -> Result<Pair, Error> {
 /// # Errors
 /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of the verb that failed, and
 /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the profile asks for more than the device has.
-pub fn pair_of<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>() -> Result<Pair<P>, Error> {
+pub fn pair_of<P: Profile<Threads = AnyThread>>() -> Result<Pair<P>, Error>
+where
+    Depth: CreatedWith<Rc, P>,
+{
     pair_on(Fabric::new())
 }
 
-pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>(
-    fabric: Fabric,
-) -> Result<Pair<P>, Error> {
+pub(crate) fn pair_on<P: Profile<Threads = AnyThread>>(fabric: Fabric) -> Result<Pair<P>, Error>
+where
+    Depth: CreatedWith<Rc, P>,
+{
     join(fabric, |qp, address, peer| {
         let psn = Psn::try_from(0)?;
         let qp = qp.modify(RcRtr::new(address, peer, psn))?;
@@ -110,8 +114,10 @@ pub(crate) fn pair_on<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>(
 ///
 /// # Errors
 /// As for [`pair_of`].
-pub fn uc_pair<P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>>()
--> Result<Pair<P, Uc>, Error> {
+pub fn uc_pair<P: Profile<Threads = AnyThread>>() -> Result<Pair<P, Uc>, Error>
+where
+    Depth: CreatedWith<Uc, P>,
+{
     join(Fabric::new(), |qp, address, peer| {
         let psn = Psn::try_from(0)?;
         Ok(qp.modify(UcRtr::new(address, peer, psn))?.modify(UcRts::new(psn))?)
@@ -126,7 +132,8 @@ fn join<T, P>(
 ) -> Result<Pair<P, T>, Error>
 where
     T: HasBothQueues,
-    P: Profile<Receive: UsesOwnQueue, Threads = AnyThread>,
+    P: Profile<Threads = AnyThread>,
+    Depth: CreatedWith<T, P>,
     ConnectedInit: Transition<T, Reset, P, To = Init>,
 {
     let (fabric, context, pd, cq, pool) = device(fabric)?;

@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::allows::{Allows, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::own::heap::Pages;
@@ -188,8 +189,7 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<Arena<C, M>, Refused<M>>
     where
-        M::Sharing: CanBeSlices,
-        M::Protection: CanBeWritten,
+        Arena<C, M>: Allows<call::CreateIn>,
     {
         let ArenaBuilder { pd, buffers, make } = self;
         let choose = |bytes: NonNull<[u8]>| {
@@ -207,6 +207,10 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
         let (region, headers) = Registered::new(pd, memory, access, Holds::Buffers, choose)?;
         Ok(Arena { shared: Slab::create(region, 0, headers, make), _memory: PhantomData })
     }
+}
+
+allows! {
+    [C: 'static, M: Memory<Sharing: CanBeSlices, Protection: CanBeWritten>] Arena<C, M>: CreateIn;
 }
 
 impl_debug!([F] ArenaBuilder<'_, F>, |it| "ArenaBuilder({} buffers)", it.buffers);

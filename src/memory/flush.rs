@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
+use crate::allows::{Allows, call};
 use crate::memory::registered::AccessFlags;
 use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{Container, OutOfBounds, RemoteSlice};
@@ -53,6 +54,7 @@ pub struct Persistent<A: Remote>(Infallible, PhantomData<A>);
 /// }
 /// let _ = (all::<Flushable<RemoteWrite>>, all::<Persistent<RemoteAll>>);
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant FLUSH",
     label = "the peer exported this without FLUSH_GLOBAL",
@@ -71,6 +73,7 @@ pub trait GrantsFlush: Access {}
 /// }
 /// let _ = keep::<Persistent<RemoteReadWrite>>;
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant FLUSH to persistence",
     label = "the peer exported this without FLUSH_PERSISTENT",
@@ -137,6 +140,11 @@ impl RemoteFlush {
     }
 }
 
+allows! {
+    [A: GrantsFlush] RemoteSlice<A>: GlobalFlush;
+    [A: GrantsPersistence] RemoteSlice<A>: PersistentFlush;
+}
+
 impl<A: Access> RemoteSlice<A> {
     /// This slice, for a FLUSH to where all see it (`IBV_FLUSH_GLOBAL`).
     ///
@@ -145,7 +153,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn flush_global(&self) -> Result<RemoteFlush, OutOfBounds>
     where
-        A: GrantsFlush,
+        Self: Allows<call::GlobalFlush>,
     {
         self.flush(placement::GLOBAL)
     }
@@ -157,7 +165,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn flush_persistent(&self) -> Result<RemoteFlush, OutOfBounds>
     where
-        A: GrantsPersistence,
+        Self: Allows<call::PersistentFlush>,
     {
         self.flush(placement::PERSISTENT)
     }

@@ -16,6 +16,7 @@ use std::ops::{Deref, Range, RangeBounds};
 use std::ptr;
 use std::sync::Arc;
 
+use crate::allows::{Allows, call};
 use crate::counters::type_tag;
 use crate::device::OdpOps;
 use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
@@ -140,6 +141,8 @@ impl ProtectionDomain {
     }
 }
 
+allows! { [M: Memory<Sharing: CanBeSlices>] M: Adopt; }
+
 impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
     /// Takes `memory`, and gives a handle to all of its bytes. The device is not asked.
     ///
@@ -149,10 +152,10 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
     /// # Errors
     /// The memory comes back in the error: [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it has
     /// no bytes, or 2^32 or more, which are for regions.
-    pub fn adopt<M: Memory<Sharing: CanBeSlices>>(
-        &self,
-        memory: M,
-    ) -> Result<ImplicitBuf<T, O>, Refused<M>> {
+    pub fn adopt<M: Memory>(&self, memory: M) -> Result<ImplicitBuf<T, O>, Refused<M>>
+    where
+        M: Allows<call::Adopt>,
+    {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
         let len = match u32::try_from(bytes.len()) {

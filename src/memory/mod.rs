@@ -75,8 +75,8 @@ pub use null::Null;
 pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
 pub use open_buf::OpenBuf;
 pub use own::{
-    Allows, CanBeSlices, CanBeWritten, ExternalMemory, HasPieces, HugePage, MapOptions, Mapping,
-    Memory, NeverChanges, Number, Pages, Private, Protection, ReadOnly, Shared, SharedMapping,
+    CanBeSlices, CanBeWritten, ExternalMemory, HasPieces, HugePage, MapOptions, Mapping, Memory,
+    NeverChanges, Number, Pages, Private, Protection, ReadOnly, RegistersAs, Shared, SharedMapping,
     Sharing, Writable,
 };
 pub use parts::{JoinError, SplitError};

@@ -6,14 +6,14 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 
+use crate::allows::{Allows, call};
 use crate::device::OdpOps;
 use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
 use crate::device::pd::ProtectionDomain;
+use crate::memory::own::Memory;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Allows, CanBeWritten, Memory};
 use crate::memory::region::{MemoryRegion, RegionBuilder};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::relaxed::Ordered;
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
 use crate::memory::rights::{Access, Includes, Remote};
 use crate::sys::memory::{FLUSH, advice};
@@ -173,7 +173,7 @@ impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
     /// context's; otherwise as for [`register`](ProtectionDomain::register).
     pub fn create_in<M: Memory>(self, memory: M) -> Result<OnDemandRegion<A, M>, Refused<M>>
     where
-        M::Protection: Allows<A>,
+        M: Allows<call::Register<A>>,
     {
         let what = "the proof of on-demand paging and the protection domain";
         if let Err(error) = self.can.check_is_of(&self.pd.context(), REGISTER, what) {
@@ -226,7 +226,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// [`OutOfBounds`](crate::memory::OutOfBounds) if the bytes are not all inside the region.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
-        M: Memory<Protection: CanBeWritten>,
+        MemoryRegion<A, M>: Allows<call::WriteAt>,
     {
         self.region.write_at(offset, bytes)
     }
@@ -238,8 +238,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     /// not at a multiple of 8.
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
-        A: Ordered,
-        M: Memory<Protection: CanBeWritten>,
+        MemoryRegion<A, M>: Allows<call::CellAt>,
     {
         self.region.cell(offset)
     }

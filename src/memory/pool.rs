@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::allows::{Allows, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::own::heap::Pages;
@@ -185,8 +186,7 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<Pool<C, M>, Refused<M>>
     where
-        M::Sharing: CanBeSlices,
-        M::Protection: CanBeWritten,
+        Pool<C, M>: Allows<call::CreateIn>,
     {
         let size = match buffer_size(self.size) {
             Ok(size) => size,
@@ -204,6 +204,10 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
         };
         self.pd.pool_of(memory, size, choose, self.make)
     }
+}
+
+allows! {
+    [C: 'static, M: Memory<Sharing: CanBeSlices, Protection: CanBeWritten>] Pool<C, M>: CreateIn;
 }
 
 impl_debug!([F] PoolBuilder<'_, F>, |it| "PoolBuilder(buffers of {} bytes)", it.size);

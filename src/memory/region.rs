@@ -8,11 +8,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::allows::{Allows, Seal, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{
-    Allows, CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly,
+    CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly, RegistersAs,
 };
 use crate::memory::owning_handle::{KeptAlive, OwningHandle, owning_handle};
 use crate::memory::read_only_buf::ReadOnlyBuf;
@@ -158,14 +159,25 @@ impl<A: Access> RegionBuilder<'_, A> {
     #[doc(alias = "ibv_reg_mr")]
     pub fn create_in<M: Memory>(self, memory: M) -> Result<MemoryRegion<A, M>, Refused<M>>
     where
-        M::Protection: Allows<A>,
+        M: Allows<call::Register<A>>,
     {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         Ok(MemoryRegion::of(Registered::all(self.pd, memory, access)?))
     }
 }
 
+impl<A: Access, M: Memory<Protection: RegistersAs<A>>> Allows<call::Register<A>> for M {
+    const SEAL: Seal = Seal;
+}
+
 impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME);
+
+allows! {
+    [A: Access, M: HasPieces] MemoryRegion<A, M>: Piece;
+    [A: Access, M: NeverChanges] MemoryRegion<A, M>: Share;
+    [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: CellAt;
+    [A: Access, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: WriteAt;
+}
 
 impl<A: Access, M> MemoryRegion<A, M> {
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
@@ -233,7 +245,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// nothing is written then.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
-        M: Memory<Protection: CanBeWritten>,
+        Self: Allows<call::WriteAt>,
     {
         self.region.open().write(offset, bytes)
     }
@@ -249,8 +261,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// `misaligned` set if `offset` is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn cell(&self, offset: usize) -> Result<&AtomicU64, OutOfBounds>
     where
-        A: Remote + Ordered,
-        M: Memory<Protection: CanBeWritten>,
+        Self: Allows<call::CellAt>,
     {
         self.region.check(offset, 8)?;
         let at = self.region.at(offset).cast::<u64>();
@@ -289,7 +300,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     #[inline]
     pub fn piece(&self, offset: usize, len: usize) -> Result<OpenBuf, OutOfBounds>
     where
-        M: HasPieces,
+        Self: Allows<call::Piece>,
     {
         // INVARIANT: its kept memory is the region.
         self.owning_handle(offset, len).map(|handle| OpenBuf::new(handle, len))
@@ -319,7 +330,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// As for [`piece`](Self::piece).
     pub fn share(&self, offset: usize, len: usize) -> Result<SharedBuf, OutOfBounds>
     where
-        M: NeverChanges,
+        Self: Allows<call::Share>,
     {
         // INVARIANT: the bytes are valid for reads from any thread and initialised, and nobody
         // writes them: as the memory promises, no process does, and a region of it has no right to

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::memory::own::{Allows, ReadOnly};
+use crate::memory::own::{ReadOnly, RegistersAs};
 use crate::memory::registered::AccessFlags;
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
@@ -68,6 +68,7 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 /// assert!(!is_set(&pd.register::<RemoteWrite>(8)?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no flag or counter can be in `{Self}` memory",
     label = "writes to this region arrive in any order",
@@ -120,7 +121,7 @@ impl<A: Bulk + GrantsRead> GrantsRead for Relaxed<A> {}
 impl<A: Bulk + GrantsWrite> GrantsWrite for Relaxed<A> {}
 impl<A: Bulk + Remote> Remote for Relaxed<A> {}
 impl<A: Bulk + Includes<B>, B: Bulk> Includes<Relaxed<B>> for Relaxed<A> {}
-impl Allows<Relaxed<RemoteRead>> for ReadOnly {}
+impl RegistersAs<Relaxed<RemoteRead>> for ReadOnly {}
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::allows::{Allows, call};
 use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
 use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
 pub use crate::terms::bounds::{Container, OutOfBounds};
@@ -121,6 +122,12 @@ pub(crate) mod sealed {
     impl Sealed for super::RemoteCell {}
 }
 
+allows! {
+    [A: GrantsRead] RemoteSlice<A>: ReadRemote;
+    [A: GrantsWrite] RemoteSlice<A>: WriteRemote;
+    [A: GrantsAtomic] RemoteSlice<A>: AtomicRemote;
+}
+
 impl<A: Access> RemoteSlice<A> {
     /// The number of bytes that [`from_bytes`](Self::from_bytes) reads.
     pub const WIRE_LEN: usize = 24;
@@ -148,7 +155,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
-        A: GrantsRead,
+        Self: Allows<call::ReadRemote>,
     {
         RemoteSpan::to_read(self.addr, self.rkey, self.len)
     }
@@ -157,7 +164,7 @@ impl<A: Access> RemoteSlice<A> {
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
-        A: GrantsWrite,
+        Self: Allows<call::WriteRemote>,
     {
         RemoteSpan::to_write(self.addr, self.rkey, self.len)
     }
@@ -169,7 +176,7 @@ impl<A: Access> RemoteSlice<A> {
     /// is not a multiple of 8 ([R4.2](crate::guide::rules#r4-2)).
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
-        A: GrantsAtomic,
+        Self: Allows<call::AtomicRemote>,
     {
         Ok(RemoteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }
@@ -181,7 +188,7 @@ impl<A: Access> RemoteSlice<A> {
     /// As for [`atomic`](Self::atomic).
     pub fn write_cell(&self, offset: u64) -> Result<WriteCell, OutOfBounds>
     where
-        A: GrantsWrite,
+        Self: Allows<call::WriteRemote>,
     {
         Ok(WriteCell { addr: self.cell(offset)?, rkey: self.rkey })
     }

@@ -6,8 +6,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::allows::{Allows, call};
 use crate::device::pd::ProtectionDomain;
-use crate::memory::own::{Allows, Invariant, Memory, Protection};
+use crate::memory::own::{Invariant, Memory, Protection};
 use crate::memory::region::{MemoryRegion, in_use};
 use crate::memory::registered::{AccessFlags, AnyMemory, NewMemory, Registered, as_given};
 use crate::memory::rights::Access;
@@ -199,7 +200,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         self,
     ) -> Result<MemoryRegion<B, M>, ReregError<MemoryRegion<A, M>, M>>
     where
-        M::Protection: Allows<B>,
+        M: Allows<call::Register<B>>,
     {
         let region = self.into_registered().map_err(|region| unchanged(region, in_use(VERB)))?;
         let asked = format!("CHANGE_ACCESS from {} to {}", A::NAME, B::NAME);
@@ -275,7 +276,7 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
         memory: N,
     ) -> Result<(MemoryRegion<A, N>, M), ReregError<(Self, N), M, N>>
     where
-        N::Protection: Allows<A>,
+        N: Allows<call::Register<A>>,
     {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();

@@ -48,6 +48,7 @@ pub trait Access: sealed::Sealed + 'static {
 
 /// Rights ([`Access`]) under which the peer may read (`IBV_ACCESS_REMOTE_READ`;
 /// [R6.7](crate::guide::rules#r6-7)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA READ",
     label = "the peer exported this without REMOTE_READ",
@@ -65,6 +66,7 @@ pub trait GrantsRead: Access {}
 /// }
 /// let _ = (start::<RemoteWrite>, start::<RemoteReadWrite>, start::<RemoteAll>);
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA WRITE",
     label = "the peer exported this without REMOTE_WRITE",
@@ -82,6 +84,7 @@ pub trait GrantsWrite: Access {}
 /// }
 /// let _ = (first::<RemoteAtomic>, first::<RemoteAll>);
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant atomics",
     label = "the peer exported this without REMOTE_ATOMIC",

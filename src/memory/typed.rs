@@ -5,8 +5,9 @@ use std::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::allows::{Allows, call};
 use crate::memory::buf::{Buf, TooLong};
-use crate::memory::own::{CanBeWritten, Memory};
+use crate::memory::own::Memory;
 use crate::memory::region::MemoryRegion;
 use crate::memory::remote::OutOfBounds;
 use crate::memory::rights::Access;
@@ -160,7 +161,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     pub fn write_value<T>(&self, offset: usize, value: &T) -> Result<(), OutOfBounds>
     where
         T: IntoBytes + Immutable + ?Sized,
-        M: Memory<Protection: CanBeWritten>,
+        Self: Allows<call::WriteAt>,
     {
         self.write_at(offset, value.as_bytes())
     }

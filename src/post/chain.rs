@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
+use crate::allows::{Allows, call};
 use crate::in_flight::{InFlight, MOST};
 use crate::memory::entry::{Entry, Owned};
 use crate::post::path::{Cursor, KnownBy};
@@ -224,7 +225,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         last: *mut ibv_send_wr,
     ) -> Result<Unsettled, PostError<P::Entry>>
     where
-        P::Signaling: LeavesUnsignaled,
+        Self: Allows<call::PostUnsignaled>,
         P::Entry: Owned,
     {
         let flags = self.queue.signal_if_full(N as u32);
@@ -235,6 +236,10 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
             self.post(entries, known, first, last).map(|()| Unsettled::new())
         }
     }
+}
+
+allows! {
+    [T: Transport, P: Profile<Signaling: LeavesUnsignaled>] SendPost<'_, T, P>: PostUnsignaled;
 }
 
 impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
+use crate::allows::{Allows, Seal, call};
 use crate::in_flight::SendMode;
 use crate::memory::entry::Owned;
 use crate::post::chain::Unsettled;
@@ -13,13 +14,14 @@ use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{LeavesUnsignaled, PushOn, RecvOn};
+use crate::rules::{AllowedInList, LeavesUnsignaled, RecvOn, SendOn};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
 use crate::work::data::Fits;
 use crate::work::limits::{Max, Sges};
+use crate::work::recv::Recv;
 use crate::work::refusal::WorkRequests;
-use crate::work::request::{RecvSlot, SendSlot};
+use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 
 /// The methods of both kinds of slots.
 macro_rules! slots_are_room {
@@ -118,7 +120,7 @@ impl<const N: usize, const G: usize> SendSlots<N, G> {
     #[inline(always)]
     pub fn new() -> Self
     where
-        Max<G>: Sges<1>,
+        Self: Allows<call::NewSendSlots>,
     {
         SendSlots([const { MaybeUninit::uninit() }; N])
     }
@@ -187,7 +189,8 @@ where
     #[inline(always)]
     pub fn push<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
-        W: PushOn<T, P, G> + 'd,
+        W: SendOn<T, P> + 'd,
+        Self: Allows<call::Push<W>>,
     {
         // SAFETY: the bounds are the rules, and the flag is the queue's signaling. A slot for up to
         // `G` elements holds those of `W`: its buffers (`Fits`), or the one of inline data
@@ -208,7 +211,8 @@ where
     #[inline(always)]
     pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
-        W: PushOn<T, P, G> + 'd,
+        W: SendOn<T, P> + 'd,
+        Self: Allows<call::Push<W>>,
     {
         let wrs = wrs.into_iter();
         // SAFETY: the bounds are those of `push`, and so is what they are worth.
@@ -243,7 +247,7 @@ where
     #[inline(always)]
     pub fn post_unsignaled(self) -> Result<Unsettled, PostError<P::Entry>>
     where
-        P::Signaling: LeavesUnsignaled,
+        Self: Allows<call::PostUnsignaled>,
     {
         let flags = self.0.queue.signal_if_full(self.0.count);
         self.finish(flags).map(|()| Unsettled::new())
@@ -300,7 +304,8 @@ where
     pub fn push<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
-        W: RecvOn<P> + Fits<Max<G>, P::MaxInline>,
+        W: RecvOn<P>,
+        Self: Allows<call::Push<W>>,
     {
         // SAFETY: the bounds are the rules, and a slot for up to `G` elements holds those of `D`
         // (`Fits`).
@@ -317,7 +322,8 @@ where
     #[inline(always)]
     pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
-        W: RecvOn<P> + Fits<Max<G>, P::MaxInline>,
+        W: RecvOn<P>,
+        Self: Allows<call::Push<W>>,
     {
         // SAFETY: the bounds are those of `push`, and so is what they are worth.
         unsafe { self.0.extend(wrs.into_iter()) }
@@ -339,3 +345,38 @@ where
 }
 
 lists_have_a_length! { SendList RecvList }
+
+impl<const N: usize, const G: usize> Allows<call::NewSendSlots> for SendSlots<N, G>
+where
+    Max<G>: Sges<1>,
+{
+    const SEAL: Seal = Seal;
+}
+
+impl<T, P, const G: usize> Allows<call::PostUnsignaled> for SendList<'_, T, P, G>
+where
+    T: Transport,
+    P: Profile<Entry: Owned, Signaling: LeavesUnsignaled>,
+{
+    const SEAL: Seal = Seal;
+}
+
+impl<T, P, O, D, A, F, S, const G: usize> Allows<call::Push<WorkRequest<O, D, A, F, S>>>
+    for SendList<'_, T, P, G>
+where
+    T: Transport,
+    P: Profile<Entry: Owned>,
+    O: AllowedInList<T>,
+    D: Fits<Max<G>, P::MaxInline>,
+{
+    const SEAL: Seal = Seal;
+}
+
+impl<T, P, D, const G: usize> Allows<call::Push<Recv<D>>> for RecvList<'_, T, P, G>
+where
+    T: Transport,
+    P: Profile<Entry: Owned>,
+    Recv<D>: Fits<Max<G>, P::MaxInline>,
+{
+    const SEAL: Seal = Seal;
+}

@@ -8,8 +8,8 @@ use std::{fmt, ptr};
 use super::modify::Transition;
 use super::query::QpAttr;
 use super::{Core, DefaultProfile, QueuePair};
+use crate::allows::{Allows, call};
 use crate::profile::Profile;
-use crate::rules::StopsSending;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Draining, Err, Init, QpState, Reset, Rtr, Rts, Sqd, Sqe, State};
 use crate::terms::transport::Transport;
@@ -190,7 +190,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     /// and otherwise as for [`QueuePair::into_sqe`].
     pub fn to_sqe(&mut self) -> Result<(), Error>
     where
-        T: StopsSending,
+        Self: Allows<call::IntoSqe>,
     {
         self.check_is::<Rts>()?;
         self.core().is_in(QpState::Sqe)?;

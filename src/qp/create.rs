@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, counters, srd};
+use crate::allows::{Allows, call};
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
 use crate::completion::queue::CompletionQueue;
@@ -21,7 +22,6 @@ use crate::in_flight::stale::StaleCredits;
 use crate::in_flight::{InFlight, SendMode};
 use crate::post::queue::{Queue, SendInFlight};
 use crate::profile::{Initiator, InitiatorDepth, Posting, Profile, Signals};
-use crate::rules::UsesNoQueue;
 use crate::srq::SrqCore;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
@@ -109,7 +109,7 @@ impl<L: Threads> ProtectionDomain<L> {
         depth: u32,
     ) -> Result<QueuePair<Xrc, Reset, P>, Error>
     where
-        P::Receive: UsesNoQueue,
+        QueuePair<Xrc, Reset, P>: Allows<call::CreateXrcInitiator>,
     {
         can.check_is_of(&self.context(), VERB, "the proof of XRC and the protection domain")?;
         let depth = Depth { send: depth, recv: 0 };

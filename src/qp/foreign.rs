@@ -7,10 +7,11 @@ use std::ptr::NonNull;
 use super::create::{Booking, SENTINEL, bookable, check_context, check_granted};
 use super::query::ask;
 use super::{Core, Depth, QueuePair};
+use crate::allows::{Allows, call};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{Profile, Signals};
-use crate::rules::{HasBothQueues, UsesOwnQueue, UsesPostSend};
+use crate::rules::HasBothQueues;
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr_mask as Mask};
 use crate::terms::error::{Error, ErrorKind};
@@ -58,8 +59,7 @@ impl<L: Threads> ProtectionDomain<L> {
         depth: Depth,
     ) -> Result<QueuePair<T, S, P>, Error>
     where
-        P::Receive: UsesOwnQueue,
-        P::Posting: UsesPostSend,
+        P: Allows<call::QpFromRaw>,
     {
         let ends = [send_cq.shared(), recv_cq.shared()];
         let (parent, context) = (self.handle(), self.context());

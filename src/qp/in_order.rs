@@ -3,8 +3,8 @@
 #![allow(unsafe_code)] // one verb
 
 use super::QueuePair;
+use crate::allows::{Allows, call};
 use crate::profile::Profile;
-use crate::rules::PostOn;
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::opcode::Opcode;
@@ -28,7 +28,10 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "ibv_query_qp_data_in_order")]
-    pub fn data_in_order<O: PostOn<T> + Opcode>(&self) -> bool {
+    pub fn data_in_order<O: Opcode>(&self) -> bool
+    where
+        Self: Allows<call::DataInOrder<O>>,
+    {
         // SAFETY: its handle keeps the queue pair.
         unsafe { (self.core.handle.control().data_in_order)(self.core.qp(), O::CODE) }
     }

@@ -16,6 +16,7 @@ mod drain;
 mod query;
 
 // The rest.
+mod allows;
 mod any;
 pub(crate) mod attr;
 #[cfg(feature = "tokio")]
@@ -72,6 +73,7 @@ pub use xrc::{
     XrcTargetRts,
 };
 
+use crate::allows::{Allows, call};
 use crate::completion::attachments::AtEnd;
 use crate::completion::booking::CqShared;
 use crate::completion::status::WcError;
@@ -85,7 +87,6 @@ use crate::in_flight::InFlight;
 use crate::memory::entry::Entry;
 use crate::memory::orphaned::reclaim_everything;
 use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
-use crate::rules::TakesDestinations;
 use crate::srq::SrqCore;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
@@ -421,7 +422,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         ah: AddressHandle,
     ) -> Result<AhIndex, Refused<AddressHandle>>
     where
-        T: TakesDestinations,
+        Self: Allows<call::AddAddressHandle>,
     {
         const VERB: &str = "ibv_post_send";
         if ah.pd != self.core.counters.pd {

@@ -11,13 +11,13 @@ use super::attr::*;
 use super::c_attr::{Attr, Fill};
 use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, counters};
+use crate::allows::{Allows, call};
 use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
 use crate::device::protocol::not_on_iwarp;
 use crate::device::refusal::of_transition;
 use crate::in_flight::InFlight;
 use crate::memory::orphaned::reclaim_everything;
 use crate::profile::Profile;
-use crate::rules::{CanFail, StopsSending};
 use crate::sys::handle;
 use crate::sys::types::ibv_qp_attr;
 #[cfg(feature = "cm")]
@@ -315,7 +315,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// the device is gone.
     pub fn to_error(mut self) -> Result<QueuePair<T, Err, P>, Refused<Self>>
     where
-        S: CanFail,
+        Self: Allows<call::ToError>,
     {
         let moved = self.core.move_to(S::STATE, QpState::Err);
         self.moved(moved)
@@ -353,7 +353,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// if it is in another state.
     pub fn into_sqe(self) -> Result<QueuePair<T, Sqe, P>, Refused<Self>>
     where
-        T: StopsSending,
+        Self: Allows<call::IntoSqe>,
     {
         let is = self.core.is_in(QpState::Sqe);
         self.moved(is.map(drop))

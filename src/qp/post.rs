@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // the bounds are what posting asks for
 
+use crate::allows::{Allows, call};
 use crate::in_flight::{InFlight, SendMode};
 use crate::memory::entry::Owned;
 use crate::memory::remote::RemoteSlice;
@@ -12,7 +13,7 @@ use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::qp::{Core, QueuePair};
-use crate::rules::{CanPostRecv, CanPostSend, HasRecvQueue, LeavesUnsignaled, RecvOn, SendOn};
+use crate::rules::{CanPostRecv, CanPostSend, RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
@@ -68,7 +69,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn post_send_unsignaled<W>(&mut self, wr: W) -> Result<Unsettled, PostError<P::Entry>>
     where
         S: CanPostSend,
-        P::Signaling: LeavesUnsignaled,
+        Self: Allows<call::PostUnsignaled>,
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
@@ -120,7 +121,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn settle(&mut self) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostSend,
-        P::Signaling: LeavesUnsignaled,
+        Self: Allows<call::PostUnsignaled>,
         P::Entry: Owned,
         WorkRequest<RdmaWrite, Empty>: SendOn<T, P>,
     {
@@ -194,7 +195,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ) -> Result<Unsettled, PostError<P::Entry>>
     where
         S: CanPostSend,
-        P::Signaling: LeavesUnsignaled,
+        Self: Allows<call::PostUnsignaled>,
         WorkRequest<O, D, A, F, G>: SendOn<T, P>,
         O: Takes<D>,
         A: Address,
@@ -266,7 +267,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn post_recv<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         S: CanPostRecv,
-        P::Receive: HasRecvQueue,
+        Self: Allows<call::PostRecv>,
         P::Entry: Owned,
         W: RecvOn<P>,
     {
@@ -283,7 +284,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostRecv,
         P::Entry: Owned,
-        P::Receive: HasRecvQueue,
+        Self: Allows<call::PostRecv>,
     {
         RecvList(List::new(&mut self.core.recv, slots.first(), N as u32))
     }
@@ -315,7 +316,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     where
         S: CanPostSend + CanPostRecv,
         P::Entry: Owned,
-        P::Receive: HasRecvQueue,
+        Self: Allows<call::PostRecv>,
     {
         let Core { send, recv, .. } = &mut self.core;
         let sends = SendList(List::new(send, sends.first(), N as u32));
@@ -327,7 +328,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, T, P>>
     where
         S: CanPostRecv,
-        P::Receive: HasRecvQueue,
+        Self: Allows<call::PostRecv>,
     {
         Begun::new(Post::new(&mut self.core.recv))
     }

@@ -3,9 +3,9 @@
 #![allow(unsafe_code)] // three verbs
 
 use super::QueuePair;
+use crate::allows::{Allows, call};
 use crate::device::{Can, PacketPacing};
 use crate::profile::Profile;
-use crate::rules::{HasRate, TakesEce};
 use crate::sys::tuning::{ibv_ece, ibv_qp_rate_limit_attr};
 use crate::terms::error::Error;
 use crate::terms::state::State;
@@ -94,7 +94,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[doc(alias = "ibv_set_ece")]
     pub fn set_ece(&mut self, ece: Ece) -> Result<(), Error>
     where
-        S: TakesEce,
+        Self: Allows<call::SetEce>,
     {
         let Ece { vendor_id, options } = ece;
         let mut c = ibv_ece { vendor_id, options, comp_mask: 0 };
@@ -121,7 +121,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         limit: Option<RateLimit>,
     ) -> Result<(), Error>
     where
-        S: HasRate,
+        Self: Allows<call::LimitRate>,
     {
         const VERB: &str = "ibv_modify_qp_rate_limit";
         let context = self.context();

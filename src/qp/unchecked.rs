@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // that is what it is for
 
+use crate::allows::{Allows, call};
 use crate::memory::entry::Raw;
 use crate::post::chain::{RecvPost, SendPost};
 use crate::post::list::SendSlots;
@@ -10,11 +11,9 @@ use crate::post::queue::{Kind, Sends};
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::rules::{CanPostRecv, CanPostSend, HasRecvQueue, RecvOn, SendOn};
+use crate::rules::{CanPostRecv, CanPostSend, RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
-use crate::work::data::Fits;
-use crate::work::limits::Max;
 
 impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// Posts one send work request and does no bookkeeping (`ibv_post_send`). With selective
@@ -107,7 +106,8 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ) -> Result<(), RawPostError>
     where
         S: CanPostSend,
-        W: SendOn<T, P> + Fits<Max<SGES>, P::MaxInline>,
+        W: SendOn<T, P>,
+        Self: Allows<call::PostSendList<W, SGES>>,
     {
         if n > N {
             return Err(RawPostError {
@@ -176,7 +176,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     pub unsafe fn post_recv_unchecked<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
         S: CanPostRecv,
-        P::Receive: HasRecvQueue,
+        Self: Allows<call::PostRecv>,
         W: RecvOn<P>,
     {
         // SAFETY: the bounds are the rules. The rest of the contract is this function's.

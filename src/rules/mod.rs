@@ -55,14 +55,15 @@ mod created;
 mod on;
 mod srd;
 
+pub(crate) use crate::allows::Seal;
+pub use crate::allows::{Allows, call};
 pub use crate::work::limits::Sges;
 pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
 #[doc(hidden)]
 pub use created::{
     CreateQp, CreatedBy, Creates, EfaCreateQp, ReceivedAs, Serves, StaysWith, TakesFlags,
 };
-pub(crate) use on::Seal;
-pub use on::{PushOn, RecvOn, SendOn, SrqRecvOn};
+pub use on::{RecvOn, SendOn, SrqRecvOn};
 pub use srd::{AllowedInList, ForSrd, KeepsOrder, MayFollow, OneElement, TellsOfEach, Writes};
 
 use crate::profile::{
@@ -80,6 +81,7 @@ use crate::work::opcode::{
 
 /// The opcode table of ibv_post_send(3): the opcodes of each transport
 /// ([R1.1](crate::guide::rules#r1-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{T}` queue pair",
     label = "`{T}` does not carry `{Self}`",
@@ -144,6 +146,7 @@ impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 /// UD work requests name a destination, those of XRC a shared receive queue, and other connected
 /// ones nothing ([R1.2](crate::guide::rules#r1-2), [R5.1](crate::guide::rules#r5-1),
 /// [R26.1](crate::guide::rules#r26-1)).
+#[doc(hidden)]
 pub trait Addressed<T: Transport> {}
 
 impl<T: NamesPeer> Addressed<T> for Connected {}
@@ -151,6 +154,7 @@ impl<T: TakesDestinations> Addressed<T> for Datagram {}
 impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 
 /// Transports whose connection names the peer ([R5.1](crate::guide::rules#r5-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
     label = "add `.to(destination)` on UD and SRD, `.to_srq(number)` on XRC",
@@ -162,6 +166,7 @@ impl NamesPeer for Rc {}
 impl NamesPeer for Uc {}
 
 /// Transports whose sends each name their destination ([R5.1](crate::guide::rules#r5-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
     label = "leave `.to(..)` and address handles out: they are for UD and SRD queue pairs only",
@@ -173,6 +178,7 @@ impl TakesDestinations for Ud {}
 
 /// Transports whose work requests each name a shared receive queue at the peer
 /// ([R26.1](crate::guide::rules#r26-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{Self}` queue pair names no shared receive queue",
     label = "leave `.to_srq(..)` out: it is for XRC only",
@@ -197,6 +203,7 @@ impl HasBothQueues for Uc {}
 impl HasBothQueues for Ud {}
 
 /// FENCE is for RC and XRC ([R2.1](crate::guide::rules#r2-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{T}` queue pair cannot be `{Self}`",
     label = "leave `.fence()` out: it is for RC and XRC queue pairs only",
@@ -210,6 +217,7 @@ impl<T: Transport> FenceOn<T> for Unfenced {}
 
 /// SIGNALED has a meaning only where not every work request is signaled
 /// ([R2.4](crate::guide::rules#r2-4)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning on a `{M}` queue pair",
     label = "every work request of this queue pair is signaled",
@@ -223,6 +231,7 @@ impl<M: CompletesEach> SignaledOn<M> for AlwaysSignaled {}
 
 /// Every work request has a completion, which says what became of its window
 /// ([R19.2](crate::guide::rules#r19-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "BIND_MW and LOCAL_INV of a window cannot be posted to a `{Self}` queue pair",
     label = "no completion of its own would say what became of the window",
@@ -233,6 +242,7 @@ pub trait CompletesEach: Signaling {}
 impl CompletesEach for SignalAll {}
 
 /// READs and atomics need an initiator depth of at least 1 ([R4.6](crate::guide::rules#r4-6)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{I}` queue pair",
     label = "the profile gives this queue pair an initiator depth of 0",
@@ -256,6 +266,7 @@ impl IssuedBy<Reads> for AtomicWrite {}
 
 /// FLUSH and ATOMIC_WRITE are of extended posting, by a queue pair that was created for them
 /// ([R25.2](crate::guide::rules#r25-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{X}`",
@@ -321,6 +332,7 @@ impl CanPostRecv for Sqe {}
 
 /// States from which a queue pair can be moved to the error state: all but RESET
 /// ([R8.1](crate::guide::rules#r8-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair in state `{Self}` cannot be moved to the error state",
     label = "nothing leads from `{Self}` to ERR",
@@ -338,6 +350,7 @@ impl CanFail for Err {}
 
 /// States in which options of the connection are set: those before RTR
 /// ([R22.3](crate::guide::rules#r22-3)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "options of a connection cannot be set in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
@@ -349,6 +362,7 @@ impl TakesEce for Reset {}
 impl TakesEce for Init {}
 
 /// States in which a queue pair has a rate: RTS ([R22.2](crate::guide::rules#r22-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair in state `{Self}` has no rate",
     label = "the queue pair is in state `{Self}`",
@@ -359,6 +373,7 @@ pub trait HasRate: State {}
 impl HasRate for Rts {}
 
 /// Transports whose send queue can stop in SQE: UC and UD ([R8.16](crate::guide::rules#r8-16)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is never in state SQE",
     label = "only UC and UD queue pairs stop in SQE",
@@ -370,6 +385,7 @@ impl StopsSending for Uc {}
 impl StopsSending for Ud {}
 
 /// `post_recv` requires a receive queue of the queue pair's own ([R7.1](crate::guide::rules#r7-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair without a receive queue of its own has no `post_recv`",
     label = "its receives come from a shared receive queue, or it is an initiator of XRC",
@@ -381,6 +397,7 @@ impl HasRecvQueue for OwnRq {}
 
 /// Creation without a shared receive queue requires a profile with an own receive queue
 /// ([R7.1](crate::guide::rules#r7-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair for a shared receive queue cannot be created without it",
     label = "the profile's `Receive` is `{Self}`",
@@ -392,6 +409,7 @@ impl UsesOwnQueue for OwnRq {}
 
 /// A queue pair that was created elsewhere posts with `ibv_post_send`
 /// ([R15.2](crate::guide::rules#r15-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair that was created elsewhere cannot be used with extended posting",
     label = "the profile's `Posting` is `{Self}`",
@@ -403,6 +421,7 @@ impl UsesPostSend for OrdinaryPosting {}
 
 /// Creation on a shared receive queue requires a profile made for it
 /// ([R7.1](crate::guide::rules#r7-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair with a receive queue of its own cannot be attached to a shared one",
     label = "the profile's `Receive` is `{Self}`",
@@ -414,6 +433,7 @@ impl UsesSharedQueue for SharedRq {}
 
 /// Creation of an initiator of XRC requires a profile without receives
 /// ([R26.2](crate::guide::rules#r26-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an initiator of XRC receives nothing",
     label = "the profile's `Receive` is `{Self}`",
@@ -425,6 +445,7 @@ impl UsesNoQueue for NoRq {}
 
 /// Only with selective signaling may a post leave its last work request unsignaled
 /// ([R2.4](crate::guide::rules#r2-4)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an unsignaled post has no meaning on a `{Self}` queue pair",
     label = "every work request of this queue pair is signaled",

@@ -1,7 +1,8 @@
 //! All the rules of a work request as one bound, which every way of posting has. The rules are the
 //! bounds of the impls, so an error names the one that is broken.
 
-use super::{Addressed, AllowedInList, CreatedFor, FenceOn, IssuedBy, PostOn, SignaledOn};
+use super::{Addressed, CreatedFor, FenceOn, IssuedBy, PostOn, SignaledOn};
+use crate::allows::Seal;
 use crate::memory::entry::{Entry, Owned};
 use crate::profile::Profile;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
@@ -11,10 +12,6 @@ use crate::work::data::{Data, Fits, SrqSink};
 use crate::work::limits::{Limit, Max};
 use crate::work::recv::Recv;
 use crate::work::request::{Flagged, Work, WorkRequest};
-
-/// Only this crate can name this type. So no other crate can implement a trait that has a `SEAL`,
-/// for a profile of its own either.
-pub struct Seal;
 
 /// A send work request that queue pairs of transport `T` and profile `P` accept (ibv_post_send(3)):
 /// the one bound of code that posts to a queue pair of unknown transport or profile.
@@ -83,23 +80,6 @@ macro_rules! send_on {
 }
 
 send_on! { Rc Uc Ud Xrc Srd }
-
-/// A send work request that lists accept besides, with room for `G` scatter/gather elements.
-#[doc(hidden)]
-pub trait PushOn<T: Transport, P: Profile, const G: usize>: SendOn<T, P> {
-    const SEAL: Seal;
-}
-
-impl<T, P, O, D, A, F, S, const G: usize> PushOn<T, P, G> for WorkRequest<O, D, A, F, S>
-where
-    T: Transport,
-    P: Profile,
-    Self: SendOn<T, P>,
-    O: AllowedInList<T>,
-    D: Fits<Max<G>, P::MaxInline>,
-{
-    const SEAL: Seal = Seal;
-}
 
 /// A receive work request that queue pairs of profile `P` accept (ibv_post_recv(3)): the one bound
 /// of code that posts receives to a queue pair of unknown profile, as [`SendOn`] is for sends.

@@ -23,6 +23,7 @@ impl TakesDestinations for Srd {}
 
 /// Transports whose work requests complete in the order of their posts
 /// ([R27.1](crate::guide::rules#r27-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "messages of a `{Self}` queue pair keep no order, which is relied on here",
     label = "`{Self}` keeps no order",
@@ -37,6 +38,7 @@ impl KeepsOrder for Xrc {}
 
 /// Every work request of an SRD queue pair has a completion of its own
 /// ([R27.3](crate::guide::rules#r27-3)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` signaling",
     label = "with the profile's signaling, a completion would speak for the work requests before it",
@@ -47,6 +49,7 @@ pub trait TellsOfEach: Signaling + CompletesEach {}
 impl TellsOfEach for SignalAll {}
 
 /// Work requests of SRD have one scatter/gather element ([R27.6](crate::guide::rules#r27-6)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` for its sends",
     label = "the profile's `MaxSendSge` is not one scatter/gather element",
@@ -58,6 +61,7 @@ impl OneElement for Max<1> {}
 
 /// SRD is posted in sessions that give each work request its destination
 /// ([R27.2](crate::guide::rules#r27-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}`",
     label = "the profile's `Posting` is `{Self}`",
@@ -70,6 +74,7 @@ impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}
 
 /// Queue pairs that are created for RDMA WRITE: all but those of SRD that were not asked for it,
 /// which older devices lack there ([R27.7](crate::guide::rules#r27-7)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{Self}`",
@@ -85,6 +90,7 @@ impl Writes for ExtendedPosting<(Flush, AtomicWrite)> {}
 impl Writes for ExtendedPosting<(Srd, RdmaWrite)> {}
 
 /// What may follow an opcode `B` in one post ([R27.4](crate::guide::rules#r27-4)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot follow `{B}` in one post to a `{T}` queue pair",
     label = "it may arrive before the WRITE does",
@@ -99,6 +105,7 @@ impl<O: Opcode> MayFollow<(), Srd> for O {}
 
 /// What may be in a list whose opcodes are known at run time only
 /// ([R27.4](crate::guide::rules#r27-4)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a list of run-time length on a `{T}` queue pair",
     label = "what follows it may arrive before the WRITE does",

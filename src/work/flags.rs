@@ -2,6 +2,7 @@
 
 use bitflags::bitflags;
 
+use crate::allows::{Allows, call};
 use crate::sys::types::ibv_send_flags;
 use crate::work::request::WorkRequest;
 
@@ -38,6 +39,7 @@ pub enum AlwaysSignaled {}
 
 /// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`]
 /// ([R19.2](crate::guide::rules#r19-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning for a memory window's work request",
     label = "its completion is always asked for",
@@ -46,6 +48,8 @@ pub enum AlwaysSignaled {}
 pub trait MayBeSignaled {}
 impl MayBeSignaled for Plain {}
 impl MayBeSignaled for Signaled {}
+
+allows! { [O, D, A, F, G: MayBeSignaled] WorkRequest<O, D, A, F, G>: SetSignaled; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// Waits for earlier RDMA READs and atomics of this queue pair (RC only;
@@ -77,7 +81,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     #[inline(always)]
     pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
     where
-        G: MayBeSignaled,
+        Self: Allows<call::SetSignaled>,
     {
         self.with(|address| address, SendFlags::SIGNALED)
     }

@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::allows::{Allows, call};
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::open_buf::OpenBuf;
@@ -153,7 +154,7 @@ impl<O: Opcode, A: Address, F, G> WorkRequest<O, Placeholder, A, F, G> {
     /// [`Prepared`] shows. This allocates.
     pub fn prepare(self) -> Prepared<O, Placeholder, A, F, G>
     where
-        O: Repeats,
+        Self: Allows<call::Prepare>,
     {
         Prepared::fill(self, 1)
     }
@@ -202,7 +203,7 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
     /// ```
     pub fn prepare(self) -> Prepared<O, [u8; N], A, F, G>
     where
-        O: Repeats,
+        Self: Allows<call::Prepare>,
     {
         let wr = self.with_data(|data| *data.0).flagged(SendFlags::INLINE.bits());
         let prepared = Prepared::fill(wr, (N != 0) as u32);
@@ -312,6 +313,7 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
 
 /// The opcodes whose work requests may be posted again: not SEND_WITH_INV, since a key is ended
 /// once ([R19.1](crate::guide::rules#r19-1)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be prepared",
     label = "it is posted once",
@@ -326,6 +328,8 @@ impl Repeats for RdmaWriteWithImm {}
 impl Repeats for RdmaRead {}
 impl Repeats for CmpAndSwp {}
 impl Repeats for FetchAndAdd {}
+
+allows! { [O: Repeats, D, A, F, G] WorkRequest<O, D, A, F, G>: Prepare; }
 
 /// The opcodes whose prepared work request takes `D` at each post
 /// ([R2.10](crate::guide::rules#r2-10), [R4.5](crate::guide::rules#r4-5)).

@@ -9,6 +9,7 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+use crate::allows::{Allows, call};
 use crate::black_box::black_box;
 use crate::counters::queue_counters::CompletionCounter;
 use crate::counters::type_tag;
@@ -67,6 +68,8 @@ pub(super) fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
     WorkRequest { op, data, address: Connected, flags: 0, use_, _marks: PhantomData }
 }
 
+allows! { [O: SolicitedOp, D, A, F, G] WorkRequest<O, D, A, F, G>: SetSolicited; }
+
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// With `flags` besides its own.
     #[inline(always)]
@@ -81,7 +84,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     #[inline(always)]
     pub fn solicited(self) -> Self
     where
-        O: SolicitedOp,
+        Self: Allows<call::SetSolicited>,
     {
         self.flagged(SendFlags::SOLICITED.bits())
     }

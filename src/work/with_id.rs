@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)] // says what its method asks for
 
+use crate::allows::{Allows, call};
 use crate::memory::entry::Owned;
 use crate::memory::header::word;
 use crate::sys::types::ibv_sge;
@@ -20,6 +21,7 @@ pub struct WithId<D> {
 /// Data that brings no buffer back: inline bytes, and [`Empty`](crate::wr::Empty).
 ///
 /// Data with a buffer returns the buffer, not a number ([R17.7](crate::guide::rules#r17-7)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` takes no number",
     label = "not inline, and not `wr::Empty`",
@@ -31,6 +33,8 @@ impl<const N: usize> NoBuffer for Inline<'_, N> {}
 impl NoBuffer for InlineSlice<'_> {}
 impl<const N: usize> NoBuffer for InlineList<'_, N> {}
 impl NoBuffer for Empty {}
+
+allows! { [O, D: NoBuffer, A, F, G] WorkRequest<O, D, A, F, G>: WithId; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// With a number that the completion gives back ([`Completion::id`](crate::Completion::id)),
@@ -60,7 +64,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     #[inline(always)]
     pub fn with_id(self, id: u16) -> WorkRequest<O, WithId<D>, A, F, G>
     where
-        D: NoBuffer,
+        Self: Allows<call::WithId>,
     {
         self.with_data(|data| WithId { data, id })
     }

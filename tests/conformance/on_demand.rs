@@ -35,7 +35,7 @@ fn region<A: memory::Remote>(
     needs: OdpOps,
 ) -> Option<OnDemandRegion<A, Vec<u8>>>
 where
-    memory::Writable: memory::Allows<A>,
+    memory::Writable: memory::RegistersAs<A>,
 {
     let can = can::<Rc, A>(&p.dev);
     assert_eq!(can.is_some(), does(&p.dev, needs));

@@ -14,7 +14,7 @@ use proverbs::completion::WcStatus;
 #[cfg(not(miri))]
 use proverbs::memory::MapOptions;
 use proverbs::memory::{
-    Access, Allows, BindsTo, BindsWindows, LocalRead, Mapping, Memory, ReadOnly, ReadOnlyBuf,
+    Access, BindsTo, BindsWindows, LocalRead, Mapping, Memory, ReadOnly, ReadOnlyBuf, RegistersAs,
     Relaxed, Remote, ReregError, Windowed,
 };
 use proverbs::prelude::*;
@@ -60,7 +60,7 @@ fn register<A: Access, M: Memory>(
     expected: Expected,
 ) -> Option<MemoryRegion<A, M>>
 where
-    M::Protection: Allows<A>,
+    M::Protection: RegistersAs<A>,
 {
     let refuses = expected == PinnedToWrite
         && by_rule!(p.dev, "R18.6",

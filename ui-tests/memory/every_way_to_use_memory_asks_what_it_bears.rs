@@ -1,5 +1,5 @@
 // Proves R6.3, R18.2: memory is written, and is a slice, if it bears that, whichever way.
-// Enforced by `CanBeWritten`, `CanBeSlices` and `Allows`.
+// Enforced by `CanBeWritten`, `CanBeSlices` and `RegistersAs`.
 use proverbs::device::Can;
 use proverbs::memory::{OnDemand, SharedMapping};
 use proverbs::prelude::*;

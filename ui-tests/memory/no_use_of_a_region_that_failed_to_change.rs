@@ -1,5 +1,5 @@
 // Proves R6.15, ibv_rereg_mr(3): a region that failed to re-register is deregistered.
-// Enforced by `UnusableRegion`, moves and `Allows`.
+// Enforced by `UnusableRegion`, moves and `RegistersAs`.
 use proverbs::memory::{Pages, ReadOnly, SharedMapping, UnusableRegion};
 use proverbs::prelude::*;
 

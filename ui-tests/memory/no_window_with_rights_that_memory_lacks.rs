@@ -1,5 +1,5 @@
 // Proves R1.7, ibv_bind_mw(3): a window to write needs memory that can be written.
-// Enforced by `Allows` and `Remote`.
+// Enforced by `RegistersAs` and `Remote`.
 use proverbs::memory::{ExternalMemory, MemoryWindow, Private, ReadOnly, Windowed};
 use proverbs::prelude::*;
 

@@ -1,5 +1,5 @@
 // Proves R6.3: LOCAL_WRITE needs writable memory, and every right to write includes it.
-// Enforced by `Allows`.
+// Enforced by `RegistersAs`.
 use proverbs::memory::{ReadOnly, SharedMapping, Windowed};
 use proverbs::prelude::*;
 

@@ -57,6 +57,7 @@ mod flags {
 }
 
 mod forging {
+    mod a_call_of_ones_own;
     mod a_context_keeps_its_type;
     mod a_context_stays_on_its_thread;
     mod a_depth_of_ones_own;

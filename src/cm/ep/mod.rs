@@ -10,15 +10,18 @@ mod tcp;
 mod udp;
 
 pub use channel::EpParts;
-pub use pending::{EpPending, PendingOperation};
-pub use state::{EpRecvs, EpSends, EpState};
+pub use pending::EpPending;
+pub use state::{EpSends, EpState};
+
+use std::any::Any;
 
 use super::event::PeerParam;
 use super::id::CmId;
 use super::listen::Request;
-use super::queue_pair::{BringsQueuePair, MadeBy};
+use super::queue_pair::MadeBy;
 use super::space::PortSpace;
 use super::state::{HasDevice, Mode, Requested, RouteResolved, Synchronous};
+use crate::allows::{Allows, call};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
@@ -26,6 +29,7 @@ use crate::memory::entry::Entry;
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::{CreatedWith, QueuePair};
 use crate::terms::error::{Error, Refused};
+use crate::terms::state::Rts;
 use crate::terms::threads::{AnyThread, Threads};
 
 /// An endpoint of port space `PS`, whose id is in state `S`: the object that `rdma_create_ep` makes
@@ -70,14 +74,21 @@ use crate::terms::threads::{AnyThread, Threads};
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
+/// use proverbs::rules::{Allows, CanPostRecv, call};
 ///
 /// fn number<PS: PortSpace, S: EpState<PS>>(ep: &Ep<PS, S>) -> u32 {
 ///     ep.qp.qp_num()
 /// }
-/// fn receive<S: EpRecvs<Tcp>>(ep: &mut Ep<Tcp, S>, buf: Buf) -> Result<(), PostError<Buf>> {
+/// fn receive<S: EpState<Tcp, Qp: CanPostRecv>>(
+///     ep: &mut Ep<Tcp, S>,
+///     buf: Buf,
+/// ) -> Result<(), PostError<Buf>> {
 ///     ep.post_recv((), buf)
 /// }
-/// fn send<S: EpSends<Tcp>>(ep: &mut Ep<Tcp, S>, buf: Buf) -> Result<(), PostError<Buf>> {
+/// fn send<S: EpState<Tcp>>(ep: &mut Ep<Tcp, S>, buf: Buf) -> Result<(), PostError<Buf>>
+/// where
+///     Ep<Tcp, S>: Allows<call::EpPost>,
+/// {
 ///     ep.post_send((), buf)
 /// }
 /// ```
@@ -115,7 +126,7 @@ impl<E: Entry> Side<E, AnyThread> {
 }
 
 /// A queue pair for the id, and the rest of a new endpoint.
-fn parts<PS: BringsQueuePair, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
+fn parts<PS: PortSpace, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
     id: &CmId<PS, S, M>,
     pd: Option<&ProtectionDomain>,
     depth: impl CreatedWith<PS::Transport, P>,
@@ -131,7 +142,7 @@ fn parts<PS: BringsQueuePair, S: HasDevice, P: Profile<Threads = AnyThread>, M: 
 
 impl<PS, M: Mode> CmId<PS, RouteResolved, M>
 where
-    PS: BringsQueuePair,
+    PS: PortSpace,
     RouteResolved: EpState<PS, Qp = PS::Made>,
 {
     /// Makes an endpoint of the id, with a queue pair and completion queues of its own
@@ -159,7 +170,7 @@ where
 
 impl<PS, M: Mode> Request<PS, M>
 where
-    PS: BringsQueuePair,
+    PS: PortSpace,
     Requested: EpState<PS, Qp = PS::Made>,
 {
     /// Makes an endpoint of the request, to be accepted, like [`CmId::create_ep`].
@@ -185,6 +196,15 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     fn apart(self) -> (QueuePair<PS::Transport, S::Qp, P>, CmId<PS, S, M>, Rest<P>) {
         let Ep { qp, id, peer, private_data, pd, send, recv } = self;
         (qp, id, Rest { peer, private_data, pd, send, recv })
+    }
+
+    /// The queue pair, which is in RTS where an endpoint can post sends.
+    pub(super) fn sending(&mut self) -> &mut QueuePair<PS::Transport, Rts, P>
+    where
+        Self: Allows<call::EpPost>,
+    {
+        let qp: &mut dyn Any = &mut self.qp;
+        qp.downcast_mut().expect("endpoints post sends in RTS")
     }
 
     /// The protection domain, for registering memory and making address handles.

@@ -90,17 +90,7 @@ pub struct EpPending<W, P: Profile = DefaultProfile> {
 }
 
 /// A step of an endpoint that may be under way: in an [`EpPending`].
-///
-/// ```
-/// use proverbs::{cm::*, prelude::*};
-///
-/// /// The endpoints whose steps are under way, of either kind.
-/// fn key<W: PendingOperation<DefaultProfile>>(pending: &EpPending<W>) -> IdKey {
-///     pending.key()
-/// }
-/// let _ = key::<Pending>;
-/// let _ = key::<Accepted>;
-/// ```
+#[doc(hidden)]
 pub trait PendingOperation<P: Profile>: sealed::Sealed + Waits {
     /// The endpoint, once the step is done; on UDP with the service that was found.
     type Ep;
@@ -203,7 +193,10 @@ impl<P: Profile, M: Mode> Waits for LookingUp<P, M> {
     }
 }
 
-impl<W: PendingOperation<P>, P: Profile> EpPending<W, P> {
+impl<W, P: Profile> EpPending<W, P>
+where
+    Self: Waits,
+{
     /// The key by which events name its id.
     pub fn key(&self) -> IdKey {
         IdKey(self.awaits().core.id.key())
@@ -216,12 +209,12 @@ impl<W: PendingOperation<P>, P: Profile> EpPending<W, P> {
     pub fn advance(
         self,
         event: &Event,
-    ) -> Progress<W::Ep, Self, <W as PendingOperation<P>>::Failed> {
+    ) -> Progress<<Self as Waits>::Done, Self, <Self as Waits>::Failed> {
         self.step(event)
     }
 
     /// Gives up the step: the peer gets no further answer.
-    pub fn cancel(self) -> <W as PendingOperation<P>>::Failed {
+    pub fn cancel(self) -> <Self as Waits>::Failed {
         self.give_up()
     }
 }

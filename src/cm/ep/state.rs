@@ -1,8 +1,11 @@
 //! The abilities of an endpoint in each state of its id.
 
-use crate::cm::space::{Tcp, Udp};
-use crate::cm::state::{CmState, Disconnected, Established, Requested, RouteResolved, Unusable};
-use crate::rules::CanPostRecv;
+use super::Ep;
+use crate::cm::space::{PortSpace, Tcp, Udp};
+use crate::cm::state::{
+    CmState, Disconnected, Established, Mode, Requested, RouteResolved, Unusable,
+};
+use crate::profile::Profile;
 use crate::terms::state::{Err, Init, Rts, State};
 
 /// The states of an [endpoint](super::Ep), and the queue pair's state in each. On TCP: INIT until
@@ -46,6 +49,7 @@ impl EpState<Udp> for Unusable {
 
 /// States of an [endpoint](super::Ep) in which sends may be posted
 /// ([R16.7](crate::guide::rules#r16-7)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "cannot post sends to an endpoint in state `{Self}`",
     label = "the endpoint is in state `{Self}`",
@@ -55,12 +59,4 @@ pub trait EpSends<PS>: EpState<PS, Qp = Rts> {}
 impl EpSends<Tcp> for Established {}
 impl<S: EpState<Udp, Qp = Rts>> EpSends<Udp> for S {}
 
-/// States of an [endpoint](super::Ep) in which receives may be posted: all before it is
-/// disconnected.
-#[diagnostic::on_unimplemented(
-    message = "cannot post receives to an endpoint in state `{Self}`",
-    label = "the endpoint is in state `{Self}`",
-    note = "its queue pair is in the error state; some devices never complete a receive that is posted there (R7.15)"
-)]
-pub trait EpRecvs<PS>: EpState<PS, Qp: CanPostRecv> {}
-impl<PS, S: EpState<PS, Qp: CanPostRecv>> EpRecvs<PS> for S {}
+allows! { [PS: PortSpace, S: EpSends<PS>, P: Profile, M: Mode] Ep<PS, S, P, M>: EpPost; }

@@ -1,7 +1,8 @@
 //! The posts.
 
+use crate::allows::{Allows, call};
 use crate::cm::RDMA_UDP_QKEY;
-use crate::cm::ep::{Ep, EpRecvs, EpSends, EpState};
+use crate::cm::ep::{Ep, EpState};
 use crate::cm::space::{PortSpace, Tcp, Udp};
 use crate::cm::state::Mode;
 use crate::device::ah_table::AhIndex;
@@ -11,7 +12,8 @@ use crate::memory::list::BufList;
 use crate::memory::span::{RemoteSpan, ToRead};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, SignalAll};
-use crate::rules::{HasRecvQueue, RecvOn, SendOn};
+use crate::qp::QueuePair;
+use crate::rules::{CanPostRecv, RecvOn, SendOn};
 use crate::terms::bounded::Qpn;
 use crate::terms::transport::{Rc, Ud};
 use crate::work::address::{Datagram, Destination};
@@ -39,8 +41,8 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     #[doc(alias = "rdma_post_recv")]
     pub fn post_recv<C>(&mut self, context: C, mut buf: Buf<C>) -> Result<(), PostError<P::Entry>>
     where
-        S: EpRecvs<PS>,
-        P::Receive: HasRecvQueue,
+        S: EpState<PS, Qp: CanPostRecv>,
+        QueuePair<PS::Transport, S::Qp, P>: Allows<call::PostRecv>,
         P::Entry: Owned,
         Recv<Buf<C>>: RecvOn<P>,
     {
@@ -61,8 +63,8 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         bufs: impl Into<BufList<C>>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        S: EpRecvs<PS>,
-        P::Receive: HasRecvQueue,
+        S: EpState<PS, Qp: CanPostRecv>,
+        QueuePair<PS::Transport, S::Qp, P>: Allows<call::PostRecv>,
         P::Entry: Owned,
         Recv<BufList<C>>: RecvOn<P>,
     {
@@ -86,11 +88,11 @@ where
     #[doc(alias = "rdma_post_send")]
     pub fn post_send<C>(&mut self, context: C, mut buf: Buf<C>) -> Posted<P>
     where
-        S: EpSends<Tcp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<Send, Buf<C>>: SendOn<Rc, P>,
     {
         *buf.context_mut() = context;
-        self.qp.post_send(Send::new(buf))
+        self.sending().post_send(Send::new(buf))
     }
 
     /// Posts a send of several buffers (`rdma_post_sendv`). `context` comes back in the first one.
@@ -100,10 +102,10 @@ where
     #[doc(alias = "rdma_post_sendv")]
     pub fn post_sendv<C: 'static>(&mut self, context: C, bufs: impl Into<BufList<C>>) -> Posted<P>
     where
-        S: EpSends<Tcp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<Send, BufList<C>>: SendOn<Rc, P>,
     {
-        self.qp.post_send(Send::new(with_context(context, bufs)))
+        self.sending().post_send(Send::new(with_context(context, bufs)))
     }
 
     /// Posts an RDMA READ from `remote` that fills the capacity of `buf` (`rdma_post_read`).
@@ -118,11 +120,11 @@ where
         remote: RemoteSpan<ToRead>,
     ) -> Posted<P>
     where
-        S: EpSends<Tcp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<RdmaRead, Buf<C>>: SendOn<Rc, P>,
     {
         *buf.context_mut() = context;
-        self.qp.post_send(RdmaRead::new(buf, remote))
+        self.sending().post_send(RdmaRead::new(buf, remote))
     }
 
     /// Posts an RDMA READ into several buffers (`rdma_post_readv`).
@@ -137,10 +139,10 @@ where
         remote: RemoteSpan<ToRead>,
     ) -> Posted<P>
     where
-        S: EpSends<Tcp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<RdmaRead, BufList<C>>: SendOn<Rc, P>,
     {
-        self.qp.post_send(RdmaRead::new(with_context(context, bufs), remote))
+        self.sending().post_send(RdmaRead::new(with_context(context, bufs), remote))
     }
 
     /// Posts an RDMA WRITE of `buf` up to its length to `remote` (`rdma_post_write`).
@@ -150,11 +152,11 @@ where
     #[doc(alias = "rdma_post_write")]
     pub fn post_write<C>(&mut self, context: C, mut buf: Buf<C>, remote: RemoteSpan) -> Posted<P>
     where
-        S: EpSends<Tcp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<RdmaWrite, Buf<C>>: SendOn<Rc, P>,
     {
         *buf.context_mut() = context;
-        self.qp.post_send(RdmaWrite::new(buf, remote))
+        self.sending().post_send(RdmaWrite::new(buf, remote))
     }
 
     /// Posts an RDMA WRITE of several buffers (`rdma_post_writev`).
@@ -169,10 +171,10 @@ where
         remote: RemoteSpan,
     ) -> Posted<P>
     where
-        S: EpSends<Tcp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<RdmaWrite, BufList<C>>: SendOn<Rc, P>,
     {
-        self.qp.post_send(RdmaWrite::new(with_context(context, bufs), remote))
+        self.sending().post_send(RdmaWrite::new(with_context(context, bufs), remote))
     }
 }
 
@@ -210,11 +212,11 @@ where
         remote_qpn: Qpn,
     ) -> Posted<P>
     where
-        S: EpSends<Udp>,
+        Self: Allows<call::EpPost>,
         WorkRequest<Send, Buf<C>, Datagram>: SendOn<Ud, P>,
     {
         *buf.context_mut() = context;
         let to = Destination { address_handle, qpn: remote_qpn, qkey: RDMA_UDP_QKEY };
-        self.qp.post_send(Send::new(buf).to(to))
+        self.sending().post_send(Send::new(buf).to(to))
     }
 }

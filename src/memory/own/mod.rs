@@ -202,6 +202,7 @@ impl Protection for ReadOnly {
 }
 
 /// [`Sharing`] of memory whose bytes may be a slice ([R18.2](crate::guide::rules#r18-2)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "other processes can write this memory, so its buffers cannot be slices",
     label = "memory whose `Sharing` is `{Self}`",
@@ -211,6 +212,7 @@ pub trait CanBeSlices: Sharing {}
 impl CanBeSlices for Private {}
 
 /// [`Protection`] of memory that may be written ([R6.3](crate::guide::rules#r6-3)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "this memory cannot be written",
     label = "memory whose `Protection` is `{Self}`",
@@ -221,6 +223,7 @@ impl CanBeWritten for Writable {}
 
 /// What has a region of which pieces can be posted: [`Memory`] that can be written, and what has no
 /// bytes for the processor, a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no piece of this region can be posted, since its memory cannot be written",
     label = "a region in `{Self}`",
@@ -233,6 +236,7 @@ impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 
 /// [`Memory`] of which slices may be shared: [`Private`] and [`ReadOnly`], so that nobody writes
 /// it.
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "the bytes of this region can change, so no `SharedBuf` can show them",
     label = "a region in `{Self}`",
@@ -243,17 +247,18 @@ pub trait NeverChanges: sealed::NeverChanges + 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 
-/// `Self: Allows<A>`: memory with this [`Protection`] may be registered with the rights `A`
+/// `Self: RegistersAs<A>`: memory with this [`Protection`] may be registered with the rights `A`
 /// ([R6.3](crate::guide::rules#r6-3)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",
     note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable (R6.1, R6.3)"
 )]
-pub trait Allows<A: Access>: Protection {}
-impl<A: Access> Allows<A> for Writable {}
-impl Allows<LocalRead> for ReadOnly {}
-impl Allows<RemoteRead> for ReadOnly {}
+pub trait RegistersAs<A: Access>: Protection {}
+impl<A: Access> RegistersAs<A> for Writable {}
+impl RegistersAs<LocalRead> for ReadOnly {}
+impl RegistersAs<RemoteRead> for ReadOnly {}
 
 /// For what has memory of a type: no subtype takes its place. By the type the memory comes back,
 /// and is slices or not.
@@ -300,7 +305,10 @@ pub struct ExternalMemory<K, S = Private, P = Writable> {
 // contract of `new`).
 unsafe impl<K: Send, S, P> Send for ExternalMemory<K, S, P> {}
 
-impl<K: Send + 'static, S: Sharing, P: Protection> ExternalMemory<K, S, P> {
+impl<K, S, P> ExternalMemory<K, S, P>
+where
+    Self: Memory,
+{
     /// The `len` bytes at `base`, which `keeper` keeps. What they are is said in the type:
     /// `ExternalMemory<K>` is [`Private`] and [`Writable`].
     ///

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use crate::allows::{Allows, call};
 use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::heap::page;
 use crate::memory::own::map::{Map, errno};
@@ -193,9 +194,9 @@ impl<P> SharedMapping<P> {
     /// [`OutOfBounds`] if the bytes are not all inside; nothing is read then.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> Result<(), OutOfBounds>
     where
-        P: Protection,
+        Self: Memory,
     {
-        if P::IS_WRITABLE {
+        if <Self as Memory>::Protection::IS_WRITABLE {
             // SAFETY: as `P` says, the mapping is writable. It lives as long as `self`, and this
             // process touches its bytes atomically only (invariant).
             return unsafe { Open::new(self.map.base(), self.len()) }.copy(offset, out);
@@ -213,13 +214,15 @@ impl<P> SharedMapping<P> {
     /// [`OutOfBounds`] if the bytes are not all inside; nothing is written then.
     pub fn write_at(&self, offset: usize, bytes: &[u8]) -> Result<(), OutOfBounds>
     where
-        P: CanBeWritten,
+        Self: Allows<call::WriteAt>,
     {
         // SAFETY: mapped writable (`P`), and alive as long as `self`. This process touches the
         // bytes atomically only (invariant).
         unsafe { Open::new(self.map.base(), self.len()) }.write(offset, bytes)
     }
 }
+
+allows! { [P: CanBeWritten] SharedMapping<P>: WriteAt; }
 
 // SAFETY: the mapping stays where it is until `Map` is dropped, and has the protection that `P`
 // says (invariant). Its bytes are a file's, so initialised. This process reaches them through this

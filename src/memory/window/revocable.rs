@@ -1,7 +1,8 @@
 //! What a peer lends through a memory window, until it is given back.
 
+use crate::allows::{Allows, call};
 use crate::memory::remote::{OutOfBounds, RemoteCell, RemoteSlice};
-use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
+use crate::memory::rights::Access;
 use crate::memory::span::{RemoteSpan, ToRead};
 
 /// A slice of a peer's memory that the peer lent, and that [`SendWithInv`](crate::wr::SendWithInv)
@@ -73,7 +74,7 @@ impl<A: Access> Revocable<A> {
     #[inline]
     pub fn read(&self) -> RemoteSpan<ToRead>
     where
-        A: GrantsRead,
+        RemoteSlice<A>: Allows<call::ReadRemote>,
     {
         self.0.read()
     }
@@ -82,7 +83,7 @@ impl<A: Access> Revocable<A> {
     #[inline]
     pub fn write(&self) -> RemoteSpan
     where
-        A: GrantsWrite,
+        RemoteSlice<A>: Allows<call::WriteRemote>,
     {
         self.0.write()
     }
@@ -93,7 +94,7 @@ impl<A: Access> Revocable<A> {
     /// As for [`RemoteSlice::atomic`].
     pub fn atomic(&self, offset: u64) -> Result<RemoteCell, OutOfBounds>
     where
-        A: GrantsAtomic,
+        RemoteSlice<A>: Allows<call::AtomicRemote>,
     {
         self.0.atomic(offset)
     }

@@ -40,6 +40,7 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 /// }
 /// let _ = (len::<Windowed<LocalWrite>>, len::<Windowed<RemoteRead>>);
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no memory window can be bound to a `{Self}` region",
     label = "the region was registered without MW_BIND",
@@ -65,6 +66,7 @@ pub trait BindsWindows: Access {}
 /// # fn may_be_bound<A: BindsTo<R>, R: proverbs::memory::BindsWindows>() {}
 /// may_be_bound::<RemoteAtomic, Windowed<Relaxed<LocalWrite>>>(); // its writes have no order
 /// ```
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no memory window has the rights `{Self}`",
     label = "what a window opens, it opens to a peer",

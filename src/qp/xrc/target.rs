@@ -5,13 +5,13 @@
 use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
+use crate::allows::{Allows, call};
 use crate::device::context::Context;
 use crate::device::refusal::{of_creation, of_transition};
 use crate::device::xrc::XrcDomain;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
 use crate::qp::c_attr::{Attr, Fill};
 use crate::qp::query::{QpAttr, ask, everything};
-use crate::rules::CanFail;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::types::ibv_qp;
@@ -179,7 +179,7 @@ impl<S: State> XrcTarget<S> {
     /// gone.
     pub fn to_error(self) -> Result<XrcTarget<Err>, Refused<Self>>
     where
-        S: CanFail,
+        Self: Allows<call::ToError>,
     {
         self.move_to()
     }

@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::memory::own::{Allows, Memory};
+use crate::allows::{Allows, Seal, call};
+use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
 use crate::memory::remote::RemoteSlice;
@@ -101,9 +102,8 @@ impl<A: Access> BindMw<A> {
         range: std::ops::Range<usize>,
     ) -> Result<Bind<A>, Refused<MemoryWindow>>
     where
-        A: BindsTo<R>,
-        R: BindsWindows,
-        M: Memory<Protection: Allows<A>>,
+        R: Access,
+        MemoryRegion<R, M>: Allows<call::BindWindow<A>>,
     {
         let (opened, registered) = match range_of::<A, R, M>(&window.0, region, range) {
             Ok(range) => range,
@@ -115,6 +115,15 @@ impl<A: Access> BindMw<A> {
     }
 }
 
+impl<A, R, M> Allows<call::BindWindow<A>> for MemoryRegion<R, M>
+where
+    A: BindsTo<R>,
+    R: BindsWindows,
+    M: Memory<Protection: RegistersAs<A>>,
+{
+    const SEAL: Seal = Seal;
+}
+
 /// What a window with the rights `A` is bound to, if it may be.
 pub(super) fn range_of<A, R, M>(
     window: &Window,
@@ -122,9 +131,9 @@ pub(super) fn range_of<A, R, M>(
     range: std::ops::Range<usize>,
 ) -> Result<(Opened, Arc<Registered>), Error>
 where
-    A: BindsTo<R>,
-    R: BindsWindows,
-    M: Memory<Protection: Allows<A>>,
+    A: Access,
+    R: Access,
+    MemoryRegion<R, M>: Allows<call::BindWindow<A>>,
 {
     let registered = region.shared();
     let (start, len) = (range.start, range.len());

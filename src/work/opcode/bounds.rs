@@ -16,6 +16,7 @@ use crate::memory::implicit::PagedOps;
 pub trait InlineOp: Opcode {}
 
 /// SOLICITED is for what consumes a receive at the peer ([R2.3](crate::guide::rules#r2-3)).
+#[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be solicited",
     label = "`{Self}` raises no completion at the peer",

@@ -4,12 +4,10 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::bind_mw::{Bind, bind, range_of};
-use crate::memory::own::{Allows, Memory};
+use crate::allows::{Allows, call};
 use crate::memory::region::MemoryRegion;
 use crate::memory::rights::Access;
-use crate::memory::window::{
-    BindsTo, BindsWindows, BoundType1Window, IsType1, Owner, Type1, Window,
-};
+use crate::memory::window::{BoundType1Window, IsType1, Owner, Type1, Window};
 use crate::sync::Arc;
 use crate::sys::types::raw::ibv_mw_bind_info;
 use crate::terms::error::Refused;
@@ -47,9 +45,8 @@ impl<A: Access> MwBind<A> {
     ) -> Result<Self, Refused<W>>
     where
         W: Type1,
-        A: BindsTo<R>,
-        R: BindsWindows,
-        M: Memory<Protection: Allows<A>>,
+        R: Access,
+        MemoryRegion<R, M>: Allows<call::BindWindow<A>>,
     {
         let (opened, registered) = match range_of::<A, R, M>(window.window(), region, range) {
             Ok(range) => range,

@@ -1,0 +1,185 @@
+//! One bound for what a type allows: a state, a profile, a right or an opcode. The rules are the
+//! bounds of the impls, so an error names the one that is broken.
+
+/// Only this crate can name this type. So no other crate can implement a trait that has a `SEAL`,
+/// for types of its own either.
+pub struct Seal;
+
+/// The object allows the call `C`, one of [`call`]: its state, its profile or its rights do.
+///
+/// Most methods that not every object has require it. A program meets it in errors, behind the rule
+/// that is broken, and writes it in code that is generic over what the rule looks at:
+///
+/// ```
+/// use proverbs::prelude::*;
+/// use proverbs::rules::{Allows, call};
+/// use proverbs::state::State;
+/// use proverbs::transport::Transport;
+///
+/// /// From any state that leads to the error state: from all but RESET.
+/// fn stop<T: Transport, S: State, P: Profile>(qp: QueuePair<T, S, P>) -> Result<(), proverbs::Error>
+/// where
+///     QueuePair<T, S, P>: Allows<call::ToError>,
+/// {
+///     qp.to_error()?;
+///     Ok(())
+/// }
+/// # let proverbs::loopback::Pair { a, .. } = proverbs::loopback::pair()?;
+/// stop(a)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// No other crate can implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known to allow the call `{C}`",
+    label = "not known to allow it",
+    note = "in generic code, bound the object: `where {Self}: Allows<{C}>`, of `proverbs::rules`"
+)]
+pub trait Allows<C> {
+    #[doc(hidden)]
+    const SEAL: Seal;
+}
+
+/// Implements [`Allows`]: the type parameters with the rules as their bounds, the object, and the
+/// calls.
+macro_rules! allows {
+    (@one [$($params:tt)*] $object:ty, $call:ident) => {
+        impl<$($params)*> $crate::allows::Allows<$crate::allows::call::$call> for $object {
+            const SEAL: $crate::allows::Seal = $crate::allows::Seal;
+        }
+    };
+    ($($params:tt $object:ty: $($call:ident),+;)+) => {$($(
+        allows!(@one $params $object, $call);
+    )+)+};
+}
+
+macro_rules! calls {
+    ($($(#[$docs:meta])+ $call:ident)+) => {$(
+        $(#[$docs])+
+        #[derive(Debug)]
+        pub enum $call {}
+    )+};
+}
+
+macro_rules! calls_with {
+    ($($(#[$docs:meta])+ $call:ident($what:ident $(, $($more:tt)+)?))+) => {$(
+        $(#[$docs])+
+        #[derive(Debug)]
+        pub struct $call<$what $(, $($more)+)?>(Infallible, PhantomData<$what>);
+    )+};
+}
+
+/// The calls that not every object allows, as types for [`Allows`].
+pub mod call {
+    use std::convert::Infallible;
+    use std::marker::PhantomData;
+
+    calls! {
+        /// [`CmId::bind_addr`](crate::cm::CmId::bind_addr) and `bind_ib_addr`.
+        BindAddr
+        /// [`CmId::set_reuse_addr`](crate::cm::CmId::set_reuse_addr) and `set_af_only`.
+        SetAddrOption
+        /// [`CmId::listen`](crate::cm::CmId::listen).
+        Listen
+        /// [`CmId::get_request`](crate::cm::CmId::get_request) and `get_request_timeout`.
+        GetRequest
+        /// [`CmId::resolve_addr`](crate::cm::CmId::resolve_addr) and `resolve_ib_addr`.
+        ResolveAddr
+        /// [`CmId::resolve_route`](crate::cm::CmId::resolve_route).
+        ResolveRoute
+        /// [`CmId::connect`](crate::cm::CmId::connect).
+        Connect
+        /// [`CmId::set_tos`](crate::cm::CmId::set_tos) and `set_ack_timeout`.
+        SetOption
+        /// [`CmId::join_multicast`](crate::cm::CmId::join_multicast).
+        JoinMulticast
+        /// [`CmId::leave_multicast`](crate::cm::CmId::leave_multicast).
+        LeaveMulticast
+        /// [`CmId::notify_established`](crate::cm::CmId::notify_established).
+        NotifyEstablished
+        /// [`CmId::wait_disconnected`](crate::cm::CmId::wait_disconnected).
+        WaitDisconnected
+        /// `AsyncEventChannel::disconnected`.
+        Disconnected
+        /// [`CmId::remote_ece`](crate::cm::CmId::remote_ece).
+        RemoteEce
+        /// [`Ep::post_send`](crate::cm::Ep::post_send), `post_read`, `post_write`, `post_ud_send`
+        /// and their forms with several buffers.
+        EpPost
+        /// [`Group::attach`](crate::cm::Group::attach) and `detach`.
+        Attach
+
+        /// [`QueuePair::to_error`](crate::QueuePair::to_error), and that of targets of XRC.
+        ToError
+        /// [`QueuePair::into_sqe`](crate::QueuePair::into_sqe), and `AnyQueuePair::to_sqe`.
+        IntoSqe
+        /// [`QueuePair::set_ece`](crate::QueuePair::set_ece).
+        SetEce
+        /// [`QueuePair::limit_rate`](crate::QueuePair::limit_rate).
+        LimitRate
+        /// [`QueuePair::add_address_handle`](crate::QueuePair::add_address_handle).
+        AddAddressHandle
+        /// [`QueuePair::post_recv`](crate::QueuePair::post_recv), `recv_list` and `post_recv!`.
+        PostRecv
+        /// [`QueuePair::post_send_unsignaled`](crate::QueuePair::post_send_unsignaled) and other
+        /// posts that leave the last work request unsignaled, and `settle`.
+        PostUnsignaled
+        /// [`ProtectionDomain::create_xrc_initiator`](crate::ProtectionDomain::create_xrc_initiator).
+        CreateXrcInitiator
+        /// [`ProtectionDomain::qp_from_raw`](crate::ProtectionDomain::qp_from_raw).
+        QpFromRaw
+        /// [`RcConnector::set_initiator_depth`](crate::endpoint::RcConnector::set_initiator_depth).
+        SetInitiatorDepth
+        /// [`SendSlots::new`](crate::post::SendSlots::new).
+        NewSendSlots
+
+        /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), and that of a
+        /// [`Revocable`](crate::memory::Revocable).
+        ReadRemote
+        /// [`RemoteSlice::write`](crate::memory::RemoteSlice::write) and `write_cell`.
+        WriteRemote
+        /// [`RemoteSlice::atomic`](crate::memory::RemoteSlice::atomic).
+        AtomicRemote
+        /// [`RemoteSlice::flush_global`](crate::memory::RemoteSlice::flush_global).
+        GlobalFlush
+        /// [`RemoteSlice::flush_persistent`](crate::memory::RemoteSlice::flush_persistent).
+        PersistentFlush
+        /// [`MemoryRegion::piece`](crate::MemoryRegion::piece).
+        Piece
+        /// [`MemoryRegion::share`](crate::MemoryRegion::share).
+        Share
+        /// [`MemoryRegion::cell`](crate::MemoryRegion::cell).
+        CellAt
+        /// [`MemoryRegion::write_at`](crate::MemoryRegion::write_at) and `write_value`.
+        WriteAt
+        /// [`PoolBuilder::create_in`](crate::memory::PoolBuilder::create_in), and that of arenas.
+        CreateIn
+        /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
+        Adopt
+        /// [`WorkRequest::signaled`](crate::wr::WorkRequest::signaled).
+        SetSignaled
+        /// [`WorkRequest::solicited`](crate::wr::WorkRequest::solicited).
+        SetSolicited
+        /// [`WorkRequest::with_id`](crate::wr::WorkRequest::with_id).
+        WithId
+        /// [`WorkRequest::prepare`](crate::wr::WorkRequest::prepare).
+        Prepare
+    }
+
+    calls_with! {
+        /// [`RegionBuilder::create_in`](crate::memory::RegionBuilder::create_in) with the rights
+        /// `A`, `rereg_access` and `rereg_memory`.
+        Register(A)
+        /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, and
+        /// those of a [`RecvList`](crate::post::RecvList).
+        Push(W)
+        /// [`QueuePair::post_send_list_unchecked`](crate::QueuePair::post_send_list_unchecked) of
+        /// work requests `W` with room for `G` scatter/gather elements each.
+        PostSendList(W, const G: usize)
+        /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
+        /// `MwBind`.
+        BindWindow(A)
+        /// [`QueuePair::data_in_order`](crate::QueuePair::data_in_order) for the opcode `O`.
+        DataInOrder(O)
+    }
+}
