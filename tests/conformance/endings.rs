@@ -71,22 +71,22 @@ where
         for _ in 0..3 {
             a.receive(poisoned(&pool));
         }
-        b.send(filled(&pool, b"arrives"));
+        b.say();
         until(&dev, "the message", || cb.poll().unwrap().count() != 0);
         for _ in 0..2 {
             a.send(filled(&pool, b"nobody listens"));
         }
         let reset = end(way, a, &mut [&mut ca]);
         poll_empty(&mut ca);
-        assert_eq!(pool.available() + b.sends_outstanding(), 40, "{way:?}");
-        drop((reset, b));
-        poll_empty(&mut cb);
         assert_eq!(pool.available(), 40, "{way:?}");
+        drop((reset, b));
     }
 }
 
 /// What the tests post, on queue pairs of either way of signaling.
 trait Exchange {
+    /// Sends a message without a buffer.
+    fn say(&mut self);
     fn send(&mut self, buf: Buf);
     fn receive(&mut self, buf: Buf);
 }
@@ -94,6 +94,10 @@ trait Exchange {
 macro_rules! exchanges {
     ($($profile:ty),*) => {$(
         impl Exchange for QueuePair<Rc, Rts, $profile> {
+            fn say(&mut self) {
+                self.post_send(wr::Send::inline(b"arrives")).unwrap();
+            }
+
             fn send(&mut self, buf: Buf) {
                 self.post_send(wr::Send::new(buf)).unwrap();
             }
