@@ -164,7 +164,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     }
 
     /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone;
-    /// buffers that wait for a poll go back to their pools ([how a queue pair
+    /// buffers that they left go back to their pools ([how a queue pair
     /// ends](crate::qp#how-a-queue-pair-ends)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
