@@ -259,7 +259,7 @@ fn lists_and_shared_receive_queues() {
     profile! { Shared { receive: SharedRq, entry: AnyBuf, max_send_sge: 2 } }
     let dev = device();
     let Ends { a, ca: mut cq, pool, pd, .. } = ends::<Lists>(&dev);
-    let (a, _) = a.reset().unwrap();
+    let a = a.reset().unwrap();
     let receives = pd.create_pool(16, 64).unwrap();
     let mut srq: SharedReceiveQueue<Rc, AnyBuf, Max<2>> = pd.create_srq(&receives).unwrap();
     let mut on = dev.ctx.create_cq(80).unwrap();
@@ -471,7 +471,7 @@ fn one_life(dev: &Device) {
     for _ in 0..3 {
         qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     }
-    let (reset, _) = qp.reset().unwrap();
+    let reset = qp.reset().unwrap();
     let mut qp = reset.modify(init).unwrap();
     qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let ring = pd.create_qp::<Uc, Ring>(&cq, &cq, depth).unwrap();

@@ -54,7 +54,7 @@ const VERB: &str = "rdma_connect";
 ///             return Err(error);
 ///         }
 ///         failed.drain(cq, |_| ())?; // the receives come back
-///         (qp, _) = failed.reset()?;
+///         qp = failed.reset()?;
 ///     }
 /// }
 /// ```

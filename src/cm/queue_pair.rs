@@ -82,7 +82,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// fn again(id: &CmId<Tcp, RouteResolved>, qp: QueuePair<Rc, state::Err>)
     ///     -> Result<QueuePair<Rc, Init>, proverbs::Error>
     /// {
-    ///     let (qp, _released) = qp.reset()?;
+    ///     let qp = qp.reset()?;
     ///     Ok(id.init_qp(&id.pd()?, qp)?)
     /// }
     /// ```
@@ -138,10 +138,13 @@ pub(super) fn bring_ud<P: Profile>(
     qp: QueuePair<Ud, Reset, P>,
 ) -> Moved<Ud, Rts, Reset, P> {
     let qp = step::<_, _, Init, _>(from.0, qp, |_| ())?;
-    let back = |qp: QueuePair<Ud, Err, P>| match qp.reset() {
-        Ok((qp, _)) => qp,
-        // Nothing was posted, and nothing can be: as good as reset.
-        Err(refused) => QueuePair::from_core(refused.into_object().core),
+    let back = |mut qp: QueuePair<Ud, Err, P>| {
+        // (At once: its number is unknown to peers, so it used no shared receives.) If that is
+        // refused, nothing was posted, and nothing can be: as good as reset.
+        if let Ok(rest) = qp.core.reset_now(Err::STATE) {
+            rest.give_back();
+        }
+        QueuePair::from_core(qp.core)
     };
     let mut attr = zeroed::<ibv_qp_attr>();
     let qp = qp

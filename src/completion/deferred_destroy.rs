@@ -1,12 +1,12 @@
-//! Queue pairs that were dropped and are not destroyed yet.
+//! Queue pairs that were dropped, or given to `destroy`, and are not destroyed yet.
 //!
 //! When a queue pair is destroyed, a device may remove its completions that were not polled (mlx5
 //! does). For the queue pair's own work requests that is harmless: they are over. But of a shared
 //! receive queue's receives it is then unknown which ones were used, and their buffers would be
-//! unavailable as long as the shared receive queue lives. So a dropped queue pair with a shared
-//! receive queue moves to ERR, where it uses no more receives, and is deferred with its receive
-//! completion queue. The thread that polls that queue destroys it, once everything that was in
-//! there has been handed out.
+//! unavailable as long as the shared receive queue lives. So a queue pair with a shared receive
+//! queue moves to ERR when it ends, where it uses no more receives, and is deferred with its
+//! receive completion queue. The thread that polls that queue destroys it, once everything that was
+//! in there has been handed out.
 //!
 //! A completion queue or shared receive queue that is destroyed cannot wait for that: it destroys
 //! the queue pair first.

@@ -150,7 +150,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     /// #     proverbs::loopback::pair_of::<Fanout>()?;
     /// let record = pool.take().ok_or("no buffer")?.freeze();
     /// a.post_send(wr::Send::new(record))?; // the peer has no receive, so it waits
-    /// let (a, _) = a.reset()?; // and nobody drained it
+    /// let a = a.reset()?; // and nobody drained it
     /// assert_eq!((cq.reclaim_handles(), pool.available()), (0, 15)); // a completion may still come
     /// while cq.poll_one()?.is_some() {}
     /// // With the poll that found nothing.
@@ -162,7 +162,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         self.settle_now().give_back().handles
     }
 
-    /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone.
+    /// Destroys the completion queue (`ibv_destroy_cq`). Queues that complete into it must be gone;
+    /// buffers that they left go back to their pools ([how a queue pair
+    /// ends](crate::qp#how-a-queue-pair-ends)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///

@@ -401,13 +401,13 @@ fn ids_last() {
 
     let ends = crate::loopback::pair().unwrap();
     let (mut cq, pool) = (ends.cq, ends.pool);
-    let mut qp = ends.a.reset().unwrap().0;
+    let mut qp = ends.a.reset().unwrap();
     for _ in 0..if cfg!(miri) { 10 } else { 100 } {
         let init =
             crate::qp::ConnectedInit { pkey_index: 0, port: 1, access: crate::qp::QpAccess::all() };
         let mut ready = qp.modify(init).unwrap();
         ready.post_recv(crate::wr::Recv::new(pool.take().unwrap())).unwrap();
-        qp = ready.reset().unwrap().0;
+        qp = ready.reset().unwrap();
         while cq.poll_one().unwrap().is_some() {}
         assert_eq!(pool.available(), pool.count());
     }

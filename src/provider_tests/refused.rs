@@ -115,7 +115,7 @@ fn connection(context: &Context, pd: &ProtectionDomain, cq: &CompletionQueue) ->
         qp.limit_rate(&can, Some(RateLimit::kbps(1000)))?;
     }
     let qp = qp.modify(Drain { notify: false })?.into_sqd()?.modify(RcReturn::default())?;
-    let (qp, _) = qp.to_error()?.reset()?;
+    let qp = qp.to_error()?.reset()?;
     qp.destroy()?;
     Ok(())
 }

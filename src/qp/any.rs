@@ -156,18 +156,17 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
         }
     }
 
-    /// Moves the queue pair to RESET, and gives the entries that its ring still held
-    /// ([`QueuePair::reset`]).
+    /// Moves the queue pair to RESET ([`QueuePair::reset`]).
     ///
     /// # Errors
     /// It is as it was, as for [`QueuePair::reset`].
-    pub fn reset(&mut self) -> Result<Vec<P::Entry>, Error> {
+    pub fn reset(&mut self) -> Result<(), Error> {
         let from = self.state();
-        let (entries, rest) = self.core().reset(from)?;
+        let rest = self.core().reset(from)?;
         self.set_state::<Reset>();
         // Only now, so that a panic of the program's leaves a queue pair in RESET.
         rest.give_back();
-        Ok(entries)
+        Ok(())
     }
 
     /// From [`Draining`] to [SQD](Sqd), if the device reports that the send queue has drained
@@ -225,7 +224,7 @@ impl<T: Transport, P: Profile> AnyQueuePair<T, P> {
     ///
     /// # Errors
     /// As for [`QueuePair::destroy`].
-    pub fn destroy(self) -> Result<Vec<P::Entry>, Refused<Self>> {
+    pub fn destroy(self) -> Result<(), Refused<Self>> {
         each!(self, qp => qp.destroy().map_err(|refused| refused.map(Self::from)))
     }
 

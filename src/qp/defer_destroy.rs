@@ -1,4 +1,4 @@
-//! Dropping a queue pair: it is destroyed, or deferred (`completion::deferred_destroy`).
+//! The end of a queue pair: it is destroyed, or deferred (`completion::deferred_destroy`).
 
 #![allow(unsafe_code)] // gives counters to new owners
 
@@ -29,20 +29,36 @@ struct Dropped<P: Profile> {
 }
 
 impl<P: Profile> Core<P> {
-    /// Parks the queue pair if destroying it might lose receives: then it is closed here.
-    pub(super) fn defer_destroy(&mut self) {
-        let Some(srq) = self.srq.clone() else { return };
-        if self.handle.is_closed() || self.is_drained || !srq.may_lose_receives() {
+    /// Ends the queue pair: destroys it, or defers that. Returns the entries that its ring held.
+    pub(super) fn end(&mut self) -> Result<Vec<P::Entry>, i32> {
+        self.defer_destroy();
+        self.close()
+    }
+
+    /// The shared receive queue whose receives a device may lose if the queue pair is destroyed or
+    /// reset now: their completions may be in the completion queue.
+    pub(super) fn may_lose_receives_of(&self) -> Option<&Arc<SrqCore>> {
+        self.srq.as_ref().filter(|srq| !self.is_drained && srq.may_lose_receives())
+    }
+
+    /// Defers the queue pair if destroying it might lose receives: then it is closed here.
+    fn defer_destroy(&mut self) {
+        if self.handle.is_closed() {
             return;
         }
+        let Some(srq) = self.may_lose_receives_of().cloned() else { return };
         // SAFETY: the queue pair is live; libibverbs keeps the state there.
         let state = QpState::from_c(unsafe { (*self.qp()).state });
         let Some(from) = state.filter(|&state| state != QpState::Reset) else { return };
-        if self.move_to(from, QpState::Err).is_err() {
-            return;
-        }
+        // (First, as a refusal leaves the queue pair in its state.)
         if !self.end_dependents() {
             return;
+        }
+        if let Err(error) = self.move_to(from, QpState::Err) {
+            // A device that is gone uses no more receives. Another one might.
+            if !matches!(error.errno(), Some(libc::EIO | libc::ENODEV)) {
+                return;
+            }
         }
         let counters = self.counters.clone();
         let in_flight = InFlight::open(&counters, SEND, 0, StaleCredits::default());

@@ -35,7 +35,8 @@ const TIME: Duration = Duration::from_secs(10);
 impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     /// Polls `cq` until nothing of this queue pair that completes into it is outstanding, for at
     /// most 10 seconds ([R10.14](crate::guide::rules#r10-14)). A queue pair with two completion
-    /// queues needs two calls.
+    /// queues needs two calls. Buffers of a queue pair that is not drained go back to their pools:
+    /// [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
     ///
     /// Entries of this queue pair are passed on as [`Drained::Entry`], whether they succeeded
     /// before the error or were flushed. Completions of other queues on the same completion queue

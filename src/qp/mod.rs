@@ -1,4 +1,49 @@
 //! Queue pairs.
+//!
+//! # How a queue pair ends
+//!
+//! **However a queue pair ends (dropped, destroyed or reset), its buffers go back to their pools by
+//! themselves, at the latest when its completion queue was polled empty;
+//! [`drain`](QueuePair::drain) hands them to the program instead.**
+//!
+//! - Completions that are in the completion queue by then are handed out as usual, with their
+//!   buffers. [`Pool::reclaim`](crate::Pool::reclaim) says when a completion queue counts as polled
+//!   empty. A queue pair with two completion queues needs both. One that was dropped counts.
+//! - Buffers without a completion of their own go back at once. These are the ones that the ring of
+//!   a queue pair with selective signaling holds.
+//! - Receives of a shared receive queue that no message used stay posted there. Some devices (mlx5)
+//!   remove the completions of a queue pair that is destroyed or reset, and nothing tells then
+//!   which receives it used. So a queue pair that was not drained moves to ERR when it is dropped
+//!   or destroyed. `ibv_destroy_qp` follows once its receive completion queue was polled empty, or
+//!   when that or the shared receive queue is destroyed. A [`reset`](QueuePair::reset) is refused
+//!   until it was drained.
+//! - A buffer waits for the end of the shared receive queue in two cases: its receive completes
+//!   after the completion queue was dropped, or the device was filling it when the queue pair moved
+//!   to ERR, and flushes it later.
+//! - If the device refuses, [`destroy`](QueuePair::destroy) gives the queue pair back. A drop leaks
+//!   it then, with everything that the device may still use.
+//!
+//! ```
+//! # use proverbs::prelude::*;
+//! use proverbs::qp::Drained;
+//! # let proverbs::loopback::Pair { a, mut b, mut cq, pool, .. } = proverbs::loopback::pair()?;
+//! # let mut a = a;
+//! a.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?; // nothing will arrive
+//! b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
+//! a.destroy()?;
+//! while cq.poll_one()?.is_some() {}
+//! assert_eq!(pool.available(), 15); // the buffer of `a` is back
+//!
+//! let mut b = b.to_error()?;
+//! let mut returned = Vec::new();
+//! b.drain(&mut cq, |found| match found {
+//!     Drained::Entry(buf) => returned.push(buf),
+//!     Drained::Other(_) => {} // of another queue pair on this completion queue
+//! })?;
+//! assert_eq!((returned.len(), pool.available()), (1, 15)); // the program has that of `b`
+//! b.destroy()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![allow(unsafe_code)] // owns the C object
 
@@ -104,7 +149,8 @@ use crate::terms::transport::Transport;
 /// and are flushed ([R8.15](crate::guide::rules#r8-15)).
 ///
 /// Posting takes `&mut self`. The queue pair may move between threads, but belongs to one at a
-/// time. Dropping destroys it and does not drain it: see [`drain`](Self::drain).
+/// time. Dropping it returns its buffers to their pools: [how a queue pair
+/// ends](crate::qp#how-a-queue-pair-ends).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -286,9 +332,8 @@ impl<P: Profile> Core<P> {
 
 impl<P: Profile> Drop for Core<P> {
     fn drop(&mut self) {
-        self.defer_destroy();
         // (Twice, as any handle that was refused once is tried again when it is dropped.)
-        match self.close().or_else(|_| self.close()) {
+        match self.end().or_else(|_| self.close()) {
             Ok(entries) => drop(entries),
             Err(_) => {
                 // The device still has it: everything that it may use must stay. It is not tried
@@ -370,24 +415,13 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         self.core.recv.in_flight.outstanding() as usize
     }
 
-    /// Destroys the queue pair (`ibv_destroy_qp`), and returns the entries that its ring still held
-    /// (queue pairs with selective signaling).
+    /// Destroys the queue pair (`ibv_destroy_qp`). Buffers that are still posted go back to their
+    /// pool by themselves: [how a queue pair ends](crate::qp#how-a-queue-pair-ends).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// Buffers that are the wr_id of an outstanding work request come back with their completions,
-    /// if those are in the completion queue already. Otherwise they go back by themselves while it
-    /// is polled (see [`Pool::reclaim`](crate::Pool::reclaim)). To get all of them back in order,
-    /// [`drain`](Self::drain) first. The entries that it booked in the completion queue are free at
-    /// once if nothing is outstanding, otherwise later.
-    ///
-    /// With a shared receive queue, drain the queue pair first, or drop it instead of destroying
-    /// it. Some devices (mlx5) remove the completions of a destroyed queue pair, and the buffers of
-    /// its receives then stay with the shared receive queue as long as that lives
-    /// ([`recvs_outstanding`](crate::SharedReceiveQueue::recvs_outstanding) counts them). A dropped
-    /// queue pair moves to ERR, and is destroyed once its receive completion queue was polled
-    /// empty, or once that or the shared receive queue is destroyed. (A buffer that the device is
-    /// filling at that moment, and flushes later, may stay.)
+    /// The entries that it booked in the completion queue are free at once if nothing is
+    /// outstanding, otherwise after the completion queue was polled empty.
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno, and the queue pair is given back:
@@ -395,13 +429,17 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// its memory windows. It has left its multicast groups, and its other windows are gone: they
     /// have no keys, and are not posted any more.
     #[doc(alias = "ibv_destroy_qp")]
-    pub fn destroy(mut self) -> Result<Vec<P::Entry>, Refused<Self>> {
-        let closed = self.core.close();
-        let ended = std::mem::take(&mut self.core.windows.ended);
-        let result =
-            closed.map_err(|errno| Refused::new(self, Error::os("ibv_destroy_qp", errno, "")));
-        // Here, where the result goes if that panics.
-        drop(ended);
+    pub fn destroy(mut self) -> Result<(), Refused<Self>> {
+        let ended = self.core.end();
+        let windows = std::mem::take(&mut self.core.windows.ended);
+        let (result, entries) = match ended {
+            Ok(entries) => (Ok(()), entries),
+            Err(errno) => {
+                (Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, ""))), Vec::new())
+            }
+        };
+        // Here, because the program's code may run in it, and panic: everything is in order by now.
+        drop((windows, entries));
         result
     }
 }

@@ -98,17 +98,19 @@ transitions! {
     Drain: Rc Rts -> Draining, Uc Rts -> Draining, Ud Rts -> Draining, Xrc Rts -> Draining;
 }
 
-/// What a reset leaves: regions that ended windows held, and queues whose completions can come no
-/// more. With either code of the program's may run, which may panic.
+/// The remainder of a reset: regions that ended windows held, the entries of the ring, and queues
+/// whose completions can come no more. Dropping any of them may run code of the program, which may
+/// panic.
 #[must_use]
-pub(super) struct Rest {
+pub(crate) struct Rest<P: Profile> {
     _windows: Vec<handle::Mw>,
+    _entries: Vec<P::Entry>,
     quiet: Quiet,
 }
 
-impl Rest {
-    /// Gives back what is orphaned with the queues, and lets the regions go.
-    pub(super) fn give_back(self) {
+impl<P: Profile> Rest<P> {
+    /// Gives back the entries and what is orphaned with the queues, and lets the regions go.
+    pub(crate) fn give_back(self) {
         reclaim_everything(&self.quiet);
     }
 }
@@ -138,15 +140,26 @@ impl<P: Profile> Core<P> {
         self.modify((from, to), &mut attr.c, attr.mask, String::new)
     }
 
-    /// Moves the queue pair to RESET. Returns what its ring held, and what it leaves.
-    pub(super) fn reset(&mut self, from: QpState) -> Result<(Vec<P::Entry>, Rest), Error> {
+    /// Moves the queue pair to RESET, unless a device may lose receives with that.
+    pub(super) fn reset(&mut self, from: QpState) -> Result<Rest<P>, Error> {
+        let may_have_received = !matches!(from, QpState::Reset | QpState::Init);
+        if may_have_received && self.may_lose_receives_of().is_some() {
+            let asked = "receives of its shared receive queue may be in the completion queue: move \
+                         the queue pair to ERR and drain it first, or destroy it";
+            return Err(Error::os("ibv_modify_qp", libc::EBUSY, asked));
+        }
+        self.reset_now(from)
+    }
+
+    /// Moves the queue pair to RESET. Returns what it leaves.
+    pub(crate) fn reset_now(&mut self, from: QpState) -> Result<Rest<P>, Error> {
         let counters = counters::<P>("ibv_modify_qp", self.counters.pd)?;
         self.moves_by_hand(QpState::Reset)?;
         self.move_to(from, QpState::Reset)?;
         self.end_windows();
         let windows = std::mem::take(&mut self.windows.ended);
         let (entries, quiet) = self.renew(counters);
-        Ok((entries, Rest { _windows: windows, quiet }))
+        Ok(Rest { _windows: windows, _entries: entries, quiet })
     }
 
     /// An error unless the send queue has drained.
@@ -324,22 +337,19 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// Moves the queue pair to RESET ([`State`] has an example): its queues are emptied without
     /// completions ([R7.16](crate::guide::rules#r7-16), [R8.18](crate::guide::rules#r8-18)).
     ///
-    /// The entries in the ring of a selectively signaled send queue are returned at once. Buffers
-    /// that are wr_ids come back with their completions, if those are in the completion queue
-    /// already, and otherwise go back by themselves while it is polled (see
-    /// [`Pool::reclaim`](crate::Pool::reclaim)). Until then the room that such completions may take
-    /// is reserved. With a shared receive queue, drain first: like [`destroy`](Self::destroy), this
-    /// may remove completions of its receives.
+    /// Buffers that were posted go back to their pool by themselves:
+    /// [how a queue pair ends](crate::qp#how-a-queue-pair-ends). Until the completion queue was
+    /// polled empty, the room that completions of before may take is reserved.
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back:
-    /// the device is gone.
-    #[allow(clippy::type_complexity)] // spelt out, it says what comes back
-    pub fn reset(mut self) -> Result<(QueuePair<T, Reset, P>, Vec<P::Entry>), Refused<Self>> {
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno, and the queue pair is given back.
+    /// EBUSY if it may have used receives of a shared receive queue and was not
+    /// [drained](Self::drain): the device might lose their buffers. Otherwise the device is gone.
+    pub fn reset(mut self) -> Result<QueuePair<T, Reset, P>, Refused<Self>> {
         match self.core.reset(S::STATE) {
-            Ok((entries, rest)) => {
+            Ok(rest) => {
                 rest.give_back();
-                Ok((QueuePair::from_core(self.core), entries))
+                Ok(QueuePair::from_core(self.core))
             }
             Err(error) => Err(Refused::new(self, error)),
         }

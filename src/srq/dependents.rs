@@ -1,7 +1,7 @@
 //! The ends of a shared receive queue and of the objects around it: queue pairs that receive from
 //! it, and completion queues with its completions. Each may end on a thread of its own.
 //!
-//! A queue pair that is dropped while receives are outstanding is deferred (`DeferredDestroy`): it
+//! A queue pair that ends while receives are outstanding is deferred (`DeferredDestroy`): it
 //! is in ERR, and the first of these destroys it: the poller of its receive completion queue, one
 //! of its completion queues that is destroyed, or the shared receive queue that is destroyed. So
 //! all of them know it.

@@ -173,8 +173,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// is counted on each call, in time proportional to the pool's buffers.
     ///
     /// Receives of unknown fate count too. So it shows when a device keeps a receive of a queue
-    /// pair that is gone (see [`QueuePair::destroy`](crate::QueuePair::destroy)); the buffer comes
-    /// back when the shared receive queue is destroyed.
+    /// pair that is gone ([how a queue pair ends](crate::qp#how-a-queue-pair-ends)); the buffer
+    /// comes back when the shared receive queue is destroyed.
     ///
     /// ```
     /// # use proverbs::prelude::*;

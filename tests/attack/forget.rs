@@ -118,7 +118,7 @@ fn refusals_and_results() {
     let busy = p.pd.destroy().unwrap_err();
     forget(busy);
     let nowhere = AddressVector { port: 99, ..p.dev.vector() };
-    let qp = p.a.reset().unwrap().0;
+    let qp = p.a.reset().unwrap();
     let init = ConnectedInit { pkey_index: 0, port: 99, access: QpAccess::all() };
     let refused = qp.modify(init).unwrap_err();
     forget(refused);

@@ -51,7 +51,7 @@ fn orphaned_buffers_come_home_when_the_last_completion_queue_goes() {
                 drop((pool, pd));
             }
             _ => {
-                let (qp, _) = qp.reset().unwrap();
+                let qp = qp.reset().unwrap();
                 drop((cq, region, qp, pool, pd));
             }
         }
@@ -348,7 +348,7 @@ fn a_reset_and_a_destroy_while_completions_wait() {
         posted += 1;
     }
     let booked = cq.unbooked();
-    let (a, _) = a.reset().unwrap();
+    let a = a.reset().unwrap();
     a.destroy().unwrap();
     // (The receives had nothing outstanding.)
     let sends = posted + 1;
@@ -378,7 +378,10 @@ fn a_reset_and_a_drop_while_completions_wait() {
     while qp.send_room() > 0 {
         qp.post_send(wr::Send::inline(b"flushed")).unwrap();
     }
-    let (qp, _) = qp.to_error().unwrap().reset().unwrap();
+    // (Its receives are drained, as otherwise it would not be reset.)
+    let mut qp = qp.to_error().unwrap();
+    qp.drain(&mut receives, |_| ()).unwrap();
+    let qp = qp.reset().unwrap();
     drop(Rc::up(qp, &dev, 0xfffff0, &Wish::new()));
     while receives.poll().unwrap().count() != 0 {}
     srq.destroy().unwrap();

@@ -159,7 +159,7 @@ fn a_reset_while_the_completion_queue_is_polled_elsewhere() {
             if let Some(buf) = pool.take() {
                 a.post_recv(wr::Recv::new(buf)).unwrap();
             }
-            let qp = a.reset().unwrap().0;
+            let qp = a.reset().unwrap();
             let mut a = Rc::up(qp, &dev, b.qp_num(), &Wish::new());
             while a.recv_room() == 0 {
                 thread::yield_now();

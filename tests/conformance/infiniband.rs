@@ -385,7 +385,7 @@ fn a_path_is_given_while_no_other_is_armed() {
     let a = a.modify(with(None, Some(Migration::Migrate))).unwrap();
     assert_eq!(a.query().unwrap().timeout, Some(long));
     // A reset forgets all of it.
-    let (a, _) = a.reset().unwrap();
+    let a = a.reset().unwrap();
     let a = Rc::init(a, &Wish::new()).modify(rtr(path(&dev, 0, 0), nb)).unwrap();
     assert_eq!(
         (migration(&a), a.query_paths().unwrap().alternate),

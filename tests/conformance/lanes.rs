@@ -214,7 +214,7 @@ fn a_lane_sleeps_resets_and_resizes() {
         channel.wait(&mut cq).unwrap().filter_map(Completion::into_entry).collect();
     assert_eq!(flushed.len(), 1);
     drop(flushed);
-    let (qp, _) = qp.reset().unwrap();
+    let qp = qp.reset().unwrap();
     assert_eq!(qp.query().unwrap().dest_qpn, 0);
     drop(qp);
     if let Err(error) = cq.resize(16) {

@@ -166,7 +166,7 @@ fn the_limit_is_known_again_after_a_reset() {
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 1, max: mtu as u32 };
     let mut buf = of_len(pool.take().unwrap(), mtu + 1);
     buf = too_long(a.post_send(wr::Send::new(buf).to(to)), kind, 1).remove(0);
-    let (reset, _) = a.reset().unwrap();
+    let reset = a.reset().unwrap();
     let mut a = Ud::up(reset, &dev, 1, &wish);
     too_long(a.post_send(wr::Send::new(buf).to(to)), kind, 1);
     drop(ca);

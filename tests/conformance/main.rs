@@ -22,6 +22,7 @@ mod connecting;
 mod device_events;
 mod device_memory;
 mod drain;
+mod endings;
 mod endpoint;
 mod errors;
 mod events;

@@ -353,10 +353,7 @@ fn memory_of_a_ring_without_a_region_of_its_own() {
         let buf = bufs().part(i..).unwrap();
         p.a.post_send(wr::RdmaWrite::paged(buf, to)).unwrap();
     }
-    let entries = p.a.destroy().unwrap();
-    let lens: Vec<_> = entries.iter().map(|buf| buf.len()).collect();
-    assert_eq!(lens, [4, 3, 2]);
-    drop(entries);
+    p.a.destroy().unwrap();
     all.destroy().unwrap();
 }
 

@@ -344,7 +344,7 @@ fn a_handle_of_a_list_that_was_given_up_was_never_posted() {
         // The peer has no receive, so this waits, and is orphaned.
         p.a.post_send(wr::Send::new(kept.clone())).unwrap();
         let Pair { a, mut ca, .. } = p;
-        let (a, _) = a.reset().unwrap();
+        let a = a.reset().unwrap();
         poll_empty(&mut ca);
         ca.reclaim_handles();
         assert_eq!((kept.handles(), held.len()), (7, 6));

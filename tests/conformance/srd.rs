@@ -12,6 +12,7 @@ use proverbs::rules::{ForSrd, OneElement, TellsOfEach, UsesOwnQueue};
 
 use proverbs::state::QpState;
 
+use crate::endings::{WAYS, end};
 use crate::support::*;
 
 profile! { Spread { posting: ExtendedPosting<(Srd, wr::RdmaWrite)>, max_inline: 32 } }
@@ -350,7 +351,7 @@ fn a_drain_gets_everything_back() {
         drop(home);
         assert_eq!(ends.one.pool.available(), 64);
         // From RESET it comes up again.
-        let (qp, _) = a.reset().unwrap();
+        let qp = a.reset().unwrap();
         let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: key().into() }).unwrap();
         let qp = qp.modify(UdRtr::default()).unwrap();
         qp.modify(SrdRts::new(Psn::try_from(7).unwrap())).unwrap();
@@ -625,7 +626,7 @@ fn srd_goes_its_way() {
     assert_eq!(qp.query().unwrap().qkey, 5);
     let qp = qp.modify(UdReturn { qkey: Some(key().into()) }).unwrap();
     assert_eq!(qp.query().unwrap().qkey, KEY);
-    let (qp, _) = qp.reset().unwrap();
+    let qp = qp.reset().unwrap();
     assert_eq!(qp.query().unwrap().state, Some(QpState::Reset));
     qp.destroy().unwrap();
 }
@@ -657,28 +658,24 @@ fn a_device_without_srd_says_so() {
     assert!(error.to_string().contains("max_inline_data 81"), "{error}");
 }
 
-/// A queue pair that is dropped with work outstanding, destroyed, or reset leaves no buffer behind.
+/// A queue pair that ends with work outstanding leaves no buffer behind.
 /// Proves R27.3.
 #[test]
 fn what_is_outstanding_comes_home() {
-    for how in 0..3 {
+    for way in WAYS {
         let mut ends = Ends::new(9);
         for n in 0..4u8 {
             ends.a.post_send(wr::Send::new(filled(&ends.one.pool, &[n])).to(ends.to_b)).unwrap();
             ends.a.post_recv(wr::Recv::new(poisoned(&ends.one.pool))).unwrap();
         }
-        match how {
-            0 => drop(ends.a),
-            1 => drop(ends.a.destroy().unwrap()),
-            _ => drop(ends.a.reset().unwrap()),
-        }
+        let reset = end(way, ends.a, &mut [&mut ends.one.cq]);
         let mut deadline = ends.one.dev.deadline("all buffers are home");
         while ends.one.pool.available() != 64 {
             poll_empty(&mut ends.one.cq);
             ends.one.pool.reclaim(&mut ends.one.cq);
             deadline.tick(&());
         }
-        drop(ends.b);
+        drop((reset, ends.b));
     }
 }
 

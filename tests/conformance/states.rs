@@ -61,7 +61,7 @@ fn rc_goes_all_the_way_and_back() {
     assert_eq!(state(&qp), QpState::Rts);
     let qp = qp.to_error().unwrap();
     assert_eq!(state(&qp), QpState::Err);
-    let (qp, _) = qp.reset().unwrap();
+    let qp = qp.reset().unwrap();
     assert_eq!((state(&qp), qp.qp_num()), (QpState::Reset, number));
 }
 
@@ -98,7 +98,7 @@ fn uc_goes_all_the_way_and_back() {
     let refused = qp.into_sqe().unwrap_err();
     let text = "ibv_query_qp: EINVAL: Invalid argument (it is in RTS)";
     assert_eq!(said(&refused), text);
-    let (qp, _) = refused.into_object().reset().unwrap();
+    let qp = refused.into_object().reset().unwrap();
     assert_eq!(state(&qp), QpState::Reset);
 }
 
@@ -123,7 +123,7 @@ fn ud_goes_all_the_way_and_back() {
     let qp = qp.modify(UdReturn { qkey: key(5) }).unwrap();
     assert_eq!(qkey(qp.query().unwrap()), (QpState::Rts, 5));
     let qp = qp.to_error().unwrap();
-    assert_eq!(state(&qp.reset().unwrap().0), QpState::Reset);
+    assert_eq!(state(&qp.reset().unwrap()), QpState::Reset);
 }
 
 /// Proves R8.17.
@@ -135,17 +135,17 @@ fn every_state_but_reset_leads_to_error_and_every_state_to_reset() {
     let number = qp.qp_num();
     let again = |qp: QueuePair<Rc, state::Err>| {
         assert_eq!(state(&qp), QpState::Err);
-        qp.reset().unwrap().0
+        qp.reset().unwrap()
     };
-    let qp = again(Rc::init(qp.reset().unwrap().0, &wish).to_error().unwrap());
+    let qp = again(Rc::init(qp.reset().unwrap(), &wish).to_error().unwrap());
     let qp = again(Rc::rtr(Rc::init(qp, &wish), &dev, number, &wish).to_error().unwrap());
     let qp = again(Rc::up(qp, &dev, number, &wish).to_error().unwrap());
     let sqd = stop(&dev, Rc::up(qp, &dev, number, &wish));
     let qp = again(sqd.to_error().unwrap());
-    let qp = Rc::init(qp, &wish).reset().unwrap().0;
-    let qp = Rc::rtr(Rc::init(qp, &wish), &dev, number, &wish).reset().unwrap().0;
+    let qp = Rc::init(qp, &wish).reset().unwrap();
+    let qp = Rc::rtr(Rc::init(qp, &wish), &dev, number, &wish).reset().unwrap();
     let sqd = stop(&dev, Rc::up(qp, &dev, number, &wish));
-    assert_eq!(state(&sqd.reset().unwrap().0), QpState::Reset);
+    assert_eq!(state(&sqd.reset().unwrap()), QpState::Reset);
 }
 
 /// Proves R8.1, R8.5.

@@ -628,7 +628,7 @@ fn a_window_is_of_one_queue_pair() {
     drop(p.b);
     window.destroy().unwrap();
     let Pair { a, .. } = p;
-    let (a, _) = a.reset().unwrap();
+    let a = a.reset().unwrap();
     kept.destroy().unwrap();
     drop(a);
     region.destroy().unwrap();
@@ -650,7 +650,7 @@ fn windows_end_with_their_queue_pair() {
         let region = region.destroy().unwrap_err().into_object();
         let Pair { a, .. } = p;
         let alive = match resets {
-            true => Some(a.reset().unwrap().0),
+            true => Some(a.reset().unwrap()),
             false => {
                 drop(a);
                 None
@@ -675,7 +675,7 @@ fn many_windows_end_with_their_queue_pair() {
     }
     let region = region.destroy().unwrap_err().into_object();
     let Pair { a, .. } = p;
-    let (a, _) = a.reset().unwrap();
+    let a = a.reset().unwrap();
     region.destroy().unwrap();
     drop((kept, a));
 }

@@ -10,6 +10,7 @@ use proverbs::prelude::*;
 use proverbs::qp::{Max, XrcRtr, XrcRts, XrcTarget, XrcTargetRtr, XrcTargetRts};
 use proverbs::state::QpState;
 
+use crate::endings::{WAYS, Way, end};
 use crate::support::*;
 
 profile! { Initiating { receive: NoRq } }
@@ -287,7 +288,7 @@ fn a_number_of_no_such_queue_is_refused() {
 
         // A connection anew, by the same two.
         let target = target.reset().unwrap();
-        let (initiator, _) = h.initiator.reset().unwrap();
+        let initiator = h.initiator.reset().unwrap();
         let (mut initiator, target) = connect(&h.dev, initiator, target, rts_with(ReadDepth::ONE));
         h.one.post();
         initiator.post_send(wr::Send::inline(b"again").to_srq(h.one.srq.number())).unwrap();
@@ -320,11 +321,39 @@ fn receives_outlive_targets() {
     assert_eq!(poll_empty(&mut h.one.cq), 0);
 
     let target = h.domain.create_target().unwrap();
-    let (initiator, _) = h.initiator.reset().unwrap();
+    let initiator = h.initiator.reset().unwrap();
     let (mut initiator, _target) = connect(&h.dev, initiator, target, rts_with(ReadDepth::ONE));
     initiator.post_send(wr::Send::inline(b"late").to_srq(h.one.srq.number())).unwrap();
     poll(&h.dev, &mut h.sends, 1).remove(0).sent();
     assert_eq!(h.one.received(&h.dev).0, b"late");
+}
+
+/// Neither end leaves a buffer behind, and what it received is in the completion queue.
+#[test]
+fn both_ends_leave_no_buffer_behind() {
+    for way in WAYS {
+        let Some(mut h) = host::<Initiating>() else { return };
+        let pool = h.pd.create_pool(2, 64).unwrap();
+        h.one.post();
+        h.one.post();
+        let to_one = |i| wr::Send::new(filled(&pool, &[i])).to_srq(h.one.srq.number());
+        h.initiator.post_send(to_one(0)).unwrap();
+        poll(&h.dev, &mut h.sends, 1);
+        let to_two = wr::Send::new(filled(&pool, b"no receives")).to_srq(h.two.srq.number());
+        h.initiator.post_send(to_two).unwrap();
+        let reset = end(way, h.initiator, &mut [&mut h.sends]);
+        poll_empty(&mut h.sends);
+        assert_eq!(pool.available(), 2, "{way:?}");
+        let target = h.target.take().unwrap();
+        let target = match way {
+            Way::Drop | Way::DestroyAny => None,
+            Way::Reset | Way::DrainAndReset => Some(target.reset().unwrap()),
+            Way::Destroy | Way::DrainAndDestroy => target.destroy().map(|()| None).unwrap(),
+        };
+        assert_eq!(poll_empty(&mut h.one.cq), 1, "{way:?}");
+        assert_eq!((h.one.pool.available(), h.one.srq.recvs_outstanding()), (3, 1), "{way:?}");
+        drop((reset, target));
+    }
 }
 
 /// Proves R26.6.
@@ -392,7 +421,7 @@ fn a_file_names_a_domain() {
     let mut theirs = served(&h.dev, &second);
     theirs.post();
     let target = first.create_target().unwrap();
-    let (initiator, _) = h.initiator.reset().unwrap();
+    let initiator = h.initiator.reset().unwrap();
     let (mut initiator, _target) = connect(&h.dev, initiator, target, rts_with(ReadDepth::ONE));
     initiator.post_send(wr::Send::inline(b"across").to_srq(theirs.srq.number())).unwrap();
     let mut sends = h.sends;

@@ -99,7 +99,7 @@ fn a_queue_pair_stays_with_its_window() {
         match way {
             0 => drop(p.a),
             1 => drop(p.a.destroy().unwrap_err().into_object().destroy().unwrap()),
-            2 => drop(p.a.reset().unwrap().0.destroy().unwrap()),
+            2 => drop(p.a.reset().unwrap().destroy().unwrap()),
             _ => {
                 entry = None;
                 p.a.destroy().unwrap();

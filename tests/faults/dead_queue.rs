@@ -135,7 +135,7 @@ fn what_is_dead_stays_dead() {
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
         let mut qp = Rc::init(qp, &Wish::new());
         qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
-        let (qp, _) = qp.reset().unwrap();
+        let qp = qp.reset().unwrap();
         assert_eq!(pool.available(), 2);
         drop(qp);
         assert_eq!(cq.unbooked(), cq.capacity());

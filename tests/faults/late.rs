@@ -39,7 +39,7 @@ fn drained<T: Transport, P: Profile<Entry = Buf>>(
     })
     .unwrap();
     assert_eq!((qp.sends_outstanding(), qp.recvs_outstanding()), (0, 0));
-    assert!(qp.destroy().unwrap().is_empty());
+    qp.destroy().unwrap();
     assert_eq!(fabric.injected().flush_late, 1);
     found.sort_unstable();
     found

@@ -90,12 +90,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         self.qps[slot].any = any;
     }
 
-    /// The end of a life: `ring` came back at once.
-    /// (`dropped`: so many sends of the ring were outstanding, and went home with it.)
-    fn end_life(&mut self, slot: usize, ring: Vec<Held>, dropped: usize, is_reset: bool) -> Check {
+    /// The end of a life: what the ring held went home with it.
+    fn end_life(&mut self, slot: usize, is_reset: bool) -> Check {
         let id = self.qps[slot].life;
         let mut sends = std::mem::take(&mut self.life(slot).sends);
-        let mut left = [sends.len().max(dropped), self.life(slot).recvs.len()];
+        let outstanding = [sends.len(), self.life(slot).recvs.len()];
+        let mut left = outstanding;
         if !is_reset {
             // What completed before a reset may take room still.
             let qpn = self.qps[slot].qpn;
@@ -113,25 +113,12 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
         if is_reset {
             let life = self.life(slot);
-            life.withheld = (sends.len(), life.recvs.len());
+            life.withheld = (outstanding[0], outstanding[1]);
         }
         if P::SELECTIVE {
-            let mut ring = ring.into_iter();
-            for wr in sends.iter().filter(|wr| !wr.buffers.is_empty()) {
-                let Some(entry) = ring.next() else {
-                    return Err(format!("QP {slot}: the ring kept {:?}", wr.buffers));
-                };
-                let got = self.came_back_as(entry, Place::Sends(id), wr)?;
-                hold!(
-                    got == wr.buffers,
-                    "QP {slot}: the ring gave back {got:?} for {:?}",
-                    wr.buffers
-                );
+            for buffer in sends.drain(..).flat_map(|wr| wr.buffers) {
+                self.places.go(buffer, Place::Sends(id), Place::Home)?;
             }
-            hold!(ring.next().is_none(), "QP {slot}: the ring gave back more than it held");
-            sends.clear();
-        } else {
-            hold!(ring.is_empty(), "QP {slot}: entries came back from no ring");
         }
         let life = self.life(slot);
         life.sends = sends;
@@ -162,11 +149,32 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         }
     }
 
+    /// Whether the device might take receives of the shared queue along, were it destroyed now.
+    fn may_lose_receives(&self, slot: usize) -> bool {
+        let qp = &self.qps[slot];
+        let lives = !matches!(qp.any, Any::Reset(_) | Any::Gone);
+        P::SHARED && lives && !qp.is_drained && !self.srq_posted.is_empty()
+    }
+
+    /// To RESET; or away, where a reset might lose receives.
     pub fn reset(&mut self, slot: usize) -> Check {
+        let loses = self.may_lose_receives(slot) && !matches!(self.qps[slot].any, Any::Init(_));
         let any = self.qps[slot].any.take();
-        let (qp, ring) = each!(any, qp => qp.reset().expect("to RESET"), return Ok(()));
-        self.qps[slot].any = Any::Reset(qp);
-        self.end_life(slot, ring, 0, true)?;
+        if matches!(any, Any::Gone) {
+            return Ok(());
+        }
+        match any.reset() {
+            Ok(any) => {
+                hold!(!loses, "QP {slot}: it was reset before it was drained");
+                self.qps[slot].any = any;
+            }
+            Err(any) => {
+                hold!(loses, "QP {slot}: it was not reset");
+                self.qps[slot].any = any;
+                return self.destroy(slot, false);
+            }
+        }
+        self.end_life(slot, true)?;
         // The booking goes on.
         let booked = std::mem::take(&mut self.life(slot).booked);
         self.begin_life(slot);
@@ -177,6 +185,13 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     pub fn reconnect(&mut self, slot: usize) -> Check {
         let pair = [slot & !1, slot | 1];
         for slot in pair {
+            if self.may_lose_receives(slot) {
+                self.fail(slot);
+                self.drain(slot)?;
+            }
+            if self.over {
+                return Ok(());
+            }
             if matches!(self.qps[slot].any, Any::Gone) {
                 self.create(slot)?;
             }
@@ -190,47 +205,28 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     }
 
     pub fn destroy(&mut self, slot: usize, politely: bool) -> Check {
+        let is_deferred = self.may_lose_receives(slot);
         let any = self.qps[slot].any.take();
         if matches!(any, Any::Gone) {
             return Ok(());
         }
         let busy = self.injected().busy;
-        if politely {
-            return match any.destroy() {
-                Ok(ring) => self.end_life(slot, ring, 0, false),
-                Err(any) => {
-                    hold!(self.injected().busy == busy + 1, "QP {slot}: it was not refused");
-                    self.qps[slot].any = any;
-                    Ok(())
-                }
-            };
+        if !politely {
+            drop(any);
+        } else if let Err(any) = any.destroy() {
+            hold!(self.injected().busy == busy + 1, "QP {slot}: it was not refused");
+            self.qps[slot].any = any;
+            return Ok(());
         }
         // Destroyed only when its completion queue was seen empty, since it might take receives
         // along.
-        let is_deferred = P::SHARED
-            && !matches!(any, Any::Reset(_))
-            && !self.qps[slot].is_drained
-            && !self.srq_posted.is_empty();
-        drop(any);
         if is_deferred {
             return self.see_deferred_end(slot, busy);
         }
         if self.is_kept(slot, busy) {
             return Ok(());
         }
-        let id = self.qps[slot].life;
-        // What the ring held was dropped, and so is home.
-        let mut dropped = 0;
-        if P::SELECTIVE {
-            for wr in std::mem::take(&mut self.life(slot).sends) {
-                dropped += 1;
-                self.doubt(wr.to, wr.number);
-                for buffer in wr.buffers {
-                    self.places.go(buffer, Place::Sends(id), Place::Home)?;
-                }
-            }
-        }
-        self.end_life(slot, Vec::new(), dropped, false)
+        self.end_life(slot, false)
     }
 
     /// Whether the device refused twice to destroy a queue pair that was dropped, where it had

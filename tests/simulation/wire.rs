@@ -94,8 +94,8 @@ impl<T: Transport, P: Profile> Any<T, P> {
         std::mem::replace(self, Any::Gone)
     }
 
-    /// Destroys it, and gives what its ring held; or it comes back, if the device refused.
-    pub fn destroy(self) -> Result<Vec<Held>, Self>
+    /// Destroys it; or it comes back, if the device refused.
+    pub fn destroy(self) -> Result<(), Self>
     where
         P: Kind,
     {
@@ -106,7 +106,23 @@ impl<T: Transport, P: Profile> Any<T, P> {
                         assert_eq!(refused.error.errno(), Some(libc::EBUSY));
                         Any::$state(refused.into_object())
                     }),)*
-                    Any::Gone => Ok(Vec::new()),
+                    Any::Gone => Ok(()),
+                }
+            };
+        }
+        each_state!(Reset Init Rtr Rts Draining Sqd Sqe Error)
+    }
+
+    /// Moves it to RESET; or it comes back, if receives might be lost.
+    pub fn reset(self) -> Result<Self, Self> {
+        macro_rules! each_state {
+            ($($state:ident)*) => {
+                match self {
+                    $(Any::$state(qp) => qp.reset().map(Any::Reset).map_err(|refused| {
+                        assert_eq!(refused.error.errno(), Some(libc::EBUSY), "{refused}");
+                        Any::$state(refused.into_object())
+                    }),)*
+                    Any::Gone => Ok(Any::Gone),
                 }
             };
         }

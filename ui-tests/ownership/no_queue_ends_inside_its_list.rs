@@ -8,7 +8,7 @@ fn reset(qp: QueuePair<Rc, Rts>, one: Buf, two: Option<Buf>) -> Option<QueuePair
     let _ = post_send!(
         qp,
         [wr::Send::new(one), {
-            let Some(two) = two else { return qp.reset().ok().map(|(qp, _)| qp) };
+            let Some(two) = two else { return qp.reset().ok() };
             wr::Send::new(two)
         }]
     );

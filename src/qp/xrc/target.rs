@@ -227,7 +227,8 @@ impl<S: State> XrcTarget<S> {
         }
     }
 
-    /// Destroys the target (`ibv_destroy_qp`). Receives of shared receive queues stay posted.
+    /// Destroys the target (`ibv_destroy_qp`). It has no buffers: receives that it used complete in
+    /// the completion queues of their shared receive queues, and the others stay posted there.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///

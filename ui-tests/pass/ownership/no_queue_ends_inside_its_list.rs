@@ -4,7 +4,7 @@ use proverbs::qp::Max;
 
 fn reset(qp: QueuePair<Rc, Rts>, one: Buf, two: Option<Buf>) -> Option<QueuePair<Rc, Reset>> {
     let mut qp = qp;
-    let Some(two) = two else { return qp.reset().ok().map(|(qp, _)| qp) };
+    let Some(two) = two else { return qp.reset().ok() };
     let _ = post_send!(qp, [wr::Send::new(one), wr::Send::new(two)]);
     None
 }

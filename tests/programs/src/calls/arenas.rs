@@ -87,7 +87,7 @@ fn drains_whose_own_post_has_no_known_outcome_and_the_queue_pair_is_used_again(
     let n = w.pick(0, [1, 2, 7]);
     let runs = w.pick(0, [0, 2, 5]);
     let taken = w.pick(0, [true, true, false]);
-    let qp = qp.reset().ok().and_then(|(qp, _)| w.alone(context, qp));
+    let qp = qp.reset().ok().and_then(|qp| w.alone(context, qp));
     w.dry(cq);
     let qp = qp.and_then(|mut qp| {
         for _ in 0..n {
@@ -110,7 +110,7 @@ fn drains_whose_own_post_has_no_known_outcome_and_the_queue_pair_is_used_again(
         w.bounded(&mut qp);
         qp.reset().ok()
     });
-    let mut qp = qp.and_then(|(qp, _)| w.alone(context, qp));
+    let mut qp = qp.and_then(|qp| w.alone(context, qp));
     if let Some(qp) = &mut qp {
         while w.posted(qp.post_send(wr::Send::inline(&[]))) {}
         w.bounded(qp);

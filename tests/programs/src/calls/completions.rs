@@ -135,7 +135,7 @@ fn given_up_while_it_is_full_and_drains_that_are_interrupted(
     let most = w.pick(0, [1, 2, 99]);
     let n = w.pick(0, [1, 2, 9]);
     let runs = w.pick(0, [1, 4, 9]);
-    let qp = qp.reset().ok().and_then(|(qp, _)| w.alone(context, qp));
+    let qp = qp.reset().ok().and_then(|qp| w.alone(context, qp));
     w.dry(cq);
     let qp = qp.map(|mut qp| {
         for i in 0..10 {
@@ -176,7 +176,7 @@ fn given_up_while_it_is_full_and_used_again(
     cq: &mut Cq<EntryOf<AnyProfile>>,
 ) -> Option<Qp<Rc, Rts, AnyProfile>> {
     let runs = w.pick(0, [1, 4, 9]);
-    let qp = qp.reset().ok().and_then(|(qp, _)| w.alone(context, qp));
+    let qp = qp.reset().ok().and_then(|qp| w.alone(context, qp));
     w.dry(cq);
     w.inject_lenient(Script::default().with(Fault::FlushLate { runs: runs }.always()));
     let qp = qp
@@ -188,7 +188,7 @@ fn given_up_while_it_is_full_and_used_again(
             let _ = qp.drain_within(cq, std::time::Duration::ZERO, |found| drop(found));
             qp.reset().ok()
         });
-    let mut qp = qp.and_then(|(qp, _)| w.alone(context, qp));
+    let mut qp = qp.and_then(|qp| w.alone(context, qp));
     w.dry(cq);
     if let Some(qp) = &mut qp {
         while w.posted(qp.post_send(wr::Send::inline(&[]))) {}
@@ -233,10 +233,7 @@ fn reset_and_connected_to_itself(
     context: &Context,
     qp: Qp<AnyTransport, AnyState, AnyProfile>,
 ) -> Option<Qp<AnyTransport, Rts, AnyProfile>> {
-    qp.reset().ok().and_then(|(qp, entries)| {
-        drop(entries);
-        w.alone(context, qp)
-    })
+    qp.reset().ok().and_then(|qp| w.alone(context, qp))
 }
 
 /// weight 14
@@ -254,7 +251,7 @@ fn reset_again_and_again(
                 w.posted(qp.post_send(wr::Send::inline(&[])));
             }
             w.bounded(&mut qp);
-            qp.reset().ok().and_then(|(qp, _)| w.alone(context, qp))
+            qp.reset().ok().and_then(|qp| w.alone(context, qp))
         });
     }
     qp
@@ -273,7 +270,7 @@ fn reset_and_destroyed_while_completions_wait(
     while w.posted(qp.post_recv(wr::Recv::empty())) {}
     let rest =
         if flushes { qp.to_error().ok().and_then(|qp| qp.reset().ok()) } else { qp.reset().ok() };
-    if let Some((qp, _)) = rest {
+    if let Some(qp) = rest {
         if destroys {
             let _ = qp.destroy();
         } else {

@@ -174,11 +174,8 @@ fn to_error(w: &World, qp: Qp<T, AnyFails, P>) -> Option<Qp<T, Err, P>> {
 }
 
 /// weight 3
-fn reset(w: &World, qp: Qp<T, AnyState, P>) -> (Option<Qp<T, Reset, P>>, Option<Vec<EntryOf<P>>>) {
-    match qp.reset() {
-        Ok((qp, entries)) => (Some(qp), Some(entries)),
-        Err(_) => (None, None),
-    }
+fn reset(w: &World, qp: Qp<T, AnyState, P>) -> Option<Qp<T, Reset, P>> {
+    qp.reset().ok()
 }
 
 /// weight 2
@@ -192,8 +189,8 @@ fn into_sqd(w: &World, qp: Qp<T, Draining, P>) -> Option<Qp<T, Sqd, P>> {
 }
 
 /// weight 6
-fn queue_pair_destroy(w: &World, qp: Qp<T, S, P>) -> Option<Vec<EntryOf<P>>> {
-    qp.destroy().ok()
+fn queue_pair_destroy(w: &World, qp: Qp<T, S, P>) {
+    let _ = qp.destroy();
 }
 
 /// weight 10
@@ -270,17 +267,16 @@ fn queue_pair_query(w: &World, qp: &mut Qp<T, S, P>) {
 fn a_queue_pair_in_a_field_is_reset(
     w: &World,
     qp: Qp<T, AnyState, AnyQuiet>,
-) -> (Option<Qp<T, Reset, AnyQuiet>>, Option<Vec<EntryOf<AnyQuiet>>>) {
+) -> Option<Qp<T, Reset, AnyQuiet>> {
     let n = w.pick(0, [0, 1, 2]);
     let mut any = AnyQueuePair::from(qp);
     for _ in 0..n {
         let _ = any.to_error();
     }
-    let entries = any.reset().ok();
-    if entries.is_some() != (any.state() == state::QpState::Reset) {
+    if any.reset().is_ok() != (any.state() == state::QpState::Reset) {
         w.complain("a field does not know its state")
     }
-    (any.into_state::<state::Reset>().ok(), entries)
+    any.into_state::<state::Reset>().ok()
 }
 
 /// weight 20
@@ -305,13 +301,9 @@ fn a_queue_pair_in_a_field_is_reset_and_with_its_receives_goes_a_pool(
 }
 
 /// weight 2
-fn a_queue_pair_in_a_field_drains_and_is_destroyed(
-    w: &World,
-    qp: Qp<T, Draining, AnyQuiet>,
-) -> Option<Vec<EntryOf<AnyQuiet>>> {
+fn a_queue_pair_in_a_field_drains_and_is_destroyed(w: &World, qp: Qp<T, Draining, AnyQuiet>) {
     let mut any = AnyQueuePair::from(qp);
-    let _ = (any.query(), any.to_sqd());
-    any.destroy().ok()
+    let _ = (any.query(), any.to_sqd(), any.destroy());
 }
 
 /// weight 2
