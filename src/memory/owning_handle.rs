@@ -92,7 +92,8 @@ pub(crate) struct HandleBytes {
 /// registered.
 ///
 /// # Invariants
-/// `at` is a header with its `kept` memory, which keeps its slab alive, and this is the only handle to it.
+/// `at` is a header with its `kept` memory, which keeps its slab alive, and this is the only handle
+/// to it.
 #[repr(transparent)]
 pub(crate) struct OwningHandle {
     at: NonNull<OwningHeader>,

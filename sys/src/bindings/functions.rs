@@ -2,7 +2,7 @@
 //!
 //! Each has the name and the type of its C namesake, and the version that a program gets which is
 //! linked to the library today. If the library is missing or does not have the function, a call
-//! fails as the C function does, with the errno of [`Library::lacking`](crate::libraries::Library::lacking).
+//! fails as the C function does, with the errno of `Library::lacking`.
 
 #[cfg(feature = "cm")]
 use std::ffi::c_char;
