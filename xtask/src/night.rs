@@ -22,12 +22,13 @@ const TIMED_OUT: i32 = 124;
 /// which come round in K nights.
 type Part = (&'static str, &'static str);
 
-const PARTS: [Part; 27] = [
+const PARTS: [Part; 28] = [
     ("interop", "test interop"),
     ("kernels-host", "test kernels --library host"),
     ("kernels-newest", "test kernels --library newest"),
     ("siw", "test siw"),
     ("aarch64", "test aarch64"),
+    ("pages", "test pages"),
     ("what-c-does", "what-c-does --kernels"),
     ("perftest-host", "test perftest --library host"),
     ("perftest-newest", "test perftest --library newest"),

@@ -92,6 +92,9 @@ enum Part {
     Siw,
     /// By name only: the suites on aarch64, emulated by qemu-user.
     Aarch64,
+    /// By name only: rustdoc's search finds the names of the C API, and the pages for porting name
+    /// what exists in the versions that they name, which are fetched from GitHub.
+    Pages,
     /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.
     Quick,
@@ -101,7 +104,7 @@ impl Part {
     /// Whether it takes another toolchain, or a component that this one has not.
     fn needs_rustup(self) -> bool {
         match self {
-            Self::Anywhere | Self::Aarch64 | Self::Miri | Self::Ui => true,
+            Self::Anywhere | Self::Aarch64 | Self::Miri | Self::Ui | Self::Pages => true,
             Self::Format | Self::Clippy | Self::Quick => !toolchain::has_tools(),
             _ => false,
         }
@@ -115,8 +118,15 @@ const LIMIT: Duration = Duration::from_secs(85 * 60);
 pub const FEATURES: &str = "loopback,tokio,serde,zerocopy";
 
 /// Those that are run by name only.
-const BY_NAME: [Part; 6] =
-    [Part::Interop, Part::Kernels, Part::Perftest, Part::Siw, Part::Aarch64, Part::Quick];
+const BY_NAME: [Part; 7] = [
+    Part::Interop,
+    Part::Kernels,
+    Part::Perftest,
+    Part::Siw,
+    Part::Aarch64,
+    Part::Pages,
+    Part::Quick,
+];
 
 /// Those of the others that run beside them: together they take as long as these. The first one
 /// uses one processor.
@@ -226,6 +236,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Guest => guest::suites(args.device.as_deref()),
         Part::Interop => guest::interop(args.device.as_deref()),
         Part::Aarch64 => aarch64::suites(),
+        Part::Pages => search().and_then(|()| ported()),
         Part::Quick => quick(),
         Part::Kernels => guest::kernels(args.kernel.as_deref(), args.library),
         Part::Perftest => guest::perftest(args.library),
@@ -373,13 +384,10 @@ fn doc() -> Result<()> {
         &[&["doc", "--no-deps", "--quiet", "--features", FEATURES], &crates[..]].concat(),
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    search()?;
-    ported()?;
     examples()
 }
 
-/// The left columns of the pages for porting, in the commits that the pages name. A note, if those
-/// cannot be fetched.
+/// Compares the left columns of the pages for porting with the commits that the pages name.
 fn ported() -> Result<()> {
     let place = paths::below_target("ported")?;
     let projects = [
@@ -397,10 +405,7 @@ fn ported() -> Result<()> {
         let fetched = cmd!(sh, "git init --quiet").succeeds()
             && (is_there()
                 || cmd!(sh, "git fetch --quiet --depth 1 {url} {commit}").succeeds() && is_there());
-        if !fetched {
-            eprintln!("note: {url} cannot be fetched, so the pages for porting are not compared");
-            return Ok(());
-        }
+        ensure!(fetched, "cannot fetch {url}");
     }
     let test = ["test", "--quiet", "--test", "porting", "--", "--include-ignored"];
     cargo::run_with(&test, &[("PROVERBS_PORTED", place)])
