@@ -181,14 +181,11 @@ impl ProtectionDomain {
     /// The memory comes back. [`ErrorKind::PdMismatch`] if it is of another domain
     /// ([R6.8](crate::guide::rules#r6-8)); [`ErrorKind::NotFound`] if it is not over all of
     /// `memory`.
-    pub unsafe fn region_from_raw<A: Access, M: Memory>(
+    pub unsafe fn region_from_raw<A: Access, M: Memory + Allows<call::Register<A>>>(
         &self,
         mr: NonNull<ibv_mr>,
         mut memory: M,
-    ) -> Result<MemoryRegion<A, M>, Refused<M>>
-    where
-        M: Allows<call::Register<A>>,
-    {
+    ) -> Result<MemoryRegion<A, M>, Refused<M>> {
         const VERB: &str = "ibv_reg_mr";
         // SAFETY: the region is live (this function's contract).
         let (pd, addr, length) = unsafe {

@@ -352,9 +352,11 @@ fn what_was_refused_comes_out_or_goes() {
         }
     };
     assert_eq!(pool.available(), 7);
-    let (text, full) = (full.to_string(), full.without_entries());
-    assert_eq!((full.to_string(), pool.available()), (text, 8));
-    assert_eq!(full.into_rejected().count(), 0);
+    let text = full.to_string();
+    let (rejected, full) = full.into_parts();
+    assert_eq!((full.to_string(), pool.available()), (text.clone(), 7));
+    assert_eq!(rejected.collect::<Vec<Buf>>().len(), 1);
+    assert_eq!((full.without_entries().to_string(), pool.available()), (text, 8));
 }
 
 /// Values are compared, printed, and keys of maps: an address vector of a cache of handles.

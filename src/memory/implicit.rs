@@ -152,10 +152,10 @@ impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
     /// # Errors
     /// The memory comes back in the error: [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it has
     /// no bytes, or 2^32 or more, which are for regions.
-    pub fn adopt<M: Memory>(&self, memory: M) -> Result<ImplicitBuf<T, O>, Refused<M>>
-    where
-        M: Allows<call::Adopt>,
-    {
+    pub fn adopt<M: Memory + Allows<call::Adopt>>(
+        &self,
+        memory: M,
+    ) -> Result<ImplicitBuf<T, O>, Refused<M>> {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
         let len = match u32::try_from(bytes.len()) {

@@ -171,10 +171,10 @@ impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
     /// # Errors
     /// The memory comes back in the error. [`ErrorKind::ContextMismatch`] if the proof is another
     /// context's; otherwise as for [`register`](ProtectionDomain::register).
-    pub fn create_in<M: Memory>(self, memory: M) -> Result<OnDemandRegion<A, M>, Refused<M>>
-    where
-        M: Allows<call::Register<A>>,
-    {
+    pub fn create_in<M: Memory + Allows<call::Register<A>>>(
+        self,
+        memory: M,
+    ) -> Result<OnDemandRegion<A, M>, Refused<M>> {
         let what = "the proof of on-demand paging and the protection domain";
         if let Err(error) = self.can.check_is_of(&self.pd.context(), REGISTER, what) {
             return Err(Refused::new(memory, error));

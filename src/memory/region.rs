@@ -157,10 +157,10 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// # Errors
     /// As for [`register`](ProtectionDomain::register). The memory comes back in the error.
     #[doc(alias = "ibv_reg_mr")]
-    pub fn create_in<M: Memory>(self, memory: M) -> Result<MemoryRegion<A, M>, Refused<M>>
-    where
-        M: Allows<call::Register<A>>,
-    {
+    pub fn create_in<M: Memory + Allows<call::Register<A>>>(
+        self,
+        memory: M,
+    ) -> Result<MemoryRegion<A, M>, Refused<M>> {
         let access = AccessFlags::from_bits_retain(A::FLAGS);
         Ok(MemoryRegion::of(Registered::all(self.pd, memory, access)?))
     }

@@ -271,13 +271,10 @@ impl<A: Access, M: Memory> MemoryRegion<A, M> {
     /// [`destroy`](Self::destroy) is.
     #[doc(alias("ibv_rereg_mr", "IBV_REREG_MR_CHANGE_TRANSLATION"))]
     #[allow(clippy::type_complexity)] // each of them is a value of the caller's
-    pub fn rereg_memory<N: Memory>(
+    pub fn rereg_memory<N: Memory + Allows<call::Register<A>>>(
         self,
         memory: N,
-    ) -> Result<(MemoryRegion<A, N>, M), ReregError<(Self, N), M, N>>
-    where
-        N: Allows<call::Register<A>>,
-    {
+    ) -> Result<(MemoryRegion<A, N>, M), ReregError<(Self, N), M, N>> {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
         let len = bytes.len();

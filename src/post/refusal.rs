@@ -185,6 +185,28 @@ impl<E: Entry> PostError<E> {
         self.rejected
     }
 
+    /// The entries, as [`into_rejected`](Self::into_rejected) has them, and the same refusal without
+    /// them.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair()?;
+    /// let error = loop {
+    ///     if let Err(error) = a.post_send(wr::Send::new(pool.take().ok_or("no buffer")?)) {
+    ///         break error;
+    ///     }
+    /// };
+    /// let (rejected, error) = error.into_parts();
+    /// assert!(error.is_full());
+    /// let again: Vec<Buf> = rejected.collect();
+    /// assert_eq!(again.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_parts(self) -> (Rejected<E>, PostError<Buf>) {
+        let error = PostError::new(self.verb(), self.kind(), self.accepted, Rejected::new());
+        (self.rejected, error)
+    }
+
     /// The same refusal without its entries, which are dropped, so that it goes into
     /// `Box<dyn Error + Send + Sync>`, anyhow and eyre whatever the entries are.
     ///
@@ -207,7 +229,7 @@ impl<E: Entry> PostError<E> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn without_entries(self) -> PostError<Buf> {
-        PostError::new(self.verb(), self.kind(), self.accepted, Rejected::new())
+        self.into_parts().1
     }
 
     /// Whether the queue had no room, by our count or by the device's: ENOMEM, or ENOSPC of a

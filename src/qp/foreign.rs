@@ -51,7 +51,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`ErrorKind::ContextMismatch`]; [`ErrorKind::Limit`] with what the queue pair was created
     /// with; [`ErrorKind::CqTooSmall`] ([R9.9](crate::guide::rules#r9-9)); [`ErrorKind::NotFound`]
     /// with what else differs; otherwise [`ErrorKind::Os`] with the errno of `ibv_query_qp`.
-    pub unsafe fn qp_from_raw<T: HasBothQueues, S: State, P: Profile<Threads = L>>(
+    pub unsafe fn qp_from_raw<T, S, P>(
         &self,
         qp: NonNull<ibv_qp>,
         send_cq: &CompletionQueue<P::Entry, L>,
@@ -59,7 +59,9 @@ impl<L: Threads> ProtectionDomain<L> {
         depth: Depth,
     ) -> Result<QueuePair<T, S, P>, Error>
     where
-        P: Allows<call::QpFromRaw>,
+        T: HasBothQueues,
+        S: State,
+        P: Profile<Threads = L> + Allows<call::QpFromRaw>,
     {
         let ends = [send_cq.shared(), recv_cq.shared()];
         let (parent, context) = (self.handle(), self.context());

@@ -184,3 +184,30 @@ mod linker {
         std::ptr::null_mut()
     }
 }
+
+#[cfg(all(test, target_env = "gnu", not(any(target_feature = "crt-static", miri))))]
+mod tests {
+    use super::*;
+
+    /// A name may stand for another function in each version. The version that is asked for is
+    /// found, and no other one takes its place.
+    #[test]
+    fn a_function_is_found_by_its_version() {
+        let find = |version| VERBS.find(c"ibv_reg_mr", version);
+        assert!(VERBS.is_here(), "{}", VERBS.failure());
+        let [old, new, none] = [c"IBVERBS_1.0", c"IBVERBS_1.1", c"IBVERBS_9.9"].map(Some).map(find);
+        assert!(!old.is_null() && !new.is_null() && old != new);
+        assert_eq!((find(None), none), (new, ptr::null_mut()), "the default is the newest");
+        assert!(VERBS.find(c"ibv_no_such_verb", None).is_null());
+        assert_eq!(VERBS.lacking(), libc::ENOSYS);
+    }
+
+    /// A failure is reported with the name of the file, and is not final.
+    #[test]
+    fn a_library_that_is_missing_says_so() {
+        let none = Library::new("libno_such_library.so.1", (c"none", c"none"));
+        assert!(!none.is_here() && none.find(c"none", None).is_null());
+        assert!(none.failure().contains("libno_such_library.so.1"), "{}", none.failure());
+        assert_eq!(none.lacking(), libc::ELIBACC);
+    }
+}

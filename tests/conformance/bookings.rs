@@ -252,7 +252,7 @@ fn each_completion_queue_learns_of_the_end() {
             qp = reset;
         }
         match destroys {
-            true => drop(qp.destroy().unwrap()),
+            true => qp.destroy().unwrap(),
             false => drop(qp),
         }
         for cq in [&mut sends, &mut receives] {

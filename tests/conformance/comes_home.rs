@@ -165,7 +165,7 @@ fn room_without_a_poll() {
         match life % 4 {
             // Never used.
             0 => drop(qp),
-            1 => drop(qp.destroy().unwrap()),
+            1 => qp.destroy().unwrap(),
             // Everything was completed.
             2 => {
                 let mut qp = Rc::up(qp, &dev, number, &wish);

@@ -135,7 +135,7 @@ fn a_context_that_panics_as_its_queue_pair_is_destroyed_harms_nothing() {
     post_send!(a, [wr::Send::new(buf), wr::Send::new(quiet.take().unwrap())]).unwrap();
     // So that the contexts are dropped with the last buffer.
     drop(loud);
-    let destroyed = std::panic::AssertUnwindSafe(|| a.destroy().map(drop));
+    let destroyed = std::panic::AssertUnwindSafe(|| a.destroy().map_err(drop));
     assert!(std::panic::catch_unwind(destroyed).is_err());
     assert_eq!(quiet.available(), 1);
     poll_empty(&mut ca);

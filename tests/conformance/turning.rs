@@ -249,7 +249,7 @@ fn what_ends_takes_its_own_alone() {
         a.post_recv(wr::Recv::new(kept)).unwrap();
         a.post_recv(wr::Recv::new(poisoned(pool))).unwrap();
         match life % 3 {
-            0 => drop(a.destroy().unwrap()),
+            0 => a.destroy().unwrap(),
             1 => drop(a),
             _ => drop(a.reset().unwrap()),
         }

@@ -98,8 +98,8 @@ fn a_queue_pair_stays_with_its_window() {
         fabric.inject(Script::seeded(0).with(Fault::Busy.nth(0)));
         match way {
             0 => drop(p.a),
-            1 => drop(p.a.destroy().unwrap_err().into_object().destroy().unwrap()),
-            2 => drop(p.a.reset().unwrap().destroy().unwrap()),
+            1 => p.a.destroy().unwrap_err().into_object().destroy().unwrap(),
+            2 => p.a.reset().unwrap().destroy().unwrap(),
             _ => {
                 entry = None;
                 p.a.destroy().unwrap();

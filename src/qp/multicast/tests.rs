@@ -60,7 +60,7 @@ fn a_queue_pair_leaves_its_groups_before_it_goes() {
         assert!(!qp.detach_mcast(GROUP, 2).unwrap(), "it is gone");
         match drops {
             true => drop(qp),
-            false => drop(qp.destroy().unwrap()),
+            false => qp.destroy().unwrap(),
         }
         let mut calls = CALLS.take();
         calls[4..6].sort();

@@ -44,6 +44,16 @@ fn rules_of_traits(sources: &Sources) -> Traits {
             traits.entry(name.to_owned()).or_default().extend(named);
         }
     }
+    // `[S: Binds] CmId<S>: BindAddr;` of `allows!`: a call has the rules of these bounds.
+    for line in sources.values().flat_map(|text| text.lines()).filter(|line| line.contains('[')) {
+        let Some((bounds, calls)) = line.rsplit_once(": ") else { continue };
+        let named: Vec<_> =
+            bounds.split(|c| !is_ident(c)).filter_map(|it| traits.get(it)).collect();
+        let named: BTreeSet<String> = named.into_iter().flatten().cloned().collect();
+        for call in calls.split([',', ';', ' ']) {
+            traits.entry(call.to_owned()).or_default().extend(named.clone());
+        }
+    }
     traits
 }
 
@@ -102,7 +112,8 @@ fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
         let mut push = |new: String, subject: &str, bound: &str| {
             let mut changed: Vec<&str> = lines.clone();
             changed[at] = &new;
-            let name = bound.split(|c| !is_ident(c)).next().unwrap_or(bound);
+            let name = bound.strip_prefix("Allows<call::").unwrap_or(bound);
+            let name = name.split(|c| !is_ident(c)).next().unwrap_or(name);
             all.push(Mutant {
                 what: format!("{file}, `{function}`: without `{subject}: {bound}`"),
                 file: file.to_owned(),
@@ -157,12 +168,17 @@ mod tests {
     fn a_bound_has_the_rules_of_its_trait() {
         let rules =
             "/// A state (R8.19).\n#[on(message = \"no (R8.20).\")]\npub trait CanPost {}\n";
-        let code = "pub fn post<S>(s: S)\nwhere\n    S: CanPost + Clone,\n{\n}\n";
+        let code = "pub fn post<S>(s: S)\nwhere\n    S: CanPost + Allows<call::Post>,\n{\n}\n\
+            allows! {\n    [S: CanPost] Qp<S>: Post;\n}\n";
         let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let mutants = all(&Sources::from([file("src/a.rs", rules), file("src/b.rs", code)]));
         let seen = mutants.iter().map(|it| (it.what.as_str(), it.rules.len()));
         let of = |bound| format!("src/b.rs, `post`: without `S: {bound}`");
-        assert!(seen.eq([(of("CanPost").as_str(), 2), (of("Clone").as_str(), 0)]));
-        assert!(mutants[0].text.contains("        S: Clone,\n"), "{}", mutants[0].text);
+        assert!(seen.eq([(of("CanPost").as_str(), 2), (of("Allows<call::Post>").as_str(), 2)]));
+        assert!(
+            mutants[0].text.contains("        S: Allows<call::Post>,\n"),
+            "{}",
+            mutants[0].text
+        );
     }
 }
