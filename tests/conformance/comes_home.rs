@@ -702,7 +702,6 @@ fn a_server_whose_completion_queue_went_first() {
 /// One that is destroyed without a drain is as one that is dropped; it is not reset.
 #[test]
 fn questions_to_a_server_that_is_not_drained() {
-    fails_on!(Iwarp, "R24.6");
     let Asked { feed, mut receives, srq, client, server, .. } = Asked::<Server>::new();
     let refused = server.reset().unwrap_err();
     assert_eq!(refused.error.errno(), Some(libc::EBUSY), "{refused}");

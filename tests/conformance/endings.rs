@@ -193,7 +193,6 @@ fn a_ring_with_a_shared_receive_queue_leaves_no_buffer_behind() {
 /// polls.
 #[test]
 fn buffers_come_home_without_a_poll_if_the_other_objects_end_too() {
-    fails_on!(Iwarp, "R24.6");
     for way in [Way::Drop, Way::Destroy, Way::DestroyAny] {
         for srq_first in [false, true] {
             let Asked { feed, pool, sends, receives, srq, client, mut server, .. } =
