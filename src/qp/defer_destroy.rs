@@ -31,7 +31,9 @@ struct Dropped<P: Profile> {
 impl<P: Profile> Core<P> {
     /// Ends the queue pair: destroys it, or defers that. Returns the entries that its ring held.
     pub(super) fn end(&mut self) -> Result<Vec<P::Entry>, i32> {
-        self.defer_destroy();
+        if self.srq.is_some() {
+            self.defer_destroy();
+        }
         self.close()
     }
 

@@ -432,15 +432,20 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         let ended = self.core.end();
         let windows = std::mem::take(&mut self.core.windows.ended);
-        let (result, entries) = match ended {
-            Ok(entries) => (Ok(()), entries),
-            Err(errno) => {
-                (Err(Refused::new(self, Error::os("ibv_destroy_qp", errno, ""))), Vec::new())
+        // (The program's code may run where windows and entries are dropped, and panic: by then
+        // everything is in order.)
+        match ended {
+            Ok(entries) => {
+                drop(self);
+                drop((windows, entries));
+                Ok(())
             }
-        };
-        // Here, because the program's code may run in it, and panic: everything is in order by now.
-        drop((windows, entries));
-        result
+            Err(errno) => {
+                let refused = Refused::new(self, Error::os("ibv_destroy_qp", errno, ""));
+                drop(windows);
+                Err(refused)
+            }
+        }
     }
 }
 
