@@ -185,8 +185,7 @@ impl<E: Entry> PostError<E> {
         self.rejected
     }
 
-    /// The entries, as [`into_rejected`](Self::into_rejected) has them, and the same refusal without
-    /// them.
+    /// The entries of [`into_rejected`](Self::into_rejected), and the same refusal without them.
     ///
     /// ```
     /// # use proverbs::prelude::*;
