@@ -460,7 +460,7 @@ fn a_lane_has_them() {
     let vectors = dev.ctx.comp_vectors();
     let spread: CompletionQueueEx<(), Buf, InLane> =
         lane.cq(60).channel(&channel).vector(&vectors[0]).fields().create().unwrap();
-    assert_eq!(spread.is_single_threaded(), cq.is_single_threaded());
+    assert!(spread.capacity() >= 60 && waits.capacity() >= 60);
     let qp = lane.create_qp::<Rc, Fast>(&cq, &cq, wish.depth).unwrap();
     let itself = qp.qp_num();
     let mut qp = Rc::up(qp, &dev, itself, &wish);
