@@ -80,7 +80,7 @@ pub enum Err {}
 /// assert_eq!(names(&qp), "Rts");
 /// let qp: QueuePair<Rc, Draining> = qp.modify(Drain::default())?;
 /// let qp: QueuePair<Rc, state::Err> = qp.to_error()?;
-/// let (qp, _): (QueuePair<Rc, Reset>, _) = qp.reset()?;
+/// let qp: QueuePair<Rc, Reset> = qp.reset()?;
 /// let qp: QueuePair<Rc, Init> =
 ///     qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
 /// assert_eq!(names(&qp), "Init");
