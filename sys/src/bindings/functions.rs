@@ -4,6 +4,8 @@
 //! linked to the library today. If the library is missing or does not have the function, a call
 //! fails as the C function does, with the errno of `Library::lacking`.
 
+// No model: a table is filled once, with the same functions in every thread.
+
 #[cfg(feature = "cm")]
 use std::ffi::c_char;
 use std::ffi::{CStr, c_int, c_uint, c_void};
