@@ -17,9 +17,18 @@ pub struct Library {
 
 impl Library {
     pub fn open(name: &str, path: &str) -> Result<Self, String> {
+        Self::load(name, path, libc::RTLD_LOCAL)
+    }
+
+    /// Opens an object whose functions those that are opened later call.
+    pub fn open_for_others(name: &str, path: &str) -> Result<Self, String> {
+        Self::load(name, path, libc::RTLD_GLOBAL)
+    }
+
+    fn load(name: &str, path: &str, scope: c_int) -> Result<Self, String> {
         let file = CString::new(path).map_err(|error| error.to_string())?;
         // SAFETY: the objects have no constructors.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | scope) };
         let handle = NonNull::new(handle).ok_or_else(|| format!("{path}: {}", error()))?;
         Ok(Library { name: name.to_owned(), handle })
     }
@@ -68,7 +77,7 @@ pub struct Stub {
 
 impl Stub {
     pub fn load(path: &str) -> Result<Self, String> {
-        let library = Library::open("stub", path)?;
+        let library = Library::open_for_others("stub", path)?;
         let missing = |what: &str| format!("{path} has no `{what}`");
         macro_rules! find {
             ($name:literal) => {
