@@ -65,20 +65,28 @@ macro_rules! functions {
 
         impl $table {
             /// The table; `None` while the library cannot be loaded.
+            #[inline(always)]
             fn get() -> Option<&'static Self> {
                 static FOUND: OnceLock<$table> = OnceLock::new();
-                if FOUND.get().is_none() && !$library.is_here() {
-                    return None;
+                match FOUND.get() {
+                    None => Self::load(&FOUND),
+                    found => found,
                 }
-                Some(FOUND.get_or_init(|| $table {
-                    // SAFETY: the function of this name and version has this type. A null pointer
-                    // is a `None`.
+            }
+
+            #[cold]
+            #[inline(never)]
+            fn load(found: &'static OnceLock<Self>) -> Option<&'static Self> {
+                // SAFETY: the function of this name and version has this type. A null pointer is a
+                // `None`.
+                let table = || $table {
                     $($($name: unsafe {
                         transmute::<*mut c_void, Option<_>>(
                             $library.find(name(concat!(stringify!($name), "\0")), Some($version)),
                         )
                     },)+)+
-                }))
+                };
+                $library.is_here().then(|| found.get_or_init(table))
             }
         }
 
