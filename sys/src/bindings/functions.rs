@@ -77,9 +77,9 @@ macro_rules! functions {
             #[cold]
             #[inline(never)]
             fn load(found: &'static OnceLock<Self>) -> Option<&'static Self> {
-                // SAFETY: the function of this name and version has this type. A null pointer is a
-                // `None`.
                 let table = || $table {
+                    // SAFETY: the function of this name and version has this type. A null pointer
+                    // is a `None`.
                     $($($name: unsafe {
                         transmute::<*mut c_void, Option<_>>(
                             $library.find(name(concat!(stringify!($name), "\0")), Some($version)),
