@@ -1,16 +1,16 @@
-//! The functions of libibverbs and librdmacm, which are looked up when one of them is first called.
+//! The functions of libibverbs and librdmacm, each of which is looked up when it is first called.
 //!
 //! Each has the name and the type of its C namesake, and the version that a program gets which is
 //! linked to the library today. If the library is missing or does not have the function, a call
 //! fails as the C function does, with the errno of `Library::lacking`.
 
-// No model: a table is filled once, with the same functions in every thread.
+// No model: every thread finds the same function.
 
 #[cfg(feature = "cm")]
 use std::ffi::c_char;
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::mem::transmute;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 #[cfg(feature = "cm")]
 use libc::sockaddr;
@@ -47,68 +47,48 @@ fn set_errno(errno: c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// A name that ends with a NUL.
-fn name(with_nul: &str) -> &CStr {
-    CStr::from_bytes_with_nul(with_nul.as_bytes()).expect("one NUL, at the end")
-}
-
-/// The functions of a library: a table, which is filled once the library is loaded, and a function
-/// of each name that calls the one in the table.
+/// A function of each name, which calls the library's. Its pointer is that of `first` until the
+/// function was found, as in lazy binding: a call after the first one is a load and a jump.
 macro_rules! functions {
-    ($table:ident of $library:ident; $(version $version:literal; $(
+    ($library:ident; $(version $version:literal; $(
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $answer:ty)?;
-    )+)+) => {
-        #[derive(Clone, Copy)]
-        struct $table {
-            $($($name: Option<unsafe extern "C" fn($($type),*) $(-> $answer)?>,)+)+
-        }
-
-        impl $table {
-            /// The table; `None` while the library cannot be loaded.
-            #[inline(always)]
-            fn get() -> Option<&'static Self> {
-                static FOUND: OnceLock<$table> = OnceLock::new();
-                match FOUND.get() {
-                    None => Self::load(&FOUND),
-                    found => found,
-                }
-            }
+    )+)+) => {$($(
+        /// # Safety
+        /// That of the C function.
+        pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $answer)? {
+            type Function = unsafe extern "C" fn($($type),*) $(-> $answer)?;
+            static FOUND: AtomicPtr<c_void> = AtomicPtr::new(first as *mut c_void);
 
             #[cold]
-            #[inline(never)]
-            fn load(found: &'static OnceLock<Self>) -> Option<&'static Self> {
-                let table = || $table {
-                    // SAFETY: the function of this name and version has this type. A null pointer
-                    // is a `None`.
-                    $($($name: unsafe {
-                        transmute::<*mut c_void, Option<_>>(
-                            $library.find(name(concat!(stringify!($name), "\0")), Some($version)),
-                        )
-                    },)+)+
+            unsafe extern "C" fn first($($arg: $type),*) $(-> $answer)? {
+                const NAME: &CStr = match CStr::from_bytes_with_nul(
+                    concat!(stringify!($name), "\0").as_bytes()
+                ) {
+                    Ok(name) => name,
+                    Err(_) => panic!("one NUL, at the end"),
                 };
-                $library.is_here().then(|| found.get_or_init(table))
+                let found = $library.find(NAME, Some($version));
+                if found.is_null() {
+                    set_errno($library.lacking());
+                    return Fails::FAILED;
+                }
+                FOUND.store(found, Ordering::Release);
+                // SAFETY: the function of this name and version has this type, and its contract is
+                // the caller's.
+                unsafe { transmute::<*mut c_void, Function>(found)($($arg),*) }
+            }
+
+            // SAFETY: `first`, or what it found, which has this type. The contract of the C
+            // function is the caller's.
+            unsafe {
+                transmute::<*mut c_void, Function>(FOUND.load(Ordering::Acquire))($($arg),*)
             }
         }
-
-        $($(
-            /// # Safety
-            /// That of the C function.
-            pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $answer)? {
-                match $table::get().and_then(|table| table.$name) {
-                    // SAFETY: the contract of the C function is the caller's.
-                    Some(function) => unsafe { function($($arg),*) },
-                    None => {
-                        set_errno($library.lacking());
-                        Fails::FAILED
-                    }
-                }
-            }
-        )+)+
-    };
+    )+)+};
 }
 
 functions! {
-    Verbs of VERBS;
+    VERBS;
 
     version c"IBVERBS_1.0";
     fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
@@ -196,7 +176,7 @@ functions! {
 
 #[cfg(feature = "cm")]
 functions! {
-    Cm of CM;
+    CM;
 
     version c"RDMACM_1.0";
     fn rdma_accept(id: *mut rdma_cm_id, conn_param: *mut rdma_conn_param) -> c_int;
