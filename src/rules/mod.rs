@@ -453,7 +453,6 @@ impl UsesNoQueue for NoRq {}
 )]
 pub trait LeavesUnsignaled: Signaling {}
 
-#[diagnostic::do_not_recommend]
 impl LeavesUnsignaled for Selective {}
 
 /// Shared receive queues are for RC, UD and XRC ([R7.3](crate::guide::rules#r7-3)).
