@@ -47,7 +47,7 @@ fn search(pages: &Path, words: &BTreeSet<String>) -> Vec<(String, String)> {
 }
 
 #[test]
-#[ignore = "reads the pages that a nightly rustdoc wrote, with node: part `doc`"]
+#[ignore = "reads the pages that a nightly rustdoc wrote, with node: part `pages`"]
 fn each_c_name_and_word_is_found() {
     let pages = std::env::var("PROVERBS_DOC").expect("PROVERBS_DOC: the folder of the pages");
     let mut words = c_names();

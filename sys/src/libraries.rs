@@ -129,7 +129,9 @@ mod linker {
         // SAFETY: the name is a C string.
         let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         let own = own(handle, name, version, probe);
-        if first.is_null() || object(first) == object(own) { own } else { first }
+        // (A function that the library lacks has no place that another one could take.)
+        let is_own = own.is_null() || first.is_null() || object(first) == object(own);
+        if is_own { own } else { first }
     }
 
     #[cfg(target_env = "gnu")]
@@ -198,6 +200,11 @@ mod tests {
         let [old, new, none] = [c"IBVERBS_1.0", c"IBVERBS_1.1", c"IBVERBS_9.9"].map(Some).map(find);
         assert!(!old.is_null() && !new.is_null() && old != new);
         assert_eq!((find(None), none), (new, ptr::null_mut()), "the default is the newest");
+        // Also where the program is linked to the library, whose default would be found first.
+        // SAFETY: the name is a C string, and the library is loaded already.
+        unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        let versions = [c"IBVERBS_1.0", c"IBVERBS_1.1", c"IBVERBS_9.9"].map(Some).map(find);
+        assert_eq!(versions, [old, new, ptr::null_mut()]);
         assert!(VERBS.find(c"ibv_no_such_verb", None).is_null());
         assert_eq!(VERBS.lacking(), libc::ENOSYS);
     }
