@@ -15,14 +15,11 @@ mod common;
 
 use std::time::Instant;
 
-use common::{Result, Station, bail, ensure};
-use proverbs::{bounded::Mtu, endpoint::Endpoint, prelude::*, qp::Limit};
+use common::{PATIENCE, Result, Station, bail, ensure};
+use proverbs::{bounded::Mtu, endpoint::Endpoint, prelude::*};
 
-/// The bytes of the C program's first message.
-const FIRST: u8 = 0;
-
-fn main() {
-    common::main(end);
+fn main() -> Result<()> {
+    common::run(end)
 }
 
 fn end(station: &Station) -> Result<()> {
@@ -37,69 +34,60 @@ fn end(station: &Station) -> Result<()> {
     let mut cq = context.cq(rx_depth + count + 2 * count).channel(&channel).create()?;
     let pool = pd.create_pool(rx_depth as usize + num_qp, size)?;
     let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
-    let (mut init, mut mine, mut spare) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut init, mut mine, mut first) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..num_qp {
         let qp = pd.create_qp::<Rc, Sharing>(&cq, &cq, Depth::on_srq(1, &srq))?;
         let qp = qp.modify(ConnectedInit::new(options.ib_port, QpAccess::empty()))?;
         mine.push(Endpoint::of_rc(&qp, station.gid_index)?);
         init.push(qp);
-        spare.extend(pool.take());
+        first.push(pool.take());
     }
     while let Some(buf) = pool.take() {
         srq.post_srq_recv(wr::Recv::new(station.blank(buf)))?;
     }
 
-    let peers = station.meet(&mine, MAX_QP)?;
-    let (mut qps, path_mtu) = (Vec::new(), options.mtu.unwrap_or(Mtu::Bytes1024));
-    for ((qp, mine), peer) in init.into_iter().zip(&mine).zip(&peers) {
-        let rtr = RcRtr::new(station.path_to(peer)?, peer.qpn(), peer.psn());
-        let qp = qp.modify(RcRtr { path_mtu, ..rtr })?;
-        qps.push(qp.modify(RcRts::new(mine.psn(), ReadDepth::ONE))?);
-    }
-    station.ready(&mine, MAX_QP)?;
+    let path_mtu = options.mtu.unwrap_or(Mtu::Bytes1024);
+    let mut qps = station.meet(&mine, MAX_QP, |peers| {
+        let each = init.into_iter().zip(&mine).zip(peers);
+        let connected = each.map(|((qp, mine), (peer, path))| {
+            let rtr = RcRtr::new(path, peer.qpn(), peer.psn());
+            let qp = qp.modify(RcRtr { path_mtu, ..rtr })?;
+            Ok(qp.modify(RcRts::new(mine.psn(), ReadDepth::ONE))?)
+        });
+        connected.collect::<Result<Vec<_>>>()
+    })?;
 
     let began = Instant::now();
-    let (mut scnt, mut rcnt, mut last) = (0, 0, began);
-    let mut answers: Vec<_> = qps.iter().map(|_| None).collect();
-    if station.is_client {
-        answers = spare.drain(..).map(Some).collect();
-    }
+    let (mut scnt, mut rcnt) = (0, 0);
+    let first = first.into_iter().map(|buf| buf.filter(|_| station.is_client));
+    let mut answers: Vec<_> = first.map(|buf| Some(station.first(size, buf?))).collect();
     let mut is_sending = vec![false; num_qp];
     while scnt < options.iters || rcnt < options.iters {
         // A queue pair sends when its last message is out and the answer is in.
         for (at, qp) in qps.iter_mut().enumerate() {
             let is_turn = !is_sending[at] && scnt < options.iters;
             let Some(message) = answers[at].take_if(|_| is_turn) else { continue };
-            if let Some(buf) = spare.pop() {
-                srq.post_srq_recv(wr::Recv::new(station.blank(buf)))?;
-            }
-            // C has one buffer for all queue pairs: only one content can be told.
-            let message = station.fill(0, size, message);
             is_sending[at] = true;
-            if size <= MaxInline::VALUE as usize {
-                qp.post_send(wr::Send::inline_slice(&message))?;
-                spare.push(message);
-            } else {
-                qp.post_send(wr::Send::new(message))?;
-            }
+            qp.post_send(wr::Send::new(message))?;
         }
         let of = |qp_num| qps.iter().position(|qp| qp.qp_num() == qp_num).expect("ours");
-        for completion in station.poll(&mut cq, &mut channel, &mut last)? {
+        let completions = channel.wait_timeout(&mut cq, PATIENCE)?;
+        ensure!(!completions.is_empty(), "no completion for {PATIENCE:?}: the peer is gone");
+        for completion in completions {
             match completion.outcome() {
                 Outcome::Sent(sent) => {
                     is_sending[of(sent.qp_num)] = false;
-                    spare.extend(sent.entry);
                     scnt += 1;
+                    let buf = sent.entry.expect("a send has a buffer");
+                    srq.post_srq_recv(wr::Recv::new(station.blank(buf)))?;
                 }
                 Outcome::Received(received) => {
                     let message = received.entry.expect("a receive has a buffer");
-                    answers[of(received.qp_num)] = Some(station.check(0, size, FIRST, message)?);
+                    answers[of(received.qp_num)] = Some(station.check(size, message)?);
                     rcnt += 1;
                 }
-                Outcome::Failed(failed) if scnt < options.iters || rcnt < options.iters => {
-                    bail!("after {rcnt} exchanges: {}", failed.error)
-                }
-                _ => {} // after the last exchange the peer may be gone
+                Outcome::Failed(failed) => bail!("after {rcnt} exchanges: {}", failed.error),
+                _ => {}
             }
         }
     }
@@ -114,6 +102,3 @@ profile! {
 
 /// As many records go each way, whatever -q is.
 const MAX_QP: usize = 256;
-
-/// Bytes that go inline: the work request carries them itself, and the buffer stays here.
-type MaxInline = <Sharing as Profile>::MaxInline;

@@ -15,19 +15,17 @@ mod common;
 
 use std::time::Instant;
 
-use common::{Result, Station, bail, ensure};
-use proverbs::{completion::GRH_LEN, endpoint::Endpoint, prelude::*, qp::Limit};
+use common::{PATIENCE, Result, Station, bail, ensure};
+use proverbs::{completion::GRH_LEN, endpoint::Endpoint, prelude::*};
 
-/// The bytes of the C program's first message.
-const FIRST: u8 = 0x7b;
-
-fn main() {
-    common::main(end);
+fn main() -> Result<()> {
+    common::run(end)
 }
 
 fn end(station: &Station) -> Result<()> {
     let (context, options) = (&station.context, &station.options);
-    let (size, depth) = (options.size.unwrap_or(1024), Depth { send: 1, recv: options.rx_depth });
+    let (size, depth) =
+        (options.size.unwrap_or(1024), Depth { send: 1, recv: options.rx_depth + 1 });
     ensure!(options.mtu.is_none(), "UD has no path MTU: leave -m out");
     let qkey = Qkey::try_from(0x1111_1111)?; // of both ends
     let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
@@ -37,9 +35,10 @@ fn end(station: &Station) -> Result<()> {
     let mut qp = qp.modify(UdInit::new(options.ib_port, qkey))?;
 
     // Each message arrives behind a GRH. Receives are posted before the peer learns of this queue
-    // pair. One buffer is for the send.
-    let pool = pd.create_pool(depth.recv as usize + 1, GRH_LEN + size)?;
-    let mut spare = pool.take();
+    // pair. One buffer is for the client's
+    // first message, and becomes a receive.
+    let pool = pd.create_pool(depth.recv as usize, GRH_LEN + size)?;
+    let first = pool.take();
     while let Some(buf) = pool.take() {
         qp.post_recv(wr::Recv::new(station.blank(buf)))?;
     }
@@ -47,54 +46,45 @@ fn end(station: &Station) -> Result<()> {
     let mine = [Endpoint::of_ud(&qp, qkey, station.gid_index)?];
     let most = mine[0].mtu().bytes() as usize;
     ensure!(size <= most, "a UD message is one packet: {size} bytes exceed the port's MTU, {most}");
-    let peer = station.meet(&mine, 1)?.remove(0);
-    let mut qp = qp.modify(UdRtr::default())?.modify(UdRts::new(mine[0].psn()))?;
-    let address_handle = qp.add_address_handle(pd.create_ah(station.path_to(&peer)?)?)?;
-    let to = wr::Destination { address_handle, qpn: peer.qpn(), qkey };
-    station.ready(&mine, 1)?;
+    let (mut qp, to) = station.meet(&mine, 1, |mut peers| {
+        let (peer, path) = peers.remove(0);
+        let mut qp = qp.modify(UdRtr::default())?.modify(UdRts::new(mine[0].psn()))?;
+        let address_handle = qp.add_address_handle(pd.create_ah(path)?)?;
+        Ok((qp, wr::Destination { address_handle, qpn: peer.qpn(), qkey }))
+    })?;
 
     let began = Instant::now();
-    let (mut scnt, mut rcnt, mut last) = (0, 0, began);
-    let mut answer = if station.is_client { spare.take() } else { None };
+    let (mut scnt, mut rcnt) = (0, 0);
+    let mut answer = first.filter(|_| station.is_client).map(|buf| station.first(size, buf));
     let mut is_sending = false;
     while scnt < options.iters || rcnt < options.iters {
         // The next message goes out when the last one is out and the answer is in.
         if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
-            if let Some(buf) = spare.take() {
-                qp.post_recv(wr::Recv::new(station.blank(buf)))?;
-            }
-            let message = station.fill(rcnt, size, message);
             is_sending = true;
-            if size <= MaxInline::VALUE as usize {
-                qp.post_send(wr::Send::inline_slice(&message).to(to))?;
-                spare = Some(message);
-            } else {
-                qp.post_send(wr::Send::new(message).to(to))?;
-            }
+            qp.post_send(wr::Send::new(message).to(to))?;
         }
-        for completion in station.poll(&mut cq, &mut channel, &mut last)? {
+        let completions = channel.wait_timeout(&mut cq, PATIENCE)?;
+        ensure!(!completions.is_empty(), "no completion for {PATIENCE:?}: the peer is gone");
+        for completion in completions {
             match completion.outcome() {
                 Outcome::Sent(sent) => {
-                    (scnt, is_sending, spare) = (scnt + 1, false, spare.take().or(sent.entry));
+                    (scnt, is_sending) = (scnt + 1, false);
+                    let buf = sent.entry.expect("a send has a buffer");
+                    qp.post_recv(wr::Recv::new(station.blank(buf)))?;
                 }
                 Outcome::Datagram(datagram) => {
                     let mut message = datagram.entry.expect("a receive has a buffer");
                     let len = message.len() - GRH_LEN;
                     message.copy_within(GRH_LEN.., 0);
                     message.set_len(len);
-                    answer = Some(station.check(rcnt, size, FIRST, message)?);
+                    answer = Some(station.check(size, message)?);
                     rcnt += 1;
                 }
-                Outcome::Failed(failed) if scnt < options.iters || rcnt < options.iters => {
-                    bail!("after {rcnt} exchanges: {}", failed.error)
-                }
-                _ => {} // after the last exchange the peer may be gone
+                Outcome::Failed(failed) => bail!("after {rcnt} exchanges: {}", failed.error),
+                _ => {}
             }
         }
     }
     station.report(size, began);
     Ok(())
 }
-
-/// Bytes that go inline: the work request carries them itself, and the buffer stays here.
-type MaxInline = <DefaultProfile as Profile>::MaxInline;

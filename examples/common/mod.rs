@@ -1,23 +1,21 @@
 //! The parts that the ping-pongs share: options, the meeting of two ends, contents of messages.
 //!
 //! The ping-pongs speak the wire format of rdma-core's `ibv_{rc,uc,ud,srq}_pingpong` and can be run
-//! against them, in both roles. Without an RDMA device both ends run in this process, on the
+//! against them, in both roles. They sleep on completion events, as C's do with `-e`; the example
+//! `perf` is the one for figures. Without an RDMA device both ends run in this process, on the
 //! loopback device.
 
 #![allow(dead_code)] // UD has no path MTU, and tokio_pingpong awaits
 
-#[path = "../patience/mod.rs"]
-mod patience;
 mod record;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::{cell::Cell, time::Duration, time::Instant};
+use std::{cell::OnceCell, time::Duration, time::Instant};
 
 pub use anyhow::{Context as _, Result, bail, ensure};
 use bpaf::Bpaf;
-use proverbs::{bounded::Mtu, completion::Completions, endpoint::Endpoint};
-use proverbs::{loopback::Fabric, prelude::*};
+use proverbs::{bounded::Mtu, endpoint::Endpoint, loopback::Fabric, prelude::*};
 use record::{UNUSED, from_wire, to_text};
 
 /// SEND ping-pong, on the wire as rdma-core's program: rc_pingpong as ibv_rc_pingpong
@@ -40,23 +38,17 @@ pub struct Options {
     #[bpaf(short, long, argument("BYTES"), guard(|n| *n > 0, "must be at least 1"), optional)]
     pub size: Option<usize>,
     /// Path MTU: 256, 512, 1024, 2048 or 4096; not for UD [default: 1024]
-    #[bpaf(short, long, argument::<u32>("BYTES"), parse(mtu), optional)]
+    #[bpaf(short, long, argument::<u32>("BYTES"), parse(Mtu::try_from), optional)]
     pub mtu: Option<Mtu>,
     /// Queue pairs of srq_pingpong, the same number on both ends [default: 16]
     #[bpaf(short('q'), long, argument("QPS"))]
     pub num_qp: Option<usize>,
     /// Receives to post [default: 500]
-    #[bpaf(short, long, argument("DEPTH"), guard(|n| *n > 0, "must be at least 1"), fallback(500))]
+    #[bpaf(short, long, argument("DEPTH"), guard(|n| *n > 1, "must be at least 2"), fallback(500))]
     pub rx_depth: u32,
     /// Exchanges [default: 1000]
     #[bpaf(short('n'), long, argument("N"), guard(|n| *n > 0, "must be at least 1"), fallback(1000))]
     pub iters: u32,
-    /// Service level, 0 to 15 [default: 0]
-    #[bpaf(short('l'), long, argument("SL"), guard(|n| *n < 16, "must be 0 to 15"), fallback(0))]
-    sl: u8,
-    /// Sleep on completion events instead of polling
-    #[bpaf(short, long)]
-    events: bool,
     /// Check every byte of every message
     #[bpaf(short, long("chk"))]
     pub check: bool,
@@ -65,9 +57,9 @@ pub struct Options {
     server: Option<String>,
 }
 
-fn mtu(bytes: u32) -> std::result::Result<Mtu, &'static str> {
-    Mtu::from_bytes(bytes).ok_or("a path MTU is 256, 512, 1024, 2048 or 4096")
-}
+/// A peer that says nothing for so long is gone. UC and UD do not retransmit, so a lost packet ends
+/// the game too.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One end, with its device and a stream to the other end.
 pub struct Station {
@@ -77,23 +69,12 @@ pub struct Station {
     /// The client sends first, here and afterwards.
     pub is_client: bool,
     link: TcpStream,
-    /// A peer that says nothing for so long is gone.
-    pub patience: Duration,
-    /// With -c, whether the peer is a C client, once that is known.
-    is_constant: Cell<Option<bool>>,
+    first: OnceCell<Vec<u8>>,
 }
 
-/// Runs `end` on the device, or twice in this process, and reports failure as C programs do.
-pub fn main(end: fn(&Station) -> Result<()>) {
-    run(options().run(), end).unwrap_or_else(|error| fail(error));
-}
-
-fn fail(error: anyhow::Error) -> ! {
-    eprintln!("{}: {error:#}", env!("CARGO_BIN_NAME"));
-    std::process::exit(1)
-}
-
-fn run(options: Options, end: fn(&Station) -> Result<()>) -> Result<()> {
+/// Runs `end` on the device, or twice in this process.
+pub fn run(end: fn(&Station) -> Result<()>) -> Result<()> {
+    let options = options().run();
     let first = || devices().inspect_err(|why| println!("{why}")).ok()?.into_iter().next();
     let name = options.device.clone().or_else(first);
     if let Some(name) = name.filter(|name| name != "loopback") {
@@ -106,154 +87,105 @@ fn run(options: Options, end: fn(&Station) -> Result<()>) -> Result<()> {
     let (fabric, there) = (Fabric::new(), TcpStream::connect(listener.local_addr()?)?);
     let ends = [(false, listener.accept()?.0), (true, there)].map(|(is_client, link)| {
         let station = Station::new(fabric.open_device(), &options, is_client, link);
-        // The first failure ends the program.
-        std::thread::spawn(move || end(&station?).or_else(|error| fail(error)))
+        std::thread::spawn(move || end(&station?).inspect_err(|why| eprintln!("{why:#}")))
     });
-    ends.into_iter().try_for_each(|end| end.join().expect("one end has panicked"))
+    let ended = ends.map(|end| end.join().is_ok_and(|result| result.is_ok()));
+    ensure!(ended == [true, true], "one end has failed");
+    Ok(())
 }
 
 /// A TCP connection to the server, or from a client.
 fn dial(Options { server, port, .. }: &Options) -> Result<TcpStream> {
     // IPv6's wildcard takes IPv4 too, where there is IPv6.
     let any = [(Ipv6Addr::UNSPECIFIED, *port).into(), (Ipv4Addr::UNSPECIFIED, *port).into()];
-    match server {
-        Some(host) => TcpStream::connect((host.as_str(), *port))
-            .with_context(|| format!("cannot connect to {host}, TCP port {port}")),
-        None => TcpListener::bind::<&[SocketAddr]>(&any)
-            .and_then(|listener| Ok(listener.accept()?.0))
-            .with_context(|| format!("cannot listen on TCP port {port}")),
-    }
+    let link = match server {
+        Some(host) => TcpStream::connect((&host[..], *port)),
+        None => TcpListener::bind::<&[SocketAddr]>(&any).and_then(|at| Ok(at.accept()?.0)),
+    };
+    link.with_context(|| format!("no connection to {server:?}, TCP port {port}"))
 }
 
 impl Station {
     fn new(context: Context, options: &Options, is_client: bool, link: TcpStream) -> Result<Self> {
-        let (patience, options) = (patience::patience(Duration::from_secs(10)), options.clone());
-        link.set_read_timeout(Some(patience))?;
-        let given = options.gid_index.map(|index| context.query_gid_entry(options.ib_port, index));
-        given.transpose().context("-g: the example devinfo lists the GIDs of the port")?;
+        link.set_read_timeout(Some(PATIENCE))?;
         // InfiniBand has none, and needs none.
         let best = || context.roce_v2_gid(options.ib_port).ok().map(|gid| gid.index());
-        let gid_index = options.gid_index.or_else(best);
-        let is_constant = Cell::new(is_client.then_some(false));
-        Ok(Station { context, options, gid_index, is_client, link, patience, is_constant })
+        let (gid_index, options) = (options.gid_index.or_else(best), options.clone());
+        Ok(Self { context, options, gid_index, is_client, link, first: OnceCell::new() })
     }
 
-    /// The way to `peer`.
-    pub fn path_to(&self, peer: &Endpoint) -> Result<AddressVector> {
-        let path = peer.address(&self.context, self.options.ib_port, self.gid_index)?;
-        Ok(AddressVector { sl: self.options.sl.try_into()?, ..path })
-    }
-
-    /// Exchanges addresses with the peer, `wire` of them each way. The server answers in `ready`,
-    /// when it has connected and can receive.
-    pub fn meet(&self, mine: &[Endpoint], wire: usize) -> Result<Vec<Endpoint>> {
-        let (records, service) = (records(mine, wire), mine[0].service());
+    /// Exchanges addresses with the peer, `wire` of them each way, and connects to it.
+    pub fn meet<C>(
+        &self,
+        mine: &[Endpoint],
+        wire: usize,
+        connect: impl FnOnce(Vec<(Endpoint, AddressVector)>) -> Result<C>,
+    ) -> Result<C> {
         mine.iter().for_each(|mine| println!("  local address:  {}", to_text(mine)));
+        // In one write: the C server reads a record with one read.
+        let records: String = mine.iter().map(|mine| to_text(mine) + "\0").collect();
+        let records = records + &UNUSED.repeat(wire - mine.len());
         if self.is_client {
             self.write(&records)?;
         }
-        let mut theirs = vec![0; records.len()];
-        self.read(&mut theirs, "address")?;
+        let theirs = self.read(records.len())?;
         let used = theirs.chunks(UNUSED.len()).take_while(|record| record[5..11] != *b"000000");
-        let peers: Option<Vec<_>> = used.map(|record| from_wire(record, service)).collect();
-        let peers = peers.with_context(|| format!("not addresses: {}", theirs.escape_ascii()))?;
-        peers.iter().for_each(|peer| println!("  remote address: {}", to_text(peer)));
+        let peers = used.map(|record| {
+            let peer = from_wire(record, mine[0].service());
+            let peer = peer.with_context(|| format!("no address: {}", record.escape_ascii()))?;
+            println!("  remote address: {}", to_text(&peer));
+            let path = peer.address(&self.context, self.options.ib_port, self.gid_index)?;
+            Ok((peer, path))
+        });
+        let peers = peers.collect::<Result<Vec<_>>>()?;
         let (there, here) = (peers.len(), mine.len());
-        ensure!(self.options.num_qp.is_none_or(|q| q == here), "-q is for srq_pingpong");
         ensure!(there == here, "the peer has {there} queue pairs, not {here}: use the same -q");
-        Ok(peers)
-    }
-
-    /// The client may send when this has returned.
-    pub fn ready(&self, mine: &[Endpoint], wire: usize) -> Result<()> {
+        let connected = connect(peers)?;
+        // The server answers when it can receive, and the client may send when it has the answer.
         if self.is_client {
-            return self.write("done\0");
+            self.write("done\0")?;
+        } else {
+            self.write(&records)?;
+            let done = self.read(5)?;
+            ensure!(done == b"done\0", "the peer said {}, not done", done.escape_ascii());
         }
-        self.write(&records(mine, wire))?;
-        let mut done = [0; 5];
-        self.read(&mut done, "\"done\"")?;
-        ensure!(done == *b"done\0", "the peer said {}, not done", done.escape_ascii());
-        Ok(())
+        Ok(connected)
     }
 
     fn write(&self, text: &str) -> Result<()> {
         (&self.link).write_all(text.as_bytes()).context("cannot write to the peer")
     }
 
-    fn read(&self, bytes: &mut [u8], what: &str) -> Result<()> {
-        let read = (&self.link).read_exact(bytes);
-        read.with_context(|| format!("no {what} from the peer within {:?}", self.patience))
-    }
-
-    /// The completions that are there, or an error if none came for too long: UC and UD do not
-    /// retransmit, so a lost packet ends the game.
-    pub fn poll<'a>(
-        &self,
-        cq: &'a mut CompletionQueue,
-        channel: &mut CompletionChannel,
-        last: &mut Instant,
-    ) -> Result<Completions<'a, Buf>> {
-        let completions = match self.options.events {
-            true => channel.wait_timeout(cq, self.patience)?,
-            false => cq.poll()?,
-        };
-        if !completions.is_empty() {
-            *last = Instant::now();
-        } else if last.elapsed() >= self.patience {
-            bail!("no completion for {:?}: a packet is lost, or the peer is gone", self.patience);
-        } else {
-            std::thread::yield_now(); // the other end may need this processor
-        }
-        Ok(completions)
-    }
-
-    /// Byte `at` of the `n`th message with -c; `first` is the byte of the C namesake's first.
-    ///
-    /// A server sends back what it received, ours and C's. So a client of ours sends a pattern that
-    /// differs from message to message, and checks that each comes back. The client of C sends a
-    /// constant, and then what it received last. Its first message tells a server which it is. At
-    /// the start of a page, where C's -c looks, all have a 0.
-    fn byte(&self, n: u32, at: usize, first: u8) -> u8 {
-        match (self.is_constant.get(), at % 4096) {
-            (_, 0) => 0,
-            (Some(true), _) => first,
-            _ => 1 + ((n as usize * 97 + at + at / 251) % 251) as u8,
-        }
+    fn read(&self, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let read = (&self.link).read_exact(&mut bytes);
+        read.with_context(|| format!("not {len} bytes from the peer within {PATIENCE:?}"))?;
+        Ok(bytes)
     }
 
     /// The buffer, ready to be received into: with a byte that is in no message, so that nothing
     /// that was there before can pass for one.
     pub fn blank(&self, mut buf: Buf) -> Buf {
-        if self.options.check {
-            buf.set_len(buf.capacity());
-            // `Buf::fill` copies a slice, and hides that of slices.
-            buf[..].fill(0xff);
-        }
+        buf.set_len(buf.capacity());
+        buf[..].fill(0xff);
         buf
     }
 
-    /// The `n`th message to the peer: a pattern from a client with -c, otherwise what is there.
-    pub fn fill(&self, n: u32, size: usize, mut buf: Buf) -> Buf {
+    /// The client's first message: a pattern that is 0 at the start of each page, where C's -c looks.
+    pub fn first(&self, size: usize, mut buf: Buf) -> Buf {
         buf.set_len(size);
-        if self.options.check && self.is_client {
-            buf.iter_mut().enumerate().for_each(|(at, byte)| *byte = self.byte(n, at, 0));
-        }
+        (0..).zip(&mut buf[..]).for_each(|(at, byte)| *byte = at as u8);
+        self.first.get_or_init(|| buf.to_vec());
         buf
     }
 
-    /// The `n`th message from the peer, if it is the right one.
-    pub fn check(&self, n: u32, size: usize, first: u8, message: Buf) -> Result<Buf> {
+    /// A message from the peer. Each end sends back what it received, ours and C's, so all messages
+    /// of a run are the same.
+    pub fn check(&self, size: usize, message: Buf) -> Result<Buf> {
         let len = message.len();
         ensure!(len == size, "a message of {len} bytes arrived, not of {size}: use the same -s");
-        if !self.options.check {
-            return Ok(message);
-        }
-        let wrong = || (0..).zip(&message[..]).find(|(at, is)| **is != self.byte(n, *at, first));
-        if self.is_constant.get().is_none() {
-            self.is_constant.set(Some(wrong().is_some()));
-        }
-        let wrong = wrong().map(|(at, is)| (at, *is, self.byte(n, at, first)));
-        ensure!(wrong.is_none(), "message {n} is wrong: {wrong:?} (offset, is, should be)");
+        let is_right = |first: &Vec<u8>| !self.options.check || first[..] == message[..];
+        ensure!(is_right(self.first.get_or_init(|| message.to_vec())), "a message has changed");
         Ok(message)
     }
 
@@ -266,10 +198,4 @@ impl Station {
             println!("  every byte of {iters} messages checked");
         }
     }
-}
-
-/// In one write: the C server reads a record with one read.
-fn records(mine: &[Endpoint], wire: usize) -> String {
-    mine.iter().map(|mine| to_text(mine) + "\0").collect::<String>()
-        + &UNUSED.repeat(wire - mine.len())
 }

@@ -108,17 +108,16 @@ for name in rc uc ud srq; do
 done
 
 both rc
-against_c rc -e
-pair rc tokio c -e
-pair rc c tokio -e
-pair rc tokio tokio -e -s 9000
+pair rc tokio c
+pair rc c tokio
+pair rc tokio tokio -s 9000
 against_c rc -s 48
 against_c rc -s 9000 -m 512 -r 3
 both uc
 both ud
 against_c ud -s 17
 both srq
-against_c srq -q 1 -e
+against_c srq -q 1
 
 [ "$failed" = 0 ] || {
     echo "$failed failed" >&2
