@@ -38,7 +38,9 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Box<dyn std::error::Error>> {
     let name = match cli.device {
         Some(name) => name,
-        None => devices()?.into_iter().next().ok_or("there is no RDMA device on this machine")?,
+        None => {
+            devices()?.into_iter().next().ok_or("there is no RDMA device on this machine")?.name
+        }
     };
     let mut events = Context::open(&name)?.events()?;
     println!("{name}: async event FD {}", events.as_raw_fd());

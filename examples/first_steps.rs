@@ -13,7 +13,7 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let context = match devices().as_deref() {
-        Ok([name, ..]) => Context::open(name)?,
+        Ok([first, ..]) => Context::open(&first.name)?,
         none => {
             // Perhaps libibverbs is not installed, or this process may not open the device's file.
             if let Err(why) = none {

@@ -31,7 +31,7 @@ const HALF: usize = 64;
 
 fn main() -> Result<(), Failure> {
     let context = match devices().as_deref() {
-        Ok([name, ..]) => Context::open(name)?,
+        Ok([first, ..]) => Context::open(&first.name)?,
         none => {
             // Perhaps libibverbs is not installed, or this process may not open the device's file.
             if let Err(why) = none {

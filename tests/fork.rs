@@ -18,7 +18,7 @@ fn a_program_prepares_to_fork() {
     };
     assert_eq!(status, expected);
     // Asked again, also when a device is open, it says the same.
-    let _context = devices().unwrap().first().map(|name| Context::open(name).unwrap());
+    let _context = devices().unwrap().first().map(|first| Context::open(&first.name).unwrap());
     assert_eq!(fork_init().unwrap(), status);
     drop(proverbs::cm::EventChannel::new()); // librdmacm opens devices by itself, if there are any
     assert_eq!(fork_init().unwrap(), status);
@@ -47,7 +47,7 @@ fn a_program_that_prepares_too_late_is_told() {
         "a channel" => drop(EventChannel::new()),
         "an address" => drop(AddrInfo::<Tcp>::look_up("127.0.0.1", "7471")),
         _ => match devices().unwrap_or_default().first() {
-            Some(name) => drop(Context::open(name).unwrap()),
+            Some(first) => drop(Context::open(&first.name).unwrap()),
             None => return,
         },
     }

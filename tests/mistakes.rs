@@ -165,9 +165,7 @@ fn a_device_that_does_not_exist() -> Result {
     let refused = Context::open("no such device").unwrap_err();
     // A machine without any device lacks more: `Absence` has those messages.
     if let [first, ..] = &devices()?[..] {
-        let text =
-            format!("ibv_open_device: no device is called \"no such device\": there is {first}");
-        assert!(refused.to_string().starts_with(&text[..text.len() - first.len()]), "{refused}");
+        assert!(refused.to_string().contains(&first.name), "{refused}");
     } else {
         assert!(matches!(refused.kind(), ErrorKind::Absent(_)), "{refused}");
     }

@@ -75,8 +75,8 @@ pub struct Station {
 /// Runs `end` on the device, or twice in this process.
 pub fn run(end: fn(&Station) -> Result<()>) -> Result<()> {
     let options = options().run();
-    let first = || devices().inspect_err(|why| println!("{why}")).ok()?.into_iter().next();
-    let name = options.device.clone().or_else(first);
+    let all = || devices().inspect_err(|why| println!("{why}")).unwrap_or_default().into_iter();
+    let name = options.device.clone().or_else(|| Some(all().next()?.name));
     if let Some(name) = name.filter(|name| name != "loopback") {
         let (context, link) = (Context::open(&name)?, dial(&options)?);
         return end(&Station::new(context, &options, options.server.is_some(), link)?);

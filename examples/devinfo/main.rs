@@ -14,7 +14,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use bpaf::Bpaf;
-use proverbs::device::fork_status;
+use proverbs::device::{Device, fork_status};
 use proverbs::loopback::Fabric;
 use proverbs::{Context, devices};
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     let names = match &options.device {
         Some(name) => vec![name.clone()],
-        None => devices()?,
+        None => devices()?.into_iter().map(|device| device.name).collect(),
     };
     if options.list {
         let count = names.len();
@@ -71,8 +71,21 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Where a device is: what a program chooses it by.
+fn place(device: &Device) {
+    println!("\tpci_address:\t{}", device.pci_address.as_deref().unwrap_or("none"));
+    println!("\tnuma_node:\t{}", device.numa_node.map_or("none".into(), |node| node.to_string()));
+    for port in &device.ports {
+        let addresses: Vec<_> = port.addresses.iter().map(ToString::to_string).collect();
+        println!("\tinterfaces of port {}:\t{}", port.number, port.interfaces.join(" "));
+        println!("\taddresses of port {}:\t{}", port.number, addresses.join(" "));
+        println!("\tMbit/s of port {}:\t{}", port.number, port.speed.unwrap_or_default());
+    }
+}
+
 fn show(context: &Context) -> Result<()> {
     println!("hca_id:\t{}", context.name());
+    devices().unwrap_or_default().iter().filter(|it| it.name == context.name()).for_each(place);
     let attr = attributes::device(context)?;
     for port in 1..=attr.device.phys_port_cnt {
         attributes::port(context, port)?;

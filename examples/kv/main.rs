@@ -80,7 +80,7 @@ fn start(args: Args) -> Result<()> {
 
 fn run(memory: impl Memory<Protection = Writable>) -> Result<()> {
     let context = match devices().as_deref() {
-        Ok([name, ..]) => Context::open(name)?,
+        Ok([first, ..]) => Context::open(&first.name)?,
         none => {
             // Perhaps libibverbs is not installed, or this process may not open the device's file.
             if let Err(why) = none {

@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 /// The first device; none if this process can use none, and prints why.
 fn first_device() -> Option<String> {
     let devices = devices().inspect_err(|why| println!("{why}"));
-    devices.ok()?.into_iter().next()
+    Some(devices.ok()?.into_iter().next()?.name)
 }
 
 fn run(args: &Args) -> Result<()> {

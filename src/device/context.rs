@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::absence::{self, Wanted};
 use crate::device::attr::{DeviceAttr, TransportType};
+use crate::device::list;
 use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
 use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
@@ -15,43 +16,8 @@ use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
 use crate::sys::types::{ibv_context, ibv_device_attr};
 use crate::sys::{device, handle};
-use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
-
-/// The names of this machine's RDMA devices (`ibv_get_device_list`); empty if the kernel has none.
-///
-/// [Blocks](crate::guide::shutdown) while the device does not answer.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// for name in devices()? {
-///     println!("{name}");
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if libibverbs cannot be loaded, or if the kernel
-/// has devices that this process cannot use, such as in a container without their files. Otherwise
-/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`.
-#[doc(alias("ibv_get_device_list", "ibv_free_device_list", "rdma_get_devices"))]
-#[doc(alias = "rdma_free_devices")]
-pub fn devices() -> Result<Vec<String>, Error> {
-    const VERB: &str = "ibv_get_device_list";
-    let errno = match device::names() {
-        Ok(names) if !names.is_empty() => return Ok(names),
-        Ok(_) => 0,
-        Err(errno) => errno,
-    };
-    match absence::why(Wanted::Any, errno) {
-        Some(Absence::Device | Absence::Module { .. } | Absence::Sysfs) => Ok(Vec::new()),
-        Some(absence) => Err(Error::new(VERB, ErrorKind::Absent(absence))),
-        // libibverbs answers ENOSYS on a kernel without RDMA.
-        None if matches!(errno, 0 | libc::ENOSYS) => Ok(Vec::new()),
-        None => Err(Error::os(VERB, errno, "")),
-    }
-}
 
 /// An open device (`ibv_open_device`). All other objects are made from it.
 ///
@@ -108,7 +74,7 @@ impl Context {
         if !matches!(errno, 0 | libc::ENOSYS) {
             return Err(Error::os(VERB, errno, name));
         }
-        let names = devices().unwrap_or_default().join(", ");
+        let names = list::names().unwrap_or_default().join(", ");
         let names = if names.is_empty() { "none" } else { &names };
         let what = format!("no device is called \"{name}\"; devices of this machine: {names}");
         Err(Error::new(VERB, ErrorKind::NotFound(what)))

@@ -9,6 +9,7 @@ use crate::device::context::Context;
 use crate::device::port::LinkLayer;
 use crate::device::refusal::gid_refused;
 use crate::sys::gid;
+use crate::sys::interfaces::{Interface, interfaces};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::{Gid, GidKind, apart};
 
@@ -46,7 +47,8 @@ pub struct GidEntry {
     pub gid: Gid,
     /// Its kind.
     pub kind: GidKind,
-    /// The index of the network device that it belongs to, if it has one.
+    /// The index of the network device that it belongs to, if it has one, in the network namespace of
+    /// the RDMA device.
     pub ifindex: Option<u32>,
 }
 
@@ -62,7 +64,8 @@ impl GidEntry {
         })
     }
 
-    /// The name of the network device that it belongs to, such as eth0.
+    /// The name of the network device that it belongs to, such as eth0; `None` if that is in another
+    /// network namespace than this process.
     pub fn netdev(&self) -> Option<String> {
         let mut name = [0u8; libc::IF_NAMESIZE];
         // SAFETY: there is room for a name.
@@ -70,8 +73,10 @@ impl GidEntry {
         if found.is_null() {
             return None;
         }
-        let name = CStr::from_bytes_until_nul(&name).ok()?;
-        Some(name.to_string_lossy().into_owned())
+        let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
+        // The index is that of the device's namespace: here it may be another's.
+        let is_it = |interface: &Interface| interface.name == name && interface.has(self.gid);
+        interfaces().ok()?.iter().any(is_it).then(|| name.to_owned())
     }
 }
 

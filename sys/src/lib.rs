@@ -21,6 +21,7 @@ pub mod events;
 pub mod extended;
 pub mod gid;
 pub mod handle;
+pub mod interfaces;
 pub mod lanes;
 mod layout;
 pub mod libraries;

@@ -156,7 +156,8 @@ fn a_queue_pair_of_another_device_is_refused() {
     let error = id.create_qp::<proverbs::DefaultProfile>(&pd, &cq, &cq, depth).unwrap_err();
     assert!(error.to_string().contains("while the id is on"), "{error}");
     // Nor of another one of this machine's.
-    for name in proverbs::device::devices().unwrap_or_default() {
+    for device in proverbs::device::devices().unwrap_or_default() {
+        let name = device.name;
         let Some(other) = Context::open(&name).ok().filter(|_| id.device() != Some(&*name)) else {
             continue;
         };

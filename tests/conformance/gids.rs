@@ -37,6 +37,33 @@ fn a_table_has_what_each_index_says() {
     assert_eq!(dev.ctx.gid_table(9).unwrap_err().errno(), Some(22));
 }
 
+/// A device is found by what it has in this network namespace.
+#[test]
+fn a_device_is_found_by_its_interface_and_its_addresses() {
+    use proverbs::device::{Device as Listed, devices};
+    let dev = Device::open();
+    let name = dev.ctx.name();
+    let Some(device) = devices().unwrap_or_default().into_iter().find(|it| it.name == name) else {
+        assert_eq!(dev.kind, Kind::Loopback, "which is in no list");
+        let refused = Listed::by_interface("no such interface").unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::NotFound(_) | ErrorKind::Absent(_)));
+        return;
+    };
+    assert_eq!(device.pci_address, None, "of software");
+    let port = &device.ports[0];
+    assert_eq!((port.number, port.link_layer), (1, dev.ctx.query_port(1).unwrap().link_layer));
+    let ports = [(&port.interfaces, &port.addresses)];
+    let found = port.interfaces.iter().map(|name| Listed::by_interface(name).unwrap());
+    let found: Vec<_> =
+        found.chain(port.addresses.iter().map(|&ip| Listed::by_ip(ip).unwrap())).collect();
+    assert!(found.len() >= 2, "{ports:?}");
+    // Another device may be on the same interface.
+    assert!(found.iter().all(|(_, its)| its.interfaces == port.interfaces), "{found:?}");
+    assert!(Listed::nearest_to(0).unwrap().contains(&device));
+    let error = Listed::by_ip([192, 0, 2, 9].into()).unwrap_err().to_string();
+    assert!(error.contains("the IP address 192.0.2.9") && error.contains(&name), "{error}");
+}
+
 /// Proves R18.23.
 #[test]
 fn a_roce_v2_gid_is_chosen() {

@@ -38,7 +38,7 @@ fn a_device_that_is_not_there() {
     match error.kind() {
         // The machine has no device at all.
         ErrorKind::Absent(Absence::Module { .. } | Absence::Device) => {
-            assert_eq!(devices().unwrap(), Vec::<String>::new());
+            assert_eq!(devices().unwrap(), []);
             assert_eq!(error.errno(), Some(libc::ENODEV));
         }
         // Under Miri, in a static program, and where libibverbs is not installed.
@@ -47,7 +47,8 @@ fn a_device_that_is_not_there() {
             assert_eq!(devices().unwrap_err().kind(), error.kind());
         }
         ErrorKind::NotFound(what) => {
-            let names = devices().unwrap().join(", ");
+            let names = devices().unwrap().into_iter().map(|device| device.name);
+            let names = names.collect::<Vec<_>>().join(", ");
             let names = if names.is_empty() { "none" } else { &names };
             let text = "no device is called \"no_such_device\"; devices of this machine: ";
             assert_eq!(*what, format!("{text}{names}"));

@@ -18,3 +18,20 @@ if diff "$here/c" "$here/rust" | grep '^<'; then
     exit 1
 fi
 echo "examples/devinfo agrees with ibv_devinfo -v: $lines lines"
+
+# In another network namespace the device's interface is told neither by its name, nor is another
+# interface that has the name taken for it.
+interface=$("$examples/devinfo" | sed -n 's/^\tinterfaces of port 1:\t//p')
+[ -n "$interface" ] || { echo "examples/devinfo tells no interface"; exit 1; }
+ip netns add elsewhere
+ip -n elsewhere link add "$interface" type dummy
+ip -n elsewhere address add 192.0.2.1/24 dev "$interface"
+ip -n elsewhere link set "$interface" up
+ip netns exec elsewhere "$examples/devinfo" > "$here/elsewhere"
+ip netns delete elsewhere
+if grep -q "interfaces.*$interface\|192.0.2.1" "$here/elsewhere"; then
+    echo "in another network namespace examples/devinfo tells an interface that is not the device's:"
+    cat "$here/elsewhere"
+    exit 1
+fi
+echo "examples/devinfo tells $interface, and in another network namespace none"

@@ -18,7 +18,7 @@ pub fn choose(options: &Options) -> Result<Device> {
         Some(name) if name == "loopback" => Ok(Device::Loopback),
         Some(name) => Ok(Device::Real(Context::open(name)?)),
         None => match devices().as_deref() {
-            Ok([name, ..]) => Ok(Device::Real(Context::open(name)?)),
+            Ok([first, ..]) => Ok(Device::Real(Context::open(&first.name)?)),
             Ok([]) => {
                 println!("no RDMA device on this machine");
                 Ok(Device::Loopback)

@@ -1,0 +1,135 @@
+//! The network interfaces of this process's network namespace.
+
+use std::ffi::CStr;
+use std::net::IpAddr;
+use std::{io, ptr, slice};
+
+use crate::terms::gid::Gid;
+
+/// A network interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, such as eth0.
+    pub name: String,
+    /// Its IP addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its hardware address: 6 bytes on Ethernet, 20 on InfiniBand.
+    pub hardware: Vec<u8>,
+}
+
+impl Interface {
+    /// Whether a GID is one that a port has because of this interface. The kernel makes GIDs of an
+    /// interface's IP addresses and of its hardware address.
+    pub fn has(&self, gid: Gid) -> bool {
+        let of_ip = |address: &IpAddr| match *address {
+            IpAddr::V4(address) => Gid::from(address),
+            IpAddr::V6(address) => Gid::from(address),
+        };
+        let of_hardware = match self.hardware[..] {
+            // RoCE has the link-local address of EUI-64; iWARP has the hardware address and zeros.
+            [a, b, c, d, e, f] => {
+                let eui_64 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+                gid.0 == eui_64 || gid.0 == [a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            }
+            // IP over InfiniBand has a queue pair number before the port's GID.
+            [_, _, _, _, ref port @ ..] => gid.0 == *port,
+            _ => false,
+        };
+        of_hardware || self.addresses.iter().any(|address| of_ip(address) == gid)
+    }
+}
+
+/// The interfaces of this process's network namespace, in the kernel's order.
+pub fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut first = ptr::null_mut();
+    // SAFETY: `first` is a local that the call writes.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut interfaces: Vec<Interface> = Vec::new();
+    let mut next = first;
+    // SAFETY: null or an entry of the list, which is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: the name of an entry is a C string.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy();
+        let at = interfaces.iter().position(|known| known.name == name);
+        let at = at.unwrap_or_else(|| {
+            interfaces.push(Interface { name: name.into_owned(), ..Interface::default() });
+            interfaces.len() - 1
+        });
+        let interface = &mut interfaces[at];
+        // SAFETY: null or an address, of the kind that its family says.
+        unsafe { add(interface, entry.ifa_addr) };
+    }
+    // SAFETY: the list is the one that the call made, and no entry is used any more.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(interfaces)
+}
+
+/// # Safety
+/// `address` is null or an address of a list of `getifaddrs`.
+unsafe fn add(interface: &mut Interface, address: *const libc::sockaddr) {
+    if address.is_null() {
+        return;
+    }
+    // SAFETY: each address has a family, and is a structure of that family. `getifaddrs` has room
+    // for a hardware address of 24 bytes, which is more than `libc::sockaddr_ll` has, and
+    // `sll_halen` bytes of it are set.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_INET => {
+                let address = (*address.cast::<libc::sockaddr_in>()).sin_addr.s_addr;
+                interface.addresses.push(IpAddr::from(address.to_ne_bytes()));
+            }
+            libc::AF_INET6 => {
+                let address = (*address.cast::<libc::sockaddr_in6>()).sin6_addr.s6_addr;
+                interface.addresses.push(IpAddr::from(address));
+            }
+            libc::AF_PACKET => {
+                let address = address.cast::<libc::sockaddr_ll>();
+                let bytes = (&raw const (*address).sll_addr).cast::<u8>();
+                let len = usize::from((*address).sll_halen);
+                interface.hardware = slice::from_raw_parts(bytes, len).to_vec();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gid(text: &str) -> Gid {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn gids_of_an_interface() {
+        let ethernet = Interface {
+            name: "eth0".into(),
+            addresses: vec!["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()],
+            hardware: vec![0x52, 0x54, 0, 0x12, 0x34, 0x56],
+        };
+        let has = ["fe80::5054:ff:fe12:3456", "5254:12:3456::", "::ffff:10.0.0.1", "fd00::1"];
+        assert_eq!(has.map(|text| ethernet.has(gid(text))), [true; 4]);
+        let not = ["fe80::5054:ff:fe12:3457", "5254:12:3456::1", "::ffff:10.0.0.2", "::"];
+        assert_eq!(not.map(|text| ethernet.has(gid(text))), [false; 4]);
+        let port = gid("fe80::2:c903:0:1234");
+        let mut hardware = vec![0x80, 0, 0, 0x48];
+        hardware.extend(port.0);
+        let infiniband = Interface { hardware, ..Interface::default() };
+        assert!(infiniband.has(port) && !infiniband.has(gid("fe80::2:c903:0:1235")));
+        assert!(!Interface::default().has(Gid::default()));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
+    fn the_loopback_interface_is_there() {
+        let interfaces = interfaces().unwrap();
+        let lo = interfaces.iter().find(|interface| interface.name == "lo").unwrap();
+        assert!(lo.addresses.contains(&IpAddr::from([127, 0, 0, 1])), "{lo:?}");
+        assert_eq!(lo.hardware, [0; 6]);
+    }
+}
