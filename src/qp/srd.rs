@@ -78,7 +78,8 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     ///     Ok(qp.modify(UdRtr::default())?.modify(SrdRts::new(psn))?)
     /// };
     /// let (mut client, mut server) = (ready()?, ready()?);
-    /// let way = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
+    /// let gid = context.roce_v2_gid(1)?;
+    /// let way = || pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?);
     /// let address_handle = client.add_address_handle(way()?)?;
     /// let to = Destination { address_handle, qpn: Qpn::try_from(server.qp_num())?, qkey };
     ///
