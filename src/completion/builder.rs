@@ -99,45 +99,6 @@ impl TakesChannel for WithVector<NoChannel> {}
 pub trait TakesVector {}
 impl TakesVector for WithChannel {}
 
-impl Context {
-    /// A completion queue with room for at least `cqe` completions, to be created with the options
-    /// of [`CqBuilder`]. `cqe` may be 0 if queues are added.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let channel = context.create_comp_channel()?;
-    /// let cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
-    /// assert!(cq.capacity() >= 64);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cq(&self, cqe: u32) -> CqBuilder<'static> {
-        sized(self.clone(), cqe)
-    }
-
-    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
-    /// type is `E` (`ibv_create_cq`). [`cq`](Self::cq) has options, and computes `cqe` from the
-    /// depths of queue pairs.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
-    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
-    /// assert!(cq.capacity() >= 34);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`CqBuilder::create`].
-    #[doc(alias = "ibv_create_cq")]
-    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, None, None, None)
-    }
-}
-
 impl Lane {
     /// A completion queue of this lane (`ibv_create_cq_ex` with
     /// `IBV_CREATE_CQ_ATTR_SINGLE_THREADED`), as for [`Context::cq`]. A device without such queues
@@ -183,7 +144,7 @@ impl Lane {
 }
 
 /// A builder to which only its size was said.
-fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
+pub(crate) fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
     CqBuilder { context, cqe, events: None, on: None, _chosen: PhantomData }
 }
 
