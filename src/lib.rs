@@ -131,6 +131,8 @@ mod debug;
 mod allows;
 
 // First, because rustdoc shows methods in the order of the modules that define them.
+mod first_calls;
+
 pub mod device;
 
 pub mod memory;

@@ -82,7 +82,7 @@ pub struct WithVector<C>(PhantomData<C>);
 #[diagnostic::on_unimplemented(
     message = "this completion queue has a channel already",
     label = "a second channel",
-    note = "a completion queue has one channel; a channel may have many completion queues (R13.7)"
+    note = "a completion queue has one channel; a channel may have many completion queues"
 )]
 pub trait TakesChannel {}
 impl TakesChannel for NoChannel {}
@@ -94,7 +94,7 @@ impl TakesChannel for WithVector<NoChannel> {}
 #[diagnostic::on_unimplemented(
     message = "a completion vector needs a completion channel, and is chosen once",
     label = "there is no channel yet, or a vector already",
-    note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)` (R13.7)"
+    note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)`"
 )]
 pub trait TakesVector {}
 impl TakesVector for WithChannel {}

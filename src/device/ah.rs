@@ -219,7 +219,7 @@ impl AddressHandle {
         let control = handle.control();
         let asked = || vector.to_string();
         let lacks = "no address vectors";
-        let instead = "connect RC queue pairs by rdma_cm (R24.3)";
+        let instead = "connect RC queue pairs by rdma_cm";
         not_on_iwarp(&context.handle, VERB, asked, lacks, instead)?;
         vector.check_path_bits(&context, VERB, vector.port)?;
         let mut attr = vector.to_c();

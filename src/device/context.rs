@@ -6,14 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::absence::{self, Wanted};
-use crate::completion::builder::{self, CqBuilder};
-use crate::completion::channel::CompletionChannel;
-use crate::completion::queue::CompletionQueue;
 use crate::device::attr::{DeviceAttr, TransportType};
-use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
 use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
-use crate::memory::entry::Entry;
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
@@ -81,104 +76,27 @@ pub struct Context {
     pub(crate) handle: Arc<handle::Context>,
 }
 
-// In the order of use, which is that of the page: also of what other modules create.
+/// [`Context::open`].
+pub(crate) fn open(name: &str) -> Result<Context, Error> {
+    const VERB: &str = "ibv_open_device";
+    let errno = match device::open(name) {
+        Ok(Some(handle)) => return Ok(Context { handle: Arc::new(handle) }),
+        Ok(None) => 0,
+        Err(errno) => errno,
+    };
+    if let Some(absence) = absence::why(Wanted::Device(name), errno) {
+        return Err(Error::new(VERB, ErrorKind::Absent(absence)));
+    }
+    if !matches!(errno, 0 | libc::ENOSYS) {
+        return Err(Error::os(VERB, errno, name));
+    }
+    let names = devices().unwrap_or_default().join(", ");
+    let names = if names.is_empty() { "none" } else { &names };
+    let what = format!("no device is called \"{name}\"; devices of this machine: {names}");
+    Err(Error::new(VERB, ErrorKind::NotFound(what)))
+}
+
 impl Context {
-    /// Opens the device called `name` (`ibv_open_device`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// let error = Context::open("nonesuch").unwrap_err();
-    /// // The device does not exist, or no device does.
-    /// assert!(matches!(error.kind(), ErrorKind::NotFound(_) | ErrorKind::Absent(_)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] with the names of the devices that exist,
-    /// [`ErrorKind::Absent`](crate::ErrorKind::Absent) with the reason why this process cannot use
-    /// the device, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    #[doc(alias = "ibv_open_device")]
-    pub fn open(name: &str) -> Result<Context, Error> {
-        const VERB: &str = "ibv_open_device";
-        let errno = match device::open(name) {
-            Ok(Some(handle)) => return Ok(Context { handle: Arc::new(handle) }),
-            Ok(None) => 0,
-            Err(errno) => errno,
-        };
-        if let Some(absence) = absence::why(Wanted::Device(name), errno) {
-            return Err(Error::new(VERB, ErrorKind::Absent(absence)));
-        }
-        if !matches!(errno, 0 | libc::ENOSYS) {
-            return Err(Error::os(VERB, errno, name));
-        }
-        let names = devices().unwrap_or_default().join(", ");
-        let names = if names.is_empty() { "none" } else { &names };
-        let what = format!("no device is called \"{name}\"; devices of this machine: {names}");
-        Err(Error::new(VERB, ErrorKind::NotFound(what)))
-    }
-
-    /// Allocates a protection domain (`ibv_alloc_pd`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    #[doc(alias = "ibv_alloc_pd")]
-    pub fn alloc_pd(&self) -> Result<ProtectionDomain, Error> {
-        ProtectionDomain::new(self)
-    }
-
-    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
-    /// type is `E` (`ibv_create_cq`). [`cq`](Self::cq) has options, and computes `cqe` from the
-    /// depths of queue pairs.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
-    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
-    /// assert!(cq.capacity() >= 34);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`CqBuilder::create`].
-    #[doc(alias = "ibv_create_cq")]
-    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, None, None, None)
-    }
-
-    /// A completion queue with room for at least `cqe` completions, to be created with the options
-    /// of [`CqBuilder`]. `cqe` may be 0 if queues are added.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let channel = context.create_comp_channel()?;
-    /// let cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
-    /// assert!(cq.capacity() >= 64);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cq(&self, cqe: u32) -> CqBuilder<'static> {
-        builder::sized(self.clone(), cqe)
-    }
-
-    /// Creates a completion channel (`ibv_create_comp_channel`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
-    /// [`Os`](crate::ErrorKind::Os) with any other errno.
-    #[doc(alias = "ibv_create_comp_channel")]
-    pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
-        CompletionChannel::new(self)
-    }
-
     /// The device's provider, which the crate asked the kernel for when it opened the device. It
     /// decides whether the crate trusts the device with promises that not every provider keeps:
     /// see [`Provider`].
