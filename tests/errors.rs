@@ -397,7 +397,7 @@ fn a_refused_post_says_what_to_do() {
     said(
         NotOnIwarp,
         "EINVAL: Invalid argument (the device speaks iWARP, which has neither immediates nor \
-         atomics: send a message in their place (R24.4))",
+         atomics: send a message in their place)",
     );
     said(Refused { errno: 12 }, "ENOMEM: Cannot allocate memory");
     let raw = |verb, bad_wr| RawPostError { verb, errno: 12, bad_wr }.to_string();

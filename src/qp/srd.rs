@@ -32,11 +32,11 @@ pub(super) fn why(send_ops: u64, errno: i32, context: &handle::Context) -> Strin
     };
     match errno {
         libc::ENOSYS => ": there is no libefa.so.1 that has it; install Debian's \
-                         ibverbs-providers, or rdma-core 26 or newer (R27.2)"
+                         ibverbs-providers, or rdma-core 26 or newer"
             .into(),
         libc::EOPNOTSUPP => format!(
             ": {} has no SRD, or not all of these operations; SRD needs an EFA, one without RDMA \
-             READ a profile with `NoReads`{writes} (R27.7)",
+             READ a profile with `NoReads`{writes}",
             name_of(context)
         ),
         _ => String::new(),

@@ -67,7 +67,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is not created with flags",
     label = "flags are for UD queue pairs",
-    note = "multicast groups, of which the flag blocks what a queue pair sends itself, are for UD: leave `.flags(..)` out (R23.6)"
+    note = "multicast groups, of which the flag blocks what a queue pair sends itself, are for UD: leave `.flags(..)` out"
 )]
 pub trait TakesFlags: Transport {}
 
@@ -79,7 +79,7 @@ impl TakesFlags for Ud {}
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue for `{Self}` serves no `{T}` queue pair",
     label = "a shared receive queue for `{Self}`",
-    note = "a shared receive queue is created for RC, UD or XRC, and serves queue pairs of that transport alone (R7.3)"
+    note = "a shared receive queue is created for RC, UD or XRC, and serves queue pairs of that transport alone"
 )]
 pub trait Serves<T: Transport>: Transport {}
 
@@ -91,7 +91,7 @@ impl<T: Transport> Serves<T> for T {}
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue of `{Self}` entries serves no queue pair of `{E}` entries",
     label = "its receives are `{Self}`, those of the profile `{E}`",
-    note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}` (R11.1)"
+    note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}`"
 )]
 pub trait ReceivedAs<E: Entry>: Entry {}
 
