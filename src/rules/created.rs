@@ -4,15 +4,13 @@ use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
 use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::terms::threads::Threads;
-use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+use crate::terms::transport::{Srd, Transport, Ud};
 
 /// The verb that creates queue pairs of a transport. Its rules are those of [`Creates`].
+///
+/// Of a type parameter, rustc looks at one impl alone: what it suggests is the bound of that,
+/// [`HasBothQueues`], which programs can write.
 #[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` may be a transport whose queue pairs are not created by this call",
-    label = "not known to fit transport `{Self}`",
-    note = "in generic code, ask it of the transport: `T: HasBothQueues`, which RC, UC and UD are; or of the argument: `where Depth: qp::CreatedWith<T, P>`"
-)]
 pub trait CreatedBy: Transport {
     type Verb;
 }
@@ -25,16 +23,7 @@ pub enum CreateQp {}
 #[doc(hidden)]
 pub enum EfaCreateQp {}
 
-impl CreatedBy for Rc {
-    type Verb = CreateQp;
-}
-impl CreatedBy for Uc {
-    type Verb = CreateQp;
-}
-impl CreatedBy for Ud {
-    type Verb = CreateQp;
-}
-impl CreatedBy for Xrc {
+impl<T: HasBothQueues> CreatedBy for T {
     type Verb = CreateQp;
 }
 impl CreatedBy for Srd {

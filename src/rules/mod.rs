@@ -198,7 +198,7 @@ impl NamesSrqs for Xrc {}
     note = "SRD queue pairs, which keep no order, are created by `create_qp` alone, with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>`",
     note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has"
 )]
-pub trait HasBothQueues: KeepsOrder + CreatedBy<Verb = CreateQp> {}
+pub trait HasBothQueues: KeepsOrder {}
 
 impl HasBothQueues for Rc {}
 impl HasBothQueues for Uc {}
