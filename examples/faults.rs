@@ -106,7 +106,8 @@ impl End {
     }
 
     fn destination(&mut self, peer: &End) -> Result<wr::Destination, Box<dyn Error>> {
-        let vector = AddressVector::roce(1, peer.context.query_gid(1, 1)?, 1);
+        let theirs = peer.context.roce_v2_gid(1)?.gid();
+        let vector = AddressVector::roce_v2(self.context.roce_v2_gid(1)?, theirs)?;
         let address_handle = self.qp.add_address_handle(self.pd.create_ah(vector)?)?;
         let qpn = Qpn::try_from(peer.qp.qp_num())?;
         Ok(wr::Destination { address_handle, qpn, qkey: Qkey::try_from(QKEY)? })

@@ -59,7 +59,8 @@ fn connected(
     let cq = context.create_cq(32)?;
     let create = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 2, recv: 2 });
     let (one, two) = (create()?, create()?);
-    let address = AddressVector::roce(1, context.query_gid(1, 1)?, 1);
+    let gid = context.roce_v2_gid(1)?;
+    let address = AddressVector::roce_v2(gid, gid.gid())?;
     let psn = Psn::try_from(1)?;
     let up = |qp: QueuePair<Rc, Reset>, peer: u32| -> Result<End, Box<dyn Error>> {
         let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() })?;

@@ -160,7 +160,7 @@ fn finish(
         },
         // The refused window is dropped, which ends its key. Another one takes its place.
         Err(error) if error.kind() == PostErrorKind::LocalInvOnSoftRoce => client.alloc_mw()?,
-        Err(error) => return Err(error.without_entries().into()),
+        Err(error) => return Err(error.into()),
     };
     let other = back.ok_or("the answer came")?;
     Ok((window, other))

@@ -47,7 +47,7 @@ use crate::work::request::WorkRequest;
 #[diagnostic::on_unimplemented(
     message = "`{O}` cannot be inline",
     label = "inline data is for SEND and RDMA WRITE only",
-    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf` (R2.6)"
+    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf`"
 )]
 pub trait InlineSink<O: Opcode> {}
 
@@ -67,7 +67,7 @@ impl<O: Opcode> InlineSink<O> for Infallible {}
 #[diagnostic::on_unimplemented(
     message = "no piece of a region on demand can be posted",
     label = "whether a queue pair can use memory on demand depends on its transport and the opcode",
-    note = "peers reach the region by `remote`, and `read_at` and `write_at` copy; what is posted here is in a pool or a `MemoryRegion` (R20.2)"
+    note = "peers reach the region by `remote`, and `read_at` and `write_at` copy; what is posted here is in a pool or a `MemoryRegion`"
 )]
 pub trait PieceOnDemand {}
 
@@ -159,11 +159,12 @@ impl FetchAndAdd {
 #[diagnostic::on_unimplemented(
     message = "`post_send!` posts to a queue pair, not to a `{Self}`",
     label = "not a queue pair",
-    note = "name the queue pair first: `post_send!(qp, [first, second, ..])` (R8.19)"
+    note = "name the queue pair first: `post_send!(qp, [first, second, ..])`"
 )]
 pub trait PostsSends {}
 
-/// The bound of `post_recv!` on other objects than queue pairs ([R7.2](crate::guide::rules#r7-2)).
+/// The bound of `post_recv!` on other objects than queue pairs ([R7.2](crate::guide::rules#r7-2),
+/// [R7.1](crate::guide::rules#r7-1)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -173,12 +174,12 @@ pub trait PostsSends {}
 #[diagnostic::on_unimplemented(
     message = "`post_recv!` posts to a queue pair, not to a `{Self}`",
     label = "not a queue pair",
-    note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!` (R7.1, R7.2)"
+    note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!`"
 )]
 pub trait PostsReceives {}
 
 /// The bound of `post_srq_recv!` on other objects than shared receive queues
-/// ([R7.1](crate::guide::rules#r7-1)).
+/// ([R7.1](crate::guide::rules#r7-1), [R7.2](crate::guide::rules#r7-2)).
 ///
 /// ```compile_fail,E0277
 /// # use proverbs::prelude::*;
@@ -189,7 +190,7 @@ pub trait PostsReceives {}
 #[diagnostic::on_unimplemented(
     message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",
     label = "not a shared receive queue",
-    note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!` (R7.1, R7.2)"
+    note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!`"
 )]
 pub trait PostsSharedReceives {}
 
@@ -296,7 +297,7 @@ impl<'cq, E: Entry> Completions<'cq, E> {
 #[diagnostic::on_unimplemented(
     message = "a queue pair in RTS cannot be drained",
     label = "in RTS nothing flushes what is outstanding",
-    note = "move it to the error state first: `let mut qp = qp.to_error()?; qp.drain(&mut cq, |_| ())?` (R10.14)"
+    note = "move it to the error state first: `let mut qp = qp.to_error()?; qp.drain(&mut cq, |_| ())?`"
 )]
 pub trait DrainsInRts {}
 
@@ -331,7 +332,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Rts, P> {
 #[diagnostic::on_unimplemented(
     message = "a completion is no error, and `?` would lose it",
     label = "`complete` gives back what is not of this send queue: `match` on `Ok(done)` and `Err(other)`",
-    note = "look at it: `match qp.complete(completion) {{ Ok(done) => done.status?, Err(other) => .. }}`, and match the `outcome()` of the other, or ask the next queue pair (R10.7)"
+    note = "look at it: `match qp.complete(completion) {{ Ok(done) => done.status?, Err(other) => .. }}`, and match the `outcome()` of the other, or ask the next queue pair"
 )]
 pub trait CompletionAsError {}
 
@@ -360,7 +361,7 @@ impl<E: Entry + CompletionAsError> fmt::Display for Completion<'_, E> {
 #[diagnostic::on_unimplemented(
     message = "a registered region gives out no slice of its bytes",
     label = "device and peers may touch these bytes at any time",
-    note = "copy with `read_at` and `write_at`, or reach 8 bytes as an atomic with `cell`; a `Buf` of a pool reads and writes like a slice (R6.12)"
+    note = "copy with `read_at` and `write_at`, or reach 8 bytes as an atomic with `cell`; a `Buf` of a pool reads and writes like a slice"
 )]
 pub trait SliceOfRegion {}
 

@@ -94,7 +94,7 @@
 //! | posting | [`QueuePair::post_send`], [`post_send!`], [`QueuePair::send_list`], and the same for receives; [`post`] |
 //! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`]; [`completion`] |
 //! | asynchronous events | [`DeviceEvents`] |
-//! | errors | [`Error`], [`PostError`], [`completion::WcError`] |
+//! | errors | [`Error`], [`Refused`], [`PostError`], [`completion::WcError`] |
 //! | telling the peer, connecting | [`endpoint`] |
 //! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
 //! | what may be posted where | [`rules`] |
@@ -109,6 +109,7 @@
 //! | `tokio` | completions, events, connections and drains to await: [the guide](guide::tokio) |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
+//! | `anyhow`, `eyre` | `?` converts errors that carry an object ([`Refused`], [`PostError`]) into theirs |
 //! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
 //! Rule numbers such as [R7.1](crate::guide::rules#r7-1) are those of the project's catalogue of
@@ -130,6 +131,8 @@ mod debug;
 mod allows;
 
 // First, because rustdoc shows methods in the order of the modules that define them.
+mod first_calls;
+
 pub mod device;
 
 pub mod memory;

@@ -388,7 +388,8 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
 
 /// What a queue pair of [`ExtendedPosting`] is created for besides what `ibv_post_send` has:
 /// nothing (`()`), [`wr::Flush`](Flush), [`wr::AtomicWrite`](AtomicWrite), or both; and [`Srd`],
-/// alone or with RDMA WRITE, which older devices of SRD lack.
+/// alone or with RDMA WRITE, which older devices of SRD lack ([R25.2](crate::guide::rules#r25-2),
+/// [R27.2](crate::guide::rules#r27-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -405,7 +406,7 @@ impl<O: MoreOps> Posting for ExtendedPosting<O> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is nothing that a queue pair of extended posting is created for by name",
     label = "not FLUSH and ATOMIC_WRITE",
-    note = "`ExtendedPosting` has every other operation; `ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>` and `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` have these too (R25.2), `ExtendedPosting<Srd>` and `ExtendedPosting<(Srd, wr::RdmaWrite)>` are for SRD (R27.2)"
+    note = "`ExtendedPosting` has every other operation; `ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>` and `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` have these too, `ExtendedPosting<Srd>` and `ExtendedPosting<(Srd, wr::RdmaWrite)>` are for SRD"
 )]
 pub trait MoreOps: sealed::Sealed + 'static {
     /// Bits of `send_ops_flags`.

@@ -1,46 +1,30 @@
-//! Errors as programs collect them: every one goes through `?` into what threads may share.
+//! Errors as programs collect them: every one goes through `?` into what threads may share, and an
+//! object that it carries goes home.
 
+use std::cell::RefCell;
 use std::error::Error;
+use std::fmt::Display;
+use std::sync::Arc;
 
 use proverbs::bounded::OutOfRange;
 use proverbs::completion::WcError;
 use proverbs::device::devices;
 use proverbs::endpoint::*;
+use proverbs::loopback::{Fabric, Fault, Script};
 use proverbs::memory::*;
-use proverbs::post::{PostErrorKind, RawPostError};
+use proverbs::post::{PostErrorKind, PostFailure, RawPostError};
 use proverbs::prelude::*;
-use proverbs::transport::Transport;
 
 fn goes<E: Error + Send + Sync + 'static>() {}
 
-fn goes_of_state<T: Transport, S: state::State>() {
-    goes::<Refused<QueuePair<T, S>>>();
-}
-
 #[test]
-fn every_error_goes_into_a_box_that_threads_share() {
+fn every_error_without_an_object_goes_into_a_box_that_threads_share() {
     goes::<proverbs::Error>();
     goes::<OutOfRange>();
     goes::<WcError>();
     goes::<RawPostError>();
-    goes::<PostError<Buf>>();
-    goes::<PostError<BufList>>();
-    goes::<PostError<SharedBuf>>();
-    goes::<PostError<AnyBuf>>();
-    goes::<PostError<Buf<String>>>();
-    goes::<Refused<Context>>();
-    goes::<Refused<ProtectionDomain>>();
-    goes::<Refused<CompletionQueue>>();
-    goes::<Refused<CompletionChannel>>();
-    goes::<Refused<SharedReceiveQueue<Rc>>>();
-    goes::<Refused<AddressHandle>>();
-    goes::<Refused<MemoryRegion<RemoteAll>>>();
-    goes::<Refused<Pool>>();
-    goes::<Refused<Arena>>();
-    goes::<Refused<DmaBuf>>();
-    goes::<Refused<Dm>>();
-    goes::<ReregError<MemoryRegion<RemoteAll>, Vec<u8>, Vec<u8>>>();
-    goes::<JoinError<()>>();
+    goes::<PostFailure>();
+    goes::<JoinError>();
     goes::<SplitError>();
     #[cfg(feature = "zerocopy")]
     goes::<Mismatch>();
@@ -50,55 +34,219 @@ fn every_error_goes_into_a_box_that_threads_share() {
     goes::<ExchangeError>();
     goes::<RegionError>();
     goes::<NoSuchRegion>();
-    goes::<Refused<Stage<DefaultProfile>, ConnectError>>();
     goes::<WireError>();
-    goes_of_state::<Rc, Rts>();
-    goes_of_state::<Uc, Init>();
-    goes_of_state::<Ud, state::Err>();
 }
 
+/// What `?` needs of an error, wherever programs collect errors.
+trait Collected: Display + Into<Box<dyn Error>> + Into<Box<dyn Error + Send + Sync>> {}
+impl<X> Collected for X where X: Display + Into<Box<dyn Error>> + Into<Box<dyn Error + Send + Sync>> {}
+
+/// The conversions ask nothing of the object: not `Send`, not `Sync`, not `'static`.
 #[test]
-#[cfg(feature = "cm")]
-fn those_of_rdma_cm_go_too() {
-    use proverbs::cm::*;
-    goes::<Refused<CmId<Tcp, Created>>>();
-    goes::<Refused<CmId<Tcp, RouteResolved, OnChannel>>>();
-    goes::<Refused<NotConnected>>();
-    goes::<Refused<NotAccepted>>();
-    goes::<Refused<NotFound>>();
-    goes::<Refused<Connection>>();
-    goes::<Refused<Request<Tcp>>>();
-    goes::<Refused<Ep<Tcp, Established>>>();
+fn an_error_with_any_object_is_collected() {
+    fn is_collected<X: Collected + Into<anyhow::Error> + Into<eyre::Report>>() {}
+    fn any_object<T>() {
+        is_collected::<Refused<T>>();
+        is_collected::<Refused<T, ConnectError>>();
+        is_collected::<Refused<T, JoinError>>();
+    }
+    fn any_entry<E: Entry>() {
+        is_collected::<PostError<E>>();
+    }
+    fn any_memory<U, M, N>() {
+        is_collected::<ReregError<U, M, N>>();
+    }
+    any_object::<&mut std::rc::Rc<()>>();
+    any_entry::<Buf<std::rc::Rc<()>>>();
+    any_memory::<&(), (), ()>();
 }
 
-/// `?` into what programs collect errors in. The text stays, and what was refused is found again.
+/// Has `?` convert what `refuse` makes, into each collection. While the error exists, one fewer is
+/// at home than after it. The plain error `P` stays.
+fn goes_home<X, P>(mut refuse: impl FnMut() -> X, home: impl Fn() -> usize)
+where
+    X: Collected,
+    P: Error + Send + Sync + 'static,
+    anyhow::Error: From<X>,
+    eyre::Report: From<X>,
+    Box<dyn Error>: From<X>,
+    Box<dyn Error + Send + Sync>: From<X>,
+{
+    fn local<X>(error: X) -> Result<(), Box<dyn Error>>
+    where
+        Box<dyn Error>: From<X>,
+    {
+        Ok(Err(error)?)
+    }
+    fn shared<X>(error: X) -> Result<(), Box<dyn Error + Send + Sync>>
+    where
+        Box<dyn Error + Send + Sync>: From<X>,
+    {
+        Ok(Err(error)?)
+    }
+    fn into_anyhow<X>(error: X) -> anyhow::Result<()>
+    where
+        anyhow::Error: From<X>,
+    {
+        Ok(Err(error)?)
+    }
+    fn into_eyre<X>(error: X) -> eyre::Result<()>
+    where
+        eyre::Report: From<X>,
+    {
+        Ok(Err(error)?)
+    }
+    let mut one = |convert: &dyn Fn(X) -> (String, bool)| {
+        let error = refuse();
+        let (text, before) = (error.to_string(), home());
+        assert_eq!(convert(error), (text, true));
+        assert_eq!(home(), before + 1);
+    };
+    one(&|error| {
+        let error = local(error).unwrap_err();
+        (error.to_string(), error.is::<P>())
+    });
+    one(&|error| {
+        let error = shared(error).unwrap_err();
+        (error.to_string(), error.is::<P>())
+    });
+    one(&|error| {
+        let error = into_anyhow(error).unwrap_err();
+        (error.to_string(), error.is::<P>())
+    });
+    one(&|error| {
+        let error = into_eyre(error).unwrap_err();
+        (error.to_string(), error.is::<P>())
+    });
+}
+
+profile! { Fast { threads: InLane } }
+
+/// A queue pair of a lane stays on its thread. The plain error may leave it.
 #[test]
-fn every_collection_takes_them() {
-    fn into_anyhow() -> anyhow::Result<()> {
-        let proverbs::loopback::Pair { context, pd: _pd, .. } = proverbs::loopback::pair()?;
-        context.query_port(1)?;
-        context.destroy()?;
-        Ok(())
+fn a_buffer_of_a_lane_returns_to_its_pool() {
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let lane = pd.alloc_lane().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let cq: CompletionQueue<Buf, InLane> = lane.create_cq(3).unwrap();
+    let depth = Depth { send: 1, recv: 1 };
+    let create = || lane.create_qp::<Rc, Fast>(&cq, &cq, depth);
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    // The completion queue has room for one queue pair: whether that is closed.
+    let wrong = ConnectedInit { port: 3, ..init };
+    goes_home::<_, proverbs::Error>(
+        || create().unwrap().modify(wrong).unwrap_err(),
+        || usize::from(create().is_ok()),
+    );
+    let mut qp = create().unwrap().modify(init).unwrap();
+    qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    goes_home::<_, PostFailure>(
+        || qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap_err(),
+        || pool.available(),
+    );
+}
+
+/// Neither its handle nor its context may go to another thread.
+#[test]
+fn a_buffer_with_a_context_of_one_thread_returns_to_its_pool() {
+    profile! { Counted { entry: Buf<std::rc::Rc<()>> } }
+    let context = Fabric::new().open_device();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(4).unwrap();
+    let pool = pd.pool(64).contexts(|_| std::rc::Rc::new(())).create(4).unwrap();
+    let depth = Depth { send: 1, recv: 1 };
+    let qp = pd.create_qp::<Rc, Counted>(&cq, &cq, depth).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    let mut qp = qp.modify(init).unwrap();
+    qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+    goes_home::<_, PostFailure>(
+        || qp.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap_err(),
+        || pool.available(),
+    );
+    let pool = pd.pool(64).contexts(|_| std::rc::Rc::new(())).create(8).unwrap();
+    let mut one = pool.take().unwrap();
+    goes_home::<_, JoinError>(|| one.join(pool.take().unwrap()).unwrap_err(), || pool.available());
+}
+
+/// A piece holds its region: once it is gone, the region can be deregistered.
+#[test]
+fn a_piece_goes_with_its_error() {
+    profile! { Pieces { entry: OpenBuf } }
+    let proverbs::loopback::Pair { mut a, b: _b, cq: _cq, pd, .. } =
+        proverbs::loopback::pair_of::<Pieces>().unwrap();
+    let theirs = pd.register::<RemoteAll>(64).unwrap();
+    let at = theirs.remote().write();
+    while a.post_send(wr::RdmaWrite::new(theirs.piece(0, 8).unwrap(), at)).is_ok() {}
+    let region = RefCell::new(None);
+    goes_home::<_, PostFailure>(
+        || {
+            let ours = pd.register::<LocalWrite>(64).unwrap();
+            let piece = ours.piece(0, 8).unwrap();
+            region.replace(Some(ours));
+            a.post_send(wr::RdmaWrite::new(piece, at)).unwrap_err()
+        },
+        || match region.take().unwrap().destroy() {
+            Ok(_) => 1,
+            Err(refused) => {
+                region.replace(Some(refused.into_object()));
+                0
+            }
+        },
+    );
+}
+
+/// The memory of a refused creation, the queue pair of a refused connection or destruction.
+#[test]
+fn what_was_refused_is_closed() {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let pd = context.alloc_pd().unwrap();
+    let memory: Arc<[u8]> = Arc::new([]); // no region has no bytes
+    goes_home::<_, proverbs::Error>(
+        || pd.region::<RemoteRead>().create_in(memory.clone()).unwrap_err(),
+        || 8 - Arc::strong_count(&memory),
+    );
+    // The completion queue has room for one queue pair: whether that is closed.
+    let cq = context.create_cq::<Buf>(3).unwrap();
+    let depth = Depth { send: 1, recv: 1 };
+    let create = || pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth);
+    let closed = || usize::from(create().is_ok());
+    let busy = || fabric.inject(Script::default().with(Fault::Busy.nth(0)));
+    goes_home::<_, proverbs::Error>(
+        || {
+            let qp = create().unwrap();
+            busy();
+            qp.destroy().unwrap_err()
+        },
+        closed,
+    );
+    let gid = context.roce_v2_gid(1).unwrap().index();
+    let numbers = (Qpn::try_from(17).unwrap(), Psn::try_from(0).unwrap());
+    let other = Service::UnreliableConnection;
+    let other = Endpoint::new(other, numbers.0, numbers.1, Mtu::Bytes1024).unwrap();
+    let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
+    goes_home::<_, ConnectError>(
+        || {
+            let qp = create().unwrap().modify(init).unwrap();
+            RcConnector::new(qp, Some(gid)).unwrap().connect_to(&other).unwrap_err()
+        },
+        closed,
+    );
+}
+
+/// anyhow's `context` needs the plain error.
+#[test]
+fn context_is_added_to_the_plain_error() {
+    use anyhow::Context as _;
+    fn destroy(context: Context) -> anyhow::Result<()> {
+        context.destroy().map_err(Refused::into_error).context("at the end")
     }
-    fn into_eyre() -> eyre::Result<()> {
-        let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair()?;
-        loop {
-            a.post_send(wr::Send::new(pool.take().ok_or_else(|| eyre::eyre!("no buffer"))?))?;
-        }
-    }
-    fn into_a_box() -> Result<(), Box<dyn Error + Send + Sync>> {
-        let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
-        pool.take().ok_or("no buffer")?.copy_from(&[0; 257])?;
-        Ok(())
-    }
-    let error = into_anyhow().unwrap_err();
-    assert!(error.to_string().starts_with("ibv_close_device: EBUSY"), "{error}");
-    let refused = error.downcast::<Refused<Context>>().unwrap();
-    assert!(refused.into_object().query_port(1).is_ok());
-    let error = into_eyre().unwrap_err();
-    assert!(error.downcast_ref::<PostError<Buf>>().is_some_and(PostError::is_full), "{error}");
-    let error = into_a_box().unwrap_err();
-    assert!(error.is::<TooLong>() && error.to_string().contains("257"), "{error}");
+    let context = Fabric::new().open_device();
+    let _pd = context.alloc_pd().unwrap();
+    let error = destroy(context).unwrap_err();
+    assert_eq!(error.to_string(), "at the end");
+    assert!(format!("{error:#}").starts_with("at the end: ibv_close_device: EBUSY"), "{error:#}");
 }
 
 /// What each message says, as it is printed: the verb, what was asked, what is possible, and what
@@ -107,7 +255,7 @@ fn every_collection_takes_them() {
 fn messages_say_what_to_do() {
     let proverbs::loopback::Pair { context, pd, mut a, b: _b, cq: _cq, pool, .. } =
         proverbs::loopback::pair().unwrap();
-    let said = |error: &dyn Error, text: &str| assert_eq!(error.to_string(), text);
+    let said = |error: &dyn Display, text: &str| assert_eq!(error.to_string(), text);
     let refused = Context::open("no such device").unwrap_err().to_string();
     // What a machine without any device lacks is another sentence.
     let none = ["the kernel module ib_uverbs is not loaded", "the kernel has no RDMA device"];
@@ -249,7 +397,7 @@ fn a_refused_post_says_what_to_do() {
     said(
         NotOnIwarp,
         "EINVAL: Invalid argument (the device speaks iWARP, which has neither immediates nor \
-         atomics: send a message in their place (R24.4))",
+         atomics: send a message in their place)",
     );
     said(Refused { errno: 12 }, "ENOMEM: Cannot allocate memory");
     let raw = |verb, bad_wr| RawPostError { verb, errno: 12, bad_wr }.to_string();
@@ -356,7 +504,9 @@ fn what_was_refused_comes_out_or_goes() {
     let (rejected, full) = full.into_parts();
     assert_eq!((full.to_string(), pool.available()), (text.clone(), 7));
     assert_eq!(rejected.collect::<Vec<Buf>>().len(), 1);
-    assert_eq!((full.without_entries().to_string(), pool.available()), (text, 8));
+    assert_eq!(pool.available(), 8);
+    let full = a.post_send(wr::Send::new(pool.take().expect("of 8"))).unwrap_err();
+    assert_eq!((full.into_error().to_string(), pool.available()), (text, 8));
 }
 
 /// Values are compared, printed, and keys of maps: an address vector of a cache of handles.

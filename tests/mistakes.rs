@@ -92,6 +92,7 @@
 //! - binds an address of no device: `cm::an_address_of_no_device`
 
 use std::error::Error;
+use std::fmt::Display;
 use std::time::Duration;
 
 use proverbs::loopback::{self, DatagramPair, Fabric, Pair};
@@ -101,7 +102,7 @@ type Result = std::result::Result<(), Box<dyn Error>>;
 
 /// That the whole message is this one.
 #[track_caller]
-fn says(error: impl Error, text: &str) {
+fn says(error: impl Display, text: &str) {
     assert_eq!(error.to_string(), text);
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "debug",
     "allows",
     "cold_calls",
@@ -21,6 +21,7 @@ const ORDER: [&str; 23] = [
     "memory",
     "work",
     "completion",
+    "first_calls",
     "in_flight",
     "profile",
     "rules",

@@ -76,7 +76,7 @@ impl Starting {
                 if let Err(error) = follower.qp.post_send(wr::RdmaRead::new(here, there.read())) {
                     refused += 1;
                     if refused > TRIES {
-                        return Err(error.without_entries().into());
+                        return Err(error.into());
                     }
                     break; // the device's own queue is full: poll first
                 }

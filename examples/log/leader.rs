@@ -181,7 +181,7 @@ impl Leader {
                         Ok(()) => break,
                         // The device's own queue is full: what it took is on its way.
                         Err(error) if tries < TRIES => rest = error.into_rejected().collect(),
-                        Err(error) => return Err(error.without_entries().into()),
+                        Err(error) => return Err(error.into()),
                     }
                     tries += 1;
                 }

@@ -53,7 +53,7 @@ impl List {
     pub fn check(&self, kind: Kind) -> Result<()> {
         let mut errors: Vec<Error> = Vec::new();
         if self.requests.is_empty() {
-            let text = "a list of work requests has at least one (R9.5)";
+            let text = "a list of work requests has at least one";
             errors.push(Error::new(self.bracket.span.join(), text));
         }
         if let Some(first) = self.requests.iter().nth(MOST) {

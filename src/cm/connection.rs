@@ -280,25 +280,25 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     }
 }
 
-/// States after the request was accepted, in which
-/// [`notify_established`](CmId::notify_established) stands for the peer's confirmation.
+/// States after the request was accepted, in which [`notify_established`](CmId::notify_established)
+/// stands for the peer's confirmation ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` waits for no confirmation",
     label = "this id is in state `{Self}`",
-    note = "accept a request first: `Accepted::id` (R16.1)"
+    note = "accept a request first: `Accepted::id`"
 )]
 pub trait HasAnswered: HasDevice {}
 impl HasAnswered for Accepting {}
 impl HasAnswered for Established {}
 
 /// States that end with a DISCONNECTED event, for which
-/// [`wait_disconnected`](CmId::wait_disconnected) waits.
+/// [`wait_disconnected`](CmId::wait_disconnected) waits ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` is not connected, so nothing disconnects it",
     label = "this id is in state `{Self}`",
-    note = "connect or accept first (R16.1)"
+    note = "connect or accept first"
 )]
 pub trait Disconnects: CmState {}
 impl Disconnects for Established {}

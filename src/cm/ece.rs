@@ -22,7 +22,7 @@ use crate::terms::transport::Rc;
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has heard nothing of its peer",
     label = "this id is in state `{Self}`",
-    note = "options come with the peer's request or answer: ask a `Request`'s id, or a `Connection`'s (R23.1)"
+    note = "options come with the peer's request or answer: ask a `Request`'s id, or a `Connection`'s"
 )]
 pub trait HeardPeer: HasDevice {}
 impl HeardPeer for Requested {}

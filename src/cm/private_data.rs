@@ -108,7 +108,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "private data of {N} bytes exceeds the {M} bytes that this call carries",
     label = "{N} bytes of private data",
-    note = "connect carries 56, accept 196, reject 148; on UDP a lookup carries 180 and its answer 136 (R16.15)"
+    note = "connect carries 56, accept 196, reject 148; on UDP a lookup carries 180 and its answer 136"
 )]
 pub trait PrivateWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> PrivateWithin<N, M> for Within {}

@@ -116,7 +116,7 @@ pub trait CmState: sealed::Sealed + 'static {
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
     label = "this id is in state `{Self}`",
-    note = "resolve the address first (`resolve_addr`), take the id from a connection request, or ask for the device of a bound one (`on_device`, R16.5)"
+    note = "resolve the address first (`resolve_addr`), take the id from a connection request, or ask for the device of a bound one (`on_device`)"
 )]
 pub trait HasDevice: CmState {}
 impl HasDevice for BoundToDevice {}
@@ -127,33 +127,34 @@ impl HasDevice for Accepting {}
 impl HasDevice for Connecting {}
 impl HasDevice for Established {}
 
-/// The state in which an id can be bound: created.
+/// The state in which an id can be bound: created ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot be bound",
     label = "this id is in state `{Self}`",
-    note = "bind a new id, before anything else; resolving an address binds it as well (R16.1)"
+    note = "bind a new id, before anything else; resolving an address binds it as well"
 )]
 pub trait Binds: CmState {}
 impl Binds for Created {}
 
-/// The state in which an id can start to listen: bound.
+/// The state in which an id can start to listen: bound ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot listen",
     label = "this id is in state `{Self}`",
-    note = "bind a new id to a local address with `bind_addr`, then listen (R16.1)"
+    note = "bind a new id to a local address with `bind_addr`, then listen"
 )]
 pub trait Listens: CmState {}
 impl Listens for Bound {}
 impl Listens for BoundToDevice {}
 
-/// The state in which connection requests arrive: listening.
+/// The state in which connection requests arrive: listening ([R16.1](crate::guide::rules#r16-1),
+/// [R16.14](crate::guide::rules#r16-14)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` gets no connection requests",
     label = "this id is in state `{Self}`",
-    note = "only a listening id does: `bind_addr`, then `listen` (R16.1, R16.14)"
+    note = "only a listening id does: `bind_addr`, then `listen`"
 )]
 pub trait TakesRequests: CmState {}
 impl TakesRequests for Listening {}
@@ -178,12 +179,12 @@ impl ResolvesRoute for AddrResolved {}
 pub trait Connects: HasDevice {}
 impl Connects for RouteResolved {}
 
-/// States in which an address can be resolved.
+/// States in which an address can be resolved ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot resolve an address",
     label = "this id is in state `{Self}`",
-    note = "the way is created [-> bound] -> address resolved -> route resolved -> connected; start with a new id (R16.1)"
+    note = "the way is created [-> bound] -> address resolved -> route resolved -> connected; start with a new id"
 )]
 pub trait Resolves: CmState {}
 impl Resolves for Created {}
@@ -210,7 +211,7 @@ impl TakesOptions for AddrResolved {}
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` cannot join a multicast group",
     label = "this id is in state `{Self}`",
-    note = "bind a new id to the address of a device and ask for it (`bind_addr`, `on_device`), or resolve the group's own address (`resolve_addr`) (R23.4)"
+    note = "bind a new id to the address of a device and ask for it (`bind_addr`, `on_device`), or resolve the group's own address (`resolve_addr`)"
 )]
 pub trait JoinsGroups: HasDevice {}
 impl JoinsGroups for BoundToDevice {}
@@ -241,12 +242,12 @@ pub enum OnChannel {}
 impl Mode for Synchronous {}
 impl Mode for OnChannel {}
 
-/// The mode in which calls wait: [`Synchronous`].
+/// The mode in which calls wait: [`Synchronous`] ([R16.14](crate::guide::rules#r16-14)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id on an event channel does not wait inside calls",
     label = "this id's events go to its channel",
-    note = "take the event from the `EventChannel`, or make the id synchronous with `into_synchronous` (R16.14)"
+    note = "take the event from the `EventChannel`, or make the id synchronous with `into_synchronous`"
 )]
 pub trait WaitsInCalls: Mode {}
 impl WaitsInCalls for Synchronous {}

@@ -82,7 +82,7 @@ pub struct WithVector<C>(PhantomData<C>);
 #[diagnostic::on_unimplemented(
     message = "this completion queue has a channel already",
     label = "a second channel",
-    note = "a completion queue has one channel; a channel may have many completion queues (R13.7)"
+    note = "a completion queue has one channel; a channel may have many completion queues"
 )]
 pub trait TakesChannel {}
 impl TakesChannel for NoChannel {}
@@ -94,49 +94,10 @@ impl TakesChannel for WithVector<NoChannel> {}
 #[diagnostic::on_unimplemented(
     message = "a completion vector needs a completion channel, and is chosen once",
     label = "there is no channel yet, or a vector already",
-    note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)` (R13.7)"
+    note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)`"
 )]
 pub trait TakesVector {}
 impl TakesVector for WithChannel {}
-
-impl Context {
-    /// A completion queue with room for at least `cqe` completions, to be created with the options
-    /// of [`CqBuilder`]. `cqe` may be 0 if queues are added.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let channel = context.create_comp_channel()?;
-    /// let cq: CompletionQueue = context.cq(64).channel(&channel).create()?;
-    /// assert!(cq.capacity() >= 64);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cq(&self, cqe: u32) -> CqBuilder<'static> {
-        sized(self.clone(), cqe)
-    }
-
-    /// Creates a completion queue with room for at least `cqe` completions, of queues whose entry
-    /// type is `E` (`ibv_create_cq`). [`cq`](Self::cq) has options, and computes `cqe` from the
-    /// depths of queue pairs.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// // Two queue pairs of depth 8 each way, and room for a drain of each.
-    /// let cq: CompletionQueue = context.create_cq(2 * (8 + 1 + 8))?;
-    /// assert!(cq.capacity() >= 34);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`CqBuilder::create`].
-    #[doc(alias = "ibv_create_cq")]
-    pub fn create_cq<E: Entry>(&self, cqe: u32) -> Result<CompletionQueue<E>, Error> {
-        CompletionQueue::create(self, cqe, None, None, None)
-    }
-}
 
 impl Lane {
     /// A completion queue of this lane (`ibv_create_cq_ex` with
@@ -183,7 +144,7 @@ impl Lane {
 }
 
 /// A builder to which only its size was said.
-fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
+pub(crate) fn sized<L: Threads>(context: Context, cqe: u32) -> CqBuilder<'static, L> {
     CqBuilder { context, cqe, events: None, on: None, _chosen: PhantomData }
 }
 

@@ -56,20 +56,6 @@ pub struct CompletionChannel {
     handle: Arc<handle::Channel>,
 }
 
-impl Context {
-    /// Creates a completion channel (`ibv_create_comp_channel`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
-    /// [`Os`](crate::ErrorKind::Os) with any other errno.
-    #[doc(alias = "ibv_create_comp_channel")]
-    pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
-        CompletionChannel::new(self)
-    }
-}
-
 impl CompletionChannel {
     pub(crate) fn new(context: &Context) -> Result<Self, Error> {
         let control = context.handle.control();

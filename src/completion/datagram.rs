@@ -34,9 +34,10 @@ pub const GRH_LEN: usize = 40;
 ///
 /// // Whence it came, and how to answer.
 /// let grh: Grh = message.grh().ok_or("RoCE has one always")?;
-/// assert_eq!(grh.source(), Some(context.query_gid(1, 1)?));
+/// let here = context.roce_v2_gid(1)?; // of port 1
+/// assert_eq!(grh.source(), Some(here.gid()));
 /// assert_eq!(grh.source(), grh.destination()); // one device
-/// let back: AddressVector = message.reply_vector(1, 1).ok_or("no GRH")?;
+/// let back: AddressVector = message.reply_vector(1, here.index()).ok_or("no GRH")?;
 /// let _ah = pd.create_ah(back)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -24,9 +24,10 @@ use crate::terms::rate::StaticRate;
 /// # use proverbs::prelude::*;
 /// use proverbs::device::GlobalRoute;
 /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
-/// let gid = context.query_gid(1, 1)?;
-/// let route = GlobalRoute { traffic_class: 106, ..GlobalRoute::new(gid, 1) };
-/// let to_myself = AddressVector { global: Some(route), ..AddressVector::roce(1, gid, 1) };
+/// let gid = context.roce_v2_gid(1)?;
+/// let route = GlobalRoute { traffic_class: 106, ..GlobalRoute::new(gid.gid(), gid.index()) };
+/// let direct = AddressVector::roce_v2(gid, gid.gid())?;
+/// let to_myself = AddressVector { global: Some(route), ..direct };
 /// assert_eq!(to_myself.global.map(|route| route.hop_limit), Some(64));
 /// assert!(pd.create_ah(to_myself).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -76,8 +77,10 @@ impl GlobalRoute {
 /// # use proverbs::prelude::*;
 /// use proverbs::device::{Gid, GlobalRoute};
 /// let gid = Gid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1]);
-/// let roce = AddressVector::roce(1, gid, 1); // port 1, from entry 1 of its GID table
-/// assert_eq!(roce.global, Some(GlobalRoute::new(gid, 1)));
+/// // Port 1, from entry 3 of its GID table. `Context::roce_v2_gid` finds the entry, and
+/// // `AddressVector::roce_v2` takes it.
+/// let roce = AddressVector::roce(1, gid, 3);
+/// assert_eq!(roce.global, Some(GlobalRoute::new(gid, 3)));
 /// let infiniband = AddressVector::infiniband(1, 4); // port 1, to LID 4
 /// assert_eq!((infiniband.dlid, infiniband.global), (4, None));
 /// let from_its_second_lid = AddressVector { src_path_bits: 1, ..infiniband };
@@ -192,13 +195,13 @@ impl fmt::Display for AddressVector {
 /// use proverbs::device::AhIndex;
 /// # let proverbs::loopback::DatagramPair { context, pd, mut a, .. } =
 /// #     proverbs::loopback::datagram_pair()?;
-/// let gid = context.query_gid(1, 1)?;
-/// let ah: AddressHandle = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let gid = context.roce_v2_gid(1)?;
+/// let ah: AddressHandle = pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?)?;
 /// let name: AhIndex = a.add_address_handle(ah)?; // it is the queue pair's now
 /// assert!(a.remove_address_handle(name));        // and gone, unless a send names it
 /// assert_eq!(a.reap_address_handles(), 0);       // none waits for its last send
 ///
-/// let unused = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let unused = pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?)?;
 /// unused.destroy()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -216,7 +219,7 @@ impl AddressHandle {
         let control = handle.control();
         let asked = || vector.to_string();
         let lacks = "no address vectors";
-        let instead = "connect RC queue pairs by rdma_cm (R24.3)";
+        let instead = "connect RC queue pairs by rdma_cm";
         not_on_iwarp(&context.handle, VERB, asked, lacks, instead)?;
         vector.check_path_bits(&context, VERB, vector.port)?;
         let mut attr = vector.to_c();

@@ -14,7 +14,8 @@ impl AddressHandle {
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
     /// let context = Fabric::with(World::efa()).open_device();
     /// let pd = context.alloc_pd()?;
-    /// let way = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
+    /// let gid = context.roce_v2_gid(1)?;
+    /// let way = || pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?);
     /// assert_eq!(way()?.efa_number()?, way()?.efa_number()?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::absence::{self, Wanted};
 use crate::device::attr::{DeviceAttr, TransportType};
 use crate::device::list;
-use crate::device::pd::ProtectionDomain;
 use crate::device::port::PortAttr;
 use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
 use crate::sys::control::LIBIBVERBS;
@@ -43,43 +42,27 @@ pub struct Context {
     pub(crate) handle: Arc<handle::Context>,
 }
 
-impl Context {
-    /// Opens the device called `name` (`ibv_open_device`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// let error = Context::open("nonesuch").unwrap_err();
-    /// // The device does not exist, or no device does.
-    /// assert!(matches!(error.kind(), ErrorKind::NotFound(_) | ErrorKind::Absent(_)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::NotFound`] with the names of the devices that exist,
-    /// [`ErrorKind::Absent`](crate::ErrorKind::Absent) with the reason why this process cannot use
-    /// the device, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    #[doc(alias = "ibv_open_device")]
-    pub fn open(name: &str) -> Result<Context, Error> {
-        const VERB: &str = "ibv_open_device";
-        let errno = match device::open(name) {
-            Ok(Some(handle)) => return Ok(Context { handle: Arc::new(handle) }),
-            Ok(None) => 0,
-            Err(errno) => errno,
-        };
-        if let Some(absence) = absence::why(Wanted::Device(name), errno) {
-            return Err(Error::new(VERB, ErrorKind::Absent(absence)));
-        }
-        if !matches!(errno, 0 | libc::ENOSYS) {
-            return Err(Error::os(VERB, errno, name));
-        }
-        let names = list::names().unwrap_or_default().join(", ");
-        let names = if names.is_empty() { "none" } else { &names };
-        let what = format!("no device is called \"{name}\"; devices of this machine: {names}");
-        Err(Error::new(VERB, ErrorKind::NotFound(what)))
+/// [`Context::open`].
+pub(crate) fn open(name: &str) -> Result<Context, Error> {
+    const VERB: &str = "ibv_open_device";
+    let errno = match device::open(name) {
+        Ok(Some(handle)) => return Ok(Context { handle: Arc::new(handle) }),
+        Ok(None) => 0,
+        Err(errno) => errno,
+    };
+    if let Some(absence) = absence::why(Wanted::Device(name), errno) {
+        return Err(Error::new(VERB, ErrorKind::Absent(absence)));
     }
+    if !matches!(errno, 0 | libc::ENOSYS) {
+        return Err(Error::os(VERB, errno, name));
+    }
+    let names = list::names().unwrap_or_default().join(", ");
+    let names = if names.is_empty() { "none" } else { &names };
+    let what = format!("no device is called \"{name}\"; devices of this machine: {names}");
+    Err(Error::new(VERB, ErrorKind::NotFound(what)))
+}
 
+impl Context {
     /// The device's provider, which the crate asked the kernel for when it opened the device. It
     /// decides whether the crate trusts the device with promises that not every provider keeps:
     /// see [`Provider`].
@@ -158,8 +141,9 @@ impl Context {
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let gid = context.query_gid(1, 1)?;
-    /// assert_eq!(gid.to_string(), "::ffff:10.0.0.1");
+    /// let source = context.roce_v2_gid(1)?; // the entry to use, which knows its index
+    /// let gid = context.query_gid(1, source.index())?;
+    /// assert_eq!(gid, source.gid());
     /// assert!(context.query_gid(1, 15)?.is_zero()); // not filled
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -192,17 +176,6 @@ impl Context {
             let asked = why.unwrap_or_else(|| format!("port {port}, P_Key index {index}"));
             Error::os("ibv_query_pkey", errno, asked)
         })
-    }
-
-    /// Allocates a protection domain (`ibv_alloc_pd`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    #[doc(alias = "ibv_alloc_pd")]
-    pub fn alloc_pd(&self) -> Result<ProtectionDomain, Error> {
-        ProtectionDomain::new(self)
     }
 
     /// Closes the device (`ibv_close_device`). Objects made from it must be gone.

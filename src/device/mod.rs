@@ -5,6 +5,8 @@ pub(crate) mod context;
 
 pub(crate) mod pd;
 
+pub(crate) mod gid;
+
 // The rest.
 pub(crate) mod ah;
 mod ah_number;
@@ -19,7 +21,6 @@ pub(crate) mod decoded;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod fork;
-pub(crate) mod gid;
 pub(crate) mod ids;
 pub(crate) mod lane;
 pub(crate) mod list;

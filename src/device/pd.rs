@@ -61,8 +61,8 @@ impl ProtectionDomain {
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
-    /// let gid = context.query_gid(1, 1)?;
-    /// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+    /// let gid = context.roce_v2_gid(1)?;
+    /// let ah = pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?)?;
     /// ah.destroy()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -40,7 +40,8 @@ impl<P: Profile> RcConnector<P> {
     /// #     Ok(qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?)
     /// # };
     /// let (mut here, mut there) = UnixStream::pair()?;
-    /// let (a, b) = (RcConnector::new(qp()?, Some(1))?, RcConnector::new(qp()?, Some(1))?);
+    /// let gid = Some(context.roce_v2_gid(1)?.index());
+    /// let (a, b) = (RcConnector::new(qp()?, gid)?, RcConnector::new(qp()?, gid)?);
     /// let both = async { tokio::join!(a.connect_async(&mut here), b.connect_async(&mut there)) };
     /// let (a, b) = tokio::time::timeout(std::time::Duration::from_secs(10), both).await?;
     /// let (a, peer) = a.map_err(ConnectError::from)?;
@@ -105,8 +106,9 @@ impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
     /// let (mut here, mut there) = UnixStream::pair()?;
     /// // Fields of structs.
     /// let (mut a, mut b): (AnyQueuePair<Rc>, AnyQueuePair<Rc>) = (qp()?.into(), qp()?.into());
-    /// let to_b = RcConnector::in_place(&mut a, Some(1))?.connect_in_place_async(&mut here);
-    /// let to_a = RcConnector::in_place(&mut b, Some(1))?.connect_in_place_async(&mut there);
+    /// let gid = Some(context.roce_v2_gid(1)?.index());
+    /// let to_b = RcConnector::in_place(&mut a, gid)?.connect_in_place_async(&mut here);
+    /// let to_a = RcConnector::in_place(&mut b, gid)?.connect_in_place_async(&mut there);
     /// let both = async { tokio::try_join!(to_b, to_a) };
     /// let (peer, _) = tokio::time::timeout(std::time::Duration::from_secs(10), both).await??;
     /// assert_eq!((peer.qpn().get(), a.state()), (b.qp_num(), QpState::Rts));

@@ -233,7 +233,8 @@ impl Endpoint {
     /// # let cq: CompletionQueue = context.create_cq(16)?;
     /// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     /// let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() })?;
-    /// let mine = Endpoint::of_uc(&qp, Some(1))?;
+    /// let gid = context.roce_v2_gid(1)?; // of the queue pair's port
+    /// let mine = Endpoint::of_uc(&qp, Some(gid.index()))?;
     /// assert_eq!(mine.service(), Service::UnreliableConnection);
     /// # Ok(())
     /// # }
@@ -260,7 +261,8 @@ impl Endpoint {
     /// let qkey = Qkey::try_from(0x1111_1111)?;
     /// let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     /// let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() })?;
-    /// let mine = Endpoint::of_ud(&qp, qkey, Some(1))?;
+    /// let gid = context.roce_v2_gid(1)?; // of the queue pair's port
+    /// let mine = Endpoint::of_ud(&qp, qkey, Some(gid.index()))?;
     /// assert_eq!(mine.service(), Service::UnreliableDatagram { qkey });
     /// # Ok(())
     /// # }
@@ -294,13 +296,14 @@ impl Endpoint {
     /// # let initiator = pd.create_xrc_initiator::<Initiating>(&can, &cq, 4)?.modify(init)?;
     /// # let target = domain.create_target()?.modify(init)?;
     /// // Each end tells its own, and hears the other's.
-    /// let asks = Endpoint::of_initiator(&initiator, Some(1))?;
-    /// let serves = Endpoint::of_target(&target, srq.number(), Some(1))?;
+    /// let gid = Some(context.roce_v2_gid(1)?.index());
+    /// let asks = Endpoint::of_initiator(&initiator, gid)?;
+    /// let serves = Endpoint::of_target(&target, srq.number(), gid)?;
     ///
-    /// let to = serves.address(&context, 1, Some(1))?;
+    /// let to = serves.address(&context, 1, gid)?;
     /// let initiator = initiator.modify(XrcRtr::new(to, serves.qpn(), serves.psn()))?;
     /// let mut initiator = initiator.modify(XrcRts::new(asks.psn(), ReadDepth::ONE))?;
-    /// let to = asks.address(&context, 1, Some(1))?;
+    /// let to = asks.address(&context, 1, gid)?;
     /// let target = target.modify(XrcTargetRtr::new(to, asks.qpn(), asks.psn()))?;
     ///
     /// let Service::XrcTarget { srq, .. } = serves.service() else { return Err("no target".into()) };

@@ -12,6 +12,7 @@ use crate::memory::buf::Buf;
 use crate::memory::header::Handle;
 use crate::memory::remote::{Container, OutOfBounds};
 use crate::memory::slab::{Slab, slots_of};
+use crate::terms::error::Refused;
 
 impl<C> Buf<C> {
     /// Narrows the buffer to a range of its bytes: it is what `&buf[range]` is, and has no room for
@@ -132,13 +133,12 @@ impl<C> Buf<C> {
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// use proverbs::memory::JoinError;
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let arena = pd.create_arena(4096, 8)?;
     /// let mut one = arena.take(96).ok_or("no room")?;
     /// let mut two = one.split_off(32)?;
     /// let three = two.split_off(32)?;
-    /// let JoinError { next: three, .. } = one.join(three).unwrap_err(); // `two` is between them
+    /// let three = one.join(three).unwrap_err().into_object(); // `two` is between them
     /// two.join(three)?;
     /// one.join(two)?;
     /// assert_eq!(one.capacity(), 128);
@@ -146,16 +146,16 @@ impl<C> Buf<C> {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError`], with `next`, if that is no neighbour, or both together exceed 2^31 - 64
-    /// bytes. Both are as they were.
-    pub fn join(&mut self, next: Buf<C>) -> Result<(), JoinError<C>> {
+    /// [`JoinError`] if `next` is no neighbour, or both together exceed 2^31 - 64 bytes. Both are
+    /// as they were, and `next` is in the [`Refused`].
+    pub fn join(&mut self, next: Buf<C>) -> Result<(), Refused<Buf<C>, JoinError>> {
         let slots = self.slots();
         let whole = slots.whole(self.slot());
         let (here, there) = (self.header(), next.header());
         let is_of_same = here.slab == there.slab;
         let asked = whole.len as usize + next.slots().whole(next.slot()).len as usize;
         if is_of_same && asked > LONGEST {
-            return Err(JoinError { next, too_long: Some(asked) });
+            return Err(Refused::new(next, JoinError::TooLong { asked }));
         }
         let offset = there.addr().addr().wrapping_sub(here.addr().addr()) as u32;
         let (capacity, len) = (there.capacity(), there.len());
@@ -163,7 +163,7 @@ impl<C> Buf<C> {
         // joined, `next` is forgotten below.
         let is_joined = is_of_same && unsafe { slots.join(self.slot(), next.slot()) };
         if !is_joined {
-            return Err(JoinError { next, too_long: None });
+            return Err(Refused::new(next, JoinError::NotAdjacent));
         }
         std::mem::forget(next);
         here.set_bytes(here.addr(), offset + capacity, offset + len);
@@ -238,41 +238,48 @@ impl fmt::Display for SplitError {
 
 impl std::error::Error for SplitError {}
 
-/// Two buffers are not joined: the error of [`Buf::join`], with the second.
+/// Why two buffers are not joined: the reason of the [`Refused`] of [`Buf::join`], which has the
+/// second.
 ///
 /// ```
 /// # use proverbs::prelude::*;
+/// use proverbs::memory::JoinError;
 /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
 /// let arena = pd.create_arena(4096, 8)?;
 /// let (mut one, other) = (arena.take(64).ok_or("no room")?, arena.take(64).ok_or("no room")?);
 /// let one_again = one.split_off(32)?;
-/// let error = one.join(other).unwrap_err();
+/// let (other, error) = one.join(other).unwrap_err().into_parts();
+/// assert_eq!(error, JoinError::NotAdjacent);
 /// assert_eq!(
 ///     error.to_string(),
 ///     "the second buffer does not begin where the first ends, in the same arena"
 /// );
-/// let other: Buf = error.next;
 /// # drop((one_again, other));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct JoinError<C: 'static = ()> {
-    /// The second buffer, as it was.
-    pub next: Buf<C>,
-    /// What both have together, if that is too much.
-    too_long: Option<usize>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The second does not begin where the first ends, in the same arena.
+    NotAdjacent,
+    /// Together they would exceed 2^31 - 64 bytes.
+    TooLong {
+        /// The number of bytes that both have together.
+        asked: usize,
+    },
 }
 
-impl<C> fmt::Display for JoinError<C> {
+impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.too_long {
-            Some(asked) => write!(f, "{asked} bytes exceed what a buffer may have, {LONGEST}"),
-            None => f.write_str(
+        match self {
+            JoinError::NotAdjacent => f.write_str(
                 "the second buffer does not begin where the first ends, in the same arena",
             ),
+            JoinError::TooLong { asked } => {
+                write!(f, "{asked} bytes exceed what a buffer may have, {LONGEST}")
+            }
         }
     }
 }
 
-impl_debug!([C] JoinError<C>, |it| "JoinError({it}; {:?})", it.next);
-
-impl<C> std::error::Error for JoinError<C> {}
+impl std::error::Error for JoinError {}

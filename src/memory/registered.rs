@@ -67,7 +67,7 @@ fn can_flush(context: &Context, access: AccessFlags, len: usize) -> Result<(), E
     };
     let asked = format!("{len} bytes, {access:?}");
     let lacks = format!("has no {lacks}");
-    let instead = "register it without that right, and let a READ behind the WRITE tell (R25.1)";
+    let instead = "register it without that right, and let a READ behind the WRITE tell";
     Err(refusal(&context.handle, VERB, asked, &lacks, instead))
 }
 
@@ -148,8 +148,7 @@ impl Registered {
             let asked = || format!("{len} bytes, {access:?}");
             let context = &handle.parents().context;
             if access.contains(AccessFlags::REMOTE_ATOMIC) {
-                let instead =
-                    "register without REMOTE_ATOMIC, and let a SEND ask its receiver (R24.4)";
+                let instead = "register without REMOTE_ATOMIC, and let a SEND ask its receiver";
                 not_on_iwarp(context, VERB, asked, "no atomics", instead)?;
             }
             let wanted = access & (AccessFlags::FLUSH_GLOBAL | AccessFlags::FLUSH_PERSISTENT);

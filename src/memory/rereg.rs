@@ -14,12 +14,14 @@ use crate::memory::registered::{AccessFlags, AnyMemory, NewMemory, Registered, a
 use crate::memory::rights::Access;
 use crate::sys::memory::{ERR_DONT_FORK_NEW, ERR_INPUT, ReregFailed};
 use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::refused::drops_its_object;
 
 const VERB: &str = "ibv_rereg_mr";
 
 /// Why a region was not re-registered, and what became of it (`enum ibv_rereg_mr_err_code`).
 ///
-/// `U` is what is as before, `M` the memory, and `N` the new memory if there is one.
+/// `U` is what is as before, `M` the memory, and `N` the new memory if there is one. `?` keeps the
+/// [`Error`] and deregisters the region, as [`Refused`] explains.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -58,6 +60,14 @@ impl<U, M, N> ReregError<U, M, N> {
             ReregError::Unusable(refused) => &refused.error,
         }
     }
+
+    /// The reason. The object is dropped: the region is deregistered.
+    pub fn into_error(self) -> Error {
+        match self {
+            ReregError::Unchanged(refused) => refused.into_error(),
+            ReregError::Unusable(refused) => refused.into_error(),
+        }
+    }
 }
 
 impl_debug!([U, M, N] ReregError<U, M, N>, |it| "{it}");
@@ -68,14 +78,12 @@ impl<U, M, N> fmt::Display for ReregError<U, M, N> {
     }
 }
 
-impl<U, M, N> std::error::Error for ReregError<U, M, N> {}
+drops_its_object!([U, M, N] ReregError<U, M, N>);
 
+/// Keeps the reason and drops the object.
 impl<U, M, N> From<ReregError<U, M, N>> for Error {
     fn from(error: ReregError<U, M, N>) -> Error {
-        match error {
-            ReregError::Unchanged(refused) => refused.error,
-            ReregError::Unusable(refused) => refused.error,
-        }
+        error.into_error()
     }
 }
 

@@ -52,7 +52,7 @@ pub trait Access: sealed::Sealed + 'static {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA READ",
     label = "the peer exported this without REMOTE_READ",
-    note = "the region must be registered, and its key exported, with REMOTE_READ (R6.7)"
+    note = "the region must be registered, and its key exported, with REMOTE_READ"
 )]
 pub trait GrantsRead: Access {}
 /// Rights ([`Access`]) under which the peer may write (`IBV_ACCESS_REMOTE_WRITE`;
@@ -70,7 +70,7 @@ pub trait GrantsRead: Access {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant RDMA WRITE",
     label = "the peer exported this without REMOTE_WRITE",
-    note = "the region must be registered, and its key exported, with REMOTE_WRITE (R6.7)"
+    note = "the region must be registered, and its key exported, with REMOTE_WRITE"
 )]
 pub trait GrantsWrite: Access {}
 /// Rights ([`Access`]) under which the peer may do atomics (`IBV_ACCESS_REMOTE_ATOMIC`;
@@ -88,7 +88,7 @@ pub trait GrantsWrite: Access {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not grant atomics",
     label = "the peer exported this without REMOTE_ATOMIC",
-    note = "the region must be registered, and its key exported, with REMOTE_ATOMIC (R4.3)"
+    note = "the region must be registered, and its key exported, with REMOTE_ATOMIC"
 )]
 pub trait GrantsAtomic: Access {}
 /// Rights ([`Access`]) under which a peer may use a key at all ([R6.6](crate::guide::rules#r6-6)).
@@ -106,7 +106,7 @@ pub trait GrantsAtomic: Access {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` region grants a peer nothing, so it has no rkey",
     label = "this region is for this program only",
-    note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)` (R6.6)"
+    note = "register it with a remote right, as in `pd.register::<RemoteRead>(len)`"
 )]
 pub trait Remote: Access {}
 /// `Self: Includes<B>`: a key with the rights `B` may be exported from a region with these
@@ -125,7 +125,7 @@ pub trait Remote: Access {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` region cannot export `{B}`",
     label = "the region lacks rights of `{B}`",
-    note = "a key carries at most the rights of its region: register the region as `{B}`, or export less (R6.7)"
+    note = "a key carries at most the rights of its region: register the region as `{B}`, or export less"
 )]
 pub trait Includes<B: Access>: Access {}
 

@@ -27,5 +27,5 @@ mod with_verb;
 pub use crate::work::refusal::PostErrorKind;
 pub use chain::Unsettled;
 pub use list::{RecvList, RecvSlots, SendList, SendSlots};
-pub use refusal::{PostError, Rejected};
+pub use refusal::{PostError, PostFailure, Rejected};
 pub use unchecked::RawPostError;

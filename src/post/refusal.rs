@@ -7,10 +7,10 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 use crate::cold::drop_each;
-use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::memory::header::Header;
 use crate::memory::header::word;
+use crate::terms::refused::drops_its_object;
 use crate::work::refusal::PostErrorKind;
 
 /// The entries that the device did not take, in posting order: an iterator, from
@@ -120,7 +120,10 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 /// ibv_post_send(3)).
 ///
 /// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of
-/// the others are here ([R9.1](crate::guide::rules#r9-1)). Dropping the error drops them.
+/// the others are here ([R9.1](crate::guide::rules#r9-1)). Dropping the error drops them. So does
+/// `?` into `Box<dyn Error + Send + Sync>`, and with the features `anyhow` and `eyre` into theirs,
+/// whatever the entries are: their buffers return to their pools, and the [`PostFailure`] stays.
+/// It is the [`std::error::Error`] here, as [`Refused`](crate::Refused) explains.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -143,11 +146,66 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 /// ```
 pub struct PostError<E: Entry> {
     // Without niches, so that whether there is an error is a constant on each path of a post.
-    verb: Plain<&'static str>,
-    kind: Plain<PostErrorKind>,
-    accepted: u32,
+    failure: Plain<PostFailure>,
     rejected: Rejected<E>,
 }
+
+/// Why a post was refused, without the entries: the plain error of a [`PostError`], which every
+/// collection of errors takes.
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::post::PostFailure;
+/// # let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair()?;
+/// let failure: PostFailure = loop {
+///     if let Err(error) = a.post_send(wr::Send::new(pool.take().ok_or("no buffer")?)) {
+///         break error.into_error(); // the buffer returns to its pool
+///     }
+/// };
+/// assert!(failure.is_full());
+/// assert_eq!((failure.verb(), failure.accepted()), ("ibv_post_send", 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PostFailure {
+    verb: &'static str,
+    kind: PostErrorKind,
+    accepted: u32,
+}
+
+impl PostFailure {
+    /// Why.
+    pub fn kind(&self) -> PostErrorKind {
+        self.kind
+    }
+
+    /// The verb, as C names it.
+    pub fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    /// How many work requests of the list the device took: the index of C's `bad_wr`.
+    pub fn accepted(&self) -> usize {
+        self.accepted as usize
+    }
+
+    /// Whether the queue had no room, by our count or by the device's: ENOMEM, or ENOSPC of a
+    /// session on librxe.
+    pub fn is_full(&self) -> bool {
+        use PostErrorKind::{QueueFull, Refused};
+        matches!(self.kind, QueueFull { .. } | Refused { errno: libc::ENOMEM | libc::ENOSPC })
+    }
+}
+
+impl fmt::Display for PostFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: work request {}: {}", self.verb, self.accepted, self.kind)
+    }
+}
+
+impl_debug!(PostFailure, |it| "{it}");
+
+impl std::error::Error for PostFailure {}
 
 impl<E: Entry> PostError<E> {
     #[cold]
@@ -157,32 +215,48 @@ impl<E: Entry> PostError<E> {
         accepted: u32,
         rejected: Rejected<E>,
     ) -> Self {
-        PostError { verb: Plain::new(verb), kind: Plain::new(kind), accepted, rejected }
+        PostError { failure: Plain::new(PostFailure { verb, kind, accepted }), rejected }
     }
 
     /// The same of another verb.
     pub(super) fn of(self, verb: &'static str) -> Self {
-        PostError { verb: Plain::new(verb), ..self }
+        let failure = PostFailure { verb, ..*self.error() };
+        PostError { failure: Plain::new(failure), ..self }
     }
 
     /// Why.
     pub fn kind(&self) -> PostErrorKind {
-        self.kind.get()
+        self.error().kind()
     }
 
     /// The verb, as C names it.
     pub fn verb(&self) -> &'static str {
-        self.verb.get()
+        self.error().verb()
     }
 
     /// How many work requests of the list the device took: the index of C's `bad_wr`.
     pub fn accepted(&self) -> usize {
-        self.accepted as usize
+        self.error().accepted()
+    }
+
+    /// Whether the queue had no room: [`PostFailure::is_full`].
+    pub fn is_full(&self) -> bool {
+        self.error().is_full()
     }
 
     /// The entries of the work requests that the device did not take, in order.
     pub fn into_rejected(self) -> Rejected<E> {
         self.rejected
+    }
+
+    /// The refusal without its entries.
+    pub fn error(&self) -> &PostFailure {
+        self.failure.get()
+    }
+
+    /// The refusal without its entries, which are dropped: buffers return to their pools.
+    pub fn into_error(self) -> PostFailure {
+        *self.error()
     }
 
     /// The entries of [`into_rejected`](Self::into_rejected), and the same refusal without them.
@@ -201,53 +275,21 @@ impl<E: Entry> PostError<E> {
     /// assert_eq!(again.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn into_parts(self) -> (Rejected<E>, PostError<Buf>) {
-        let error = PostError::new(self.verb(), self.kind(), self.accepted, Rejected::new());
-        (self.rejected, error)
-    }
-
-    /// The same refusal without its entries, which are dropped, so that it goes into
-    /// `Box<dyn Error + Send + Sync>`, anyhow and eyre whatever the entries are.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use std::error::Error;
-    /// # let proverbs::loopback::Pair { mut a, pool, .. } = proverbs::loopback::pair()?;
-    ///
-    /// // Of `E`, nobody knows whether threads may have each other's.
-    /// fn log<E: proverbs::memory::Entry>(error: PostError<E>) -> Box<dyn Error + Send + Sync> {
-    ///     error.without_entries().into()
-    /// }
-    ///
-    /// let mut posted = Ok(());
-    /// while posted.is_ok() {
-    ///     posted = a.post_send(wr::Send::new(pool.take().ok_or("no buffer")?));
-    /// }
-    /// let text = log(posted.unwrap_err()).to_string();
-    /// assert!(text.starts_with("ibv_post_send: work request 0: "));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn without_entries(self) -> PostError<Buf> {
-        self.into_parts().1
-    }
-
-    /// Whether the queue had no room, by our count or by the device's: ENOMEM, or ENOSPC of a
-    /// session on librxe.
-    pub fn is_full(&self) -> bool {
-        use PostErrorKind::{QueueFull, Refused};
-        matches!(self.kind(), QueueFull { .. } | Refused { errno: libc::ENOMEM | libc::ENOSPC })
+    pub fn into_parts(self) -> (Rejected<E>, PostFailure) {
+        let failure = *self.error();
+        (self.rejected, failure)
     }
 }
 
 impl<E: Entry> fmt::Display for PostError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: work request {}: {}", self.verb(), self.accepted, self.kind())
+        self.error().fmt(f)
     }
 }
 
 impl_debug!([E: Entry] PostError<E>, |it| "{it}");
 
-impl<E: Entry> std::error::Error for PostError<E> {}
+drops_its_object!([E: Entry] PostError<E>);
 
 /// A value without the niche of `T`.
 ///
@@ -262,9 +304,9 @@ impl<T: Copy> Plain<T> {
         Plain(MaybeUninit::new(value))
     }
 
-    fn get(&self) -> T {
+    fn get(&self) -> &T {
         // SAFETY: `new` wrote it, and nothing else makes one.
-        unsafe { self.0.assume_init() }
+        unsafe { self.0.assume_init_ref() }
     }
 }
 

@@ -142,7 +142,7 @@ attributes! {
     /// # use proverbs::prelude::*;
     /// use proverbs::{qp::{ConnectedReinit, Drain, RtrOptional, UcReturn, UcRtsOptional, UcSqd}, state::QpState};
     /// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
-    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// # let (gid, psn) = (context.roce_v2_gid(1)?, Psn::try_from(0)?);
     /// let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
     /// # let peer = Qpn::try_from(qp.qp_num())?;
     /// let access = QpAccess::REMOTE_WRITE;
@@ -150,7 +150,7 @@ attributes! {
     /// // A change of mind.
     /// let qp = qp.modify(ConnectedReinit { pkey_index: Some(0), ..Default::default() })?;
     /// let optional = RtrOptional { access: Some(QpAccess::empty()), ..Default::default() }; // another
-    /// let to_peer = UcRtr::new(AddressVector::roce(1, gid, 1), peer, psn);
+    /// let to_peer = UcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, peer, psn);
     /// let qp = qp.modify(UcRtr { path_mtu: Mtu::Bytes4096, optional, ..to_peer })?;
     /// let qp = qp.modify(UcRts::new(psn))?;
     /// let qp = qp.modify(UcReturn(UcRtsOptional { access: Some(access), ..Default::default() }))?; // and back, in RTS

@@ -235,12 +235,12 @@ pub(super) fn create<T: Transport, P: Profile>(
                 _ if !T::ORDERED => srd::why(send_ops, errno, &context.handle),
                 libc::EOPNOTSUPP if more_ops != 0 => format!(
                     ": the library or its provider lacks some of these, use a newer rdma-core \
-                     (FLUSH is newer than ATOMIC_WRITE), or a profile without {} (R25.2)",
+                     (FLUSH is newer than ATOMIC_WRITE), or a profile without {}",
                     names_of(more_ops)
                 ),
                 libc::EOPNOTSUPP if send_ops != 0 => {
                     ": the device has no such extended posting, use a profile with \
-                     `OrdinaryPosting` (R15.1)"
+                     `OrdinaryPosting`"
                         .into()
                 }
                 _ => String::new(),
@@ -317,7 +317,7 @@ pub(super) fn check_context<T: Transport, P: Profile>(
         not_on_iwarp(context, verb, asked, lacks, instead)
     };
     if !Protocol::Iwarp.has::<T>() {
-        let instead = "create an RC queue pair, by `CmId::create_qp` (R24.2)";
+        let instead = "create an RC queue pair, by `CmId::create_qp`";
         refused(&|| format!("a {} queue pair", T::NAME), "RC alone", instead)?;
     }
     let reads = <P::Initiator as Initiator>::Depth::LEAST.to_c() > 0;
@@ -326,7 +326,7 @@ pub(super) fn check_context<T: Transport, P: Profile>(
     if !<P::Signaling as SendMode>::SIG_ALL {
         let asked = || "selective signaling".to_owned();
         let lacks = "completions that say nothing of earlier unsignaled sends";
-        refused(&asked, lacks, "use a profile with `signaling: SignalAll` (R24.13)")?;
+        refused(&asked, lacks, "use a profile with `signaling: SignalAll`")?;
         let provider = context.provider();
         if !provider.covers_unsignaled() {
             let lacks = format!(
@@ -339,7 +339,7 @@ pub(super) fn check_context<T: Transport, P: Profile>(
     // Some devices take more elements of a READ than they fill.
     if P::MaxSendSge::VALUE > 1 && reads {
         let asked = || format!("READs with max_send_sge {}", P::MaxSendSge::VALUE);
-        let instead = "use a profile with `max_send_sge: 1`, or with `NoReads` (R24.4)";
+        let instead = "use a profile with `max_send_sge: 1`, or with `NoReads`";
         refused(&asked, "READs into one element alone", instead)?;
     }
     Ok(())
@@ -361,7 +361,7 @@ fn has_operations(context: &Context, verb: &'static str, ops: u64) -> Result<(),
     }
     let asked = format!("extended posting with {}", names_of(ops));
     let lacks = format!("has no {}", names_of(lacking));
-    let instead = "use a profile with `posting: ExtendedPosting`, or another device (R25.2)";
+    let instead = "use a profile with `posting: ExtendedPosting`, or another device";
     Err(refusal(&context.handle, verb, asked, &lacks, instead))
 }
 

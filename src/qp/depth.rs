@@ -21,9 +21,11 @@ use crate::work::limits::Limit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Depth {
     /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
-    /// of its own.
+    /// of its own. A queue pair that only receives has 0, as in C: posting a send to it always fails
+    /// with [`QueueFull`](crate::post::PostErrorKind::QueueFull), whatever was polled.
     pub send: u32,
-    /// Receives (`max_recv_wr`); 0 on a queue pair with a shared receive queue.
+    /// Receives (`max_recv_wr`). It is 0 on a queue pair with a shared receive queue, and on one
+    /// that only sends or is only the target of RDMA: posting a receive to it always fails.
     pub recv: u32,
 }
 
@@ -124,7 +126,8 @@ impl QpCreateFlags {
 
 /// The sizes and options with which queue pairs of transport `T` and profile `P` are created
 /// ([`create_qp`](crate::ProtectionDomain::create_qp)): a [`Depth`], or [`Depth::on_srq`] where the
-/// profile has `receive: SharedRq`, and on UD either with [flags](Depth::flags).
+/// profile has `receive: SharedRq`, and on UD either with [flags](Depth::flags)
+/// ([R7.1](crate::guide::rules#r7-1), [R23.6](crate::guide::rules#r23-6)).
 ///
 /// Code that creates queue pairs of any transport needs this bound alone:
 ///
@@ -147,7 +150,7 @@ impl QpCreateFlags {
 #[diagnostic::on_unimplemented(
     message = "a `{T}` queue pair is not created with `{Self}`",
     label = "not what a queue pair is created with",
-    note = "create it with a `Depth`, with `Depth::on_srq(send, &srq)` where the profile has `receive: SharedRq`, or on UD with `depth.flags(flags)` (R7.1, R23.6)"
+    note = "create it with a `Depth`, with `Depth::on_srq(send, &srq)` where the profile has `receive: SharedRq`, or on UD with `depth.flags(flags)`"
 )]
 #[allow(private_bounds)] // sealed
 pub trait CreatedWith<T: Transport, P: Profile>: Parts {

@@ -29,7 +29,7 @@ use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 /// Attributes that move a queue pair of transport `T` and profile `P` from state `S` to
 /// [`To`](Transition::To): a row of the state table of ibv_modify_qp(3)
 /// ([R8.1](crate::guide::rules#r8-1)). [`UcRtr`](crate::qp::UcRtr), [`UdRtr`](crate::qp::UdRtr) and
-/// [`Drain`](crate::qp::Drain) have examples.
+/// [`Drain`](crate::qp::Drain) have examples ([R8.2](crate::guide::rules#r8-2)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -52,7 +52,7 @@ use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a `{T}` queue pair",
     label = "no transition from `{S}` of `{T}` takes these attributes",
-    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn` (R8.1, R8.2)"
+    note = "the way is RESET -> INIT -> RTR -> RTS: RC by `ConnectedInit`, `RcRtr`, `RcRts`; UC by `ConnectedInit`, `UcRtr`, `UcRts`; UD by `UdInit`, `UdRtr`, `UdRts`; SRD by `UdInit`, `UdRtr`, `SrdRts`; an initiator of XRC by `ConnectedInit`, `XrcRtr`, `XrcRts`; and from SQE to RTS: UC by `UcResume`, UD by `UdReturn`"
 )]
 pub trait Transition<T: Transport, S: State, P: Profile>: sealed::Sealed<T, S, P> + Fill {
     /// The state that it leads to.
@@ -176,7 +176,7 @@ impl<P: Profile> Core<P> {
             QpState::Reset => ("no way back", "destroy the queue pair, and create another (R24.6)"),
             _ => (
                 "no transitions of the program's",
-                "make it by `CmId::create_qp`, and connect it by rdma_cm (R24.5)",
+                "make it by `CmId::create_qp`, and connect it by rdma_cm",
             ),
         };
         let asked = || format!("to {to}");

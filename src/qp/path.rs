@@ -181,7 +181,7 @@ impl<P: Profile> Core<P> {
                 Some(alternate) => format!("an alternate path by {}", alternate.address),
                 None => "a migration of the path".to_owned(),
             };
-            let instead = "connect a second queue pair by the other way (R8.13)";
+            let instead = "connect a second queue pair by the other way";
             refusal(&context.handle, VERB, asked, lacks, instead)
         };
         for port in [Some(port), alternate.map(|it| it.address.port)].into_iter().flatten() {

@@ -32,11 +32,11 @@ pub(super) fn why(send_ops: u64, errno: i32, context: &handle::Context) -> Strin
     };
     match errno {
         libc::ENOSYS => ": there is no libefa.so.1 that has it; install Debian's \
-                         ibverbs-providers, or rdma-core 26 or newer (R27.2)"
+                         ibverbs-providers, or rdma-core 26 or newer"
             .into(),
         libc::EOPNOTSUPP => format!(
             ": {} has no SRD, or not all of these operations; SRD needs an EFA, one without RDMA \
-             READ a profile with `NoReads`{writes} (R27.7)",
+             READ a profile with `NoReads`{writes}",
             name_of(context)
         ),
         _ => String::new(),
@@ -78,7 +78,8 @@ impl<S: State, P: Profile<Entry: Owned>> QueuePair<Srd, S, P> {
     ///     Ok(qp.modify(UdRtr::default())?.modify(SrdRts::new(psn))?)
     /// };
     /// let (mut client, mut server) = (ready()?, ready()?);
-    /// let way = || pd.create_ah(AddressVector::roce(1, context.query_gid(1, 1)?, 1));
+    /// let gid = context.roce_v2_gid(1)?;
+    /// let way = || pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?);
     /// let address_handle = client.add_address_handle(way()?)?;
     /// let to = Destination { address_handle, qpn: Qpn::try_from(server.qp_num())?, qkey };
     ///

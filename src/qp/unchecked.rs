@@ -72,13 +72,13 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// profile! { Unchecked { entry: Raw } }
     ///
     /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
-    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// # let (gid, psn) = (context.roce_v2_gid(1)?, Psn::try_from(0)?);
     /// let region = pd.register::<RemoteWrite>(4096)?;
     /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
     /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
     /// # let myself = Qpn::try_from(qp.qp_num())?;
     /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), myself, psn))?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, myself, psn))?;
     /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
     /// region.write_at(0, b"abcd")?;
     /// let pieces = [wr::Piece::new(&region, 0..1)?, wr::Piece::new(&region, 1..3)?, wr::Piece::new(&region, 3..4)?];
@@ -143,13 +143,13 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// profile! { Unchecked { entry: Raw } }
     ///
     /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
-    /// # let (gid, psn) = (context.query_gid(1, 1)?, Psn::try_from(0)?);
+    /// # let (gid, psn) = (context.roce_v2_gid(1)?, Psn::try_from(0)?);
     /// let region = pd.register::<LocalWrite>(4096)?;
     /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
     /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
     /// # let myself = Qpn::try_from(qp.qp_num())?;
     /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
-    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce(1, gid, 1), myself, psn))?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, myself, psn))?;
     /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
     /// region.write_at(0, b"hello")?;
     /// let (from, into) = (wr::Piece::new(&region, 0..5)?, wr::Piece::new(&region, 2048..4096)?);

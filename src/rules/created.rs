@@ -4,15 +4,13 @@ use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
 use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::terms::threads::Threads;
-use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+use crate::terms::transport::{Srd, Transport, Ud};
 
 /// The verb that creates queue pairs of a transport. Its rules are those of [`Creates`].
+///
+/// Of a type parameter, rustc looks at one impl alone: what it suggests is the bound of that,
+/// [`HasBothQueues`], which programs can write.
 #[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` may be a transport whose queue pairs are not created by this call",
-    label = "not known to fit transport `{Self}`",
-    note = "in generic code, ask it of the transport: `T: HasBothQueues`, which RC, UC and UD are; or of the argument: `where Depth: qp::CreatedWith<T, P>`"
-)]
 pub trait CreatedBy: Transport {
     type Verb;
 }
@@ -25,16 +23,7 @@ pub enum CreateQp {}
 #[doc(hidden)]
 pub enum EfaCreateQp {}
 
-impl CreatedBy for Rc {
-    type Verb = CreateQp;
-}
-impl CreatedBy for Uc {
-    type Verb = CreateQp;
-}
-impl CreatedBy for Ud {
-    type Verb = CreateQp;
-}
-impl CreatedBy for Xrc {
+impl<T: HasBothQueues> CreatedBy for T {
     type Verb = CreateQp;
 }
 impl CreatedBy for Srd {
@@ -67,7 +56,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is not created with flags",
     label = "flags are for UD queue pairs",
-    note = "multicast groups, of which the flag blocks what a queue pair sends itself, are for UD: leave `.flags(..)` out (R23.6)"
+    note = "multicast groups, of which the flag blocks what a queue pair sends itself, are for UD: leave `.flags(..)` out"
 )]
 pub trait TakesFlags: Transport {}
 
@@ -79,7 +68,7 @@ impl TakesFlags for Ud {}
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue for `{Self}` serves no `{T}` queue pair",
     label = "a shared receive queue for `{Self}`",
-    note = "a shared receive queue is created for RC, UD or XRC, and serves queue pairs of that transport alone (R7.3)"
+    note = "a shared receive queue is created for RC, UD or XRC, and serves queue pairs of that transport alone"
 )]
 pub trait Serves<T: Transport>: Transport {}
 
@@ -91,7 +80,7 @@ impl<T: Transport> Serves<T> for T {}
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue of `{Self}` entries serves no queue pair of `{E}` entries",
     label = "its receives are `{Self}`, those of the profile `{E}`",
-    note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}` (R11.1)"
+    note = "create the shared receive queue with the entry type of the profile, or use a profile with `entry: {Self}`"
 )]
 pub trait ReceivedAs<E: Entry>: Entry {}
 

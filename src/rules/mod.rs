@@ -153,24 +153,26 @@ impl<T: NamesPeer> Addressed<T> for Connected {}
 impl<T: TakesDestinations> Addressed<T> for Datagram {}
 impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 
-/// Transports whose connection names the peer ([R5.1](crate::guide::rules#r5-1)).
+/// Transports whose connection names the peer ([R5.1](crate::guide::rules#r5-1),
+/// [R26.1](crate::guide::rules#r26-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a send on a `{Self}` queue pair needs a destination, and this one names none",
     label = "add `.to(destination)` on UD and SRD, `.to_srq(number)` on XRC",
-    note = "on UD and SRD every send names its address handle, QPN and Q_Key, `wr::Send::new(buf).to(wr::Destination {{ .. }})` (R5.1); on XRC, a shared receive queue at the peer, `wr::Send::new(buf).to_srq(number)` (R26.1)"
+    note = "on UD and SRD every send names its address handle, QPN and Q_Key, `wr::Send::new(buf).to(wr::Destination {{ .. }})`; on XRC, a shared receive queue at the peer, `wr::Send::new(buf).to_srq(number)`"
 )]
 pub trait NamesPeer: Transport {}
 
 impl NamesPeer for Rc {}
 impl NamesPeer for Uc {}
 
-/// Transports whose sends each name their destination ([R5.1](crate::guide::rules#r5-1)).
+/// Transports whose sends each name their destination ([R5.1](crate::guide::rules#r5-1),
+/// [R1.2](crate::guide::rules#r1-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair has one peer: its sends name no destination, and it takes no address handles",
     label = "leave `.to(..)` and address handles out: they are for UD and SRD queue pairs only",
-    note = "on RC and UC the destination is that of the connection (R1.2, R5.1)"
+    note = "on RC and UC the destination is that of the connection"
 )]
 pub trait TakesDestinations: Transport {}
 
@@ -182,7 +184,7 @@ impl TakesDestinations for Ud {}
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{Self}` queue pair names no shared receive queue",
     label = "leave `.to_srq(..)` out: it is for XRC only",
-    note = "on RC, UC and UD the peer's queue pair decides where its receives come from (R26.1)"
+    note = "on RC, UC and UD the peer's queue pair decides where its receives come from"
 )]
 pub trait NamesSrqs: Transport {}
 
@@ -193,10 +195,10 @@ impl NamesSrqs for Xrc {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
     label = "this is for RC, UC and UD queue pairs",
-    note = "SRD queue pairs, which keep no order, are created by `create_qp` alone, with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.2)",
-    note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has (R26.2)"
+    note = "SRD queue pairs, which keep no order, are created by `create_qp` alone, with a `Depth` and a profile that has `posting: ExtendedPosting<Srd>` or `ExtendedPosting<(Srd, wr::RdmaWrite)>`",
+    note = "an initiator of XRC has no receive queue, and a shared one has its own completion queue: `create_xrc_initiator`, `XrcDomain::create_srq` and `XrcDomain::create_target` make what XRC has"
 )]
-pub trait HasBothQueues: KeepsOrder + CreatedBy<Verb = CreateQp> {}
+pub trait HasBothQueues: KeepsOrder {}
 
 impl HasBothQueues for Rc {}
 impl HasBothQueues for Uc {}
@@ -207,7 +209,7 @@ impl HasBothQueues for Ud {}
 #[diagnostic::on_unimplemented(
     message = "a work request on a `{T}` queue pair cannot be `{Self}`",
     label = "leave `.fence()` out: it is for RC and XRC queue pairs only",
-    note = "IBV_SEND_FENCE waits for earlier RDMA READs and atomics, which only RC and XRC have (R2.1)"
+    note = "IBV_SEND_FENCE waits for earlier RDMA READs and atomics, which only RC and XRC have"
 )]
 pub trait FenceOn<T: Transport> {}
 
@@ -221,7 +223,7 @@ impl<T: Transport> FenceOn<T> for Unfenced {}
 #[diagnostic::on_unimplemented(
     message = "`.signaled()` has no meaning on a `{M}` queue pair",
     label = "every work request of this queue pair is signaled",
-    note = "leave `.signaled()` out, or use a profile with `Selective` signaling (R2.4)"
+    note = "leave `.signaled()` out, or use a profile with `Selective` signaling"
 )]
 pub trait SignaledOn<M: Signaling> {}
 
@@ -246,7 +248,7 @@ impl CompletesEach for SignalAll {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a `{I}` queue pair",
     label = "the profile gives this queue pair an initiator depth of 0",
-    note = "with max_rd_atomic 0 the work request would never start; use `Reads` as the profile's `Initiator` (R4.6)"
+    note = "with max_rd_atomic 0 the work request would never start; use `Reads` as the profile's `Initiator`"
 )]
 pub trait IssuedBy<I: Initiator>: Opcode {}
 
@@ -270,7 +272,7 @@ impl IssuedBy<Reads> for AtomicWrite {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{X}`",
-    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>`, or with both, `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>` (R25.2)"
+    note = "FLUSH and ATOMIC_WRITE are in no `ibv_post_send`: use a profile with `posting: ExtendedPosting<wr::Flush>`, `ExtendedPosting<wr::AtomicWrite>`, or with both, `ExtendedPosting<(wr::Flush, wr::AtomicWrite)>`"
 )]
 pub trait CreatedFor<X: Posting>: Opcode {}
 
@@ -295,7 +297,7 @@ impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 #[diagnostic::on_unimplemented(
     message = "cannot post send work requests in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
-    note = "move it to RTS first: `let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?` on RC, `UcRts`, `UdRts`, `SrdRts` or `XrcRts` elsewhere (R8.19)"
+    note = "move it to RTS first: `let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?` on RC, `UcRts`, `UdRts`, `SrdRts` or `XrcRts` elsewhere"
 )]
 pub trait CanPostSend: State {}
 
@@ -354,7 +356,7 @@ impl CanFail for Err {}
 #[diagnostic::on_unimplemented(
     message = "options of a connection cannot be set in QP state `{Self}`",
     label = "the queue pair is in state `{Self}`",
-    note = "set them in RESET or INIT: the device takes them on its way to RTR (R22.3)"
+    note = "set them in RESET or INIT: the device takes them on its way to RTR"
 )]
 pub trait TakesEce: State {}
 
@@ -366,7 +368,7 @@ impl TakesEce for Init {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair in state `{Self}` has no rate",
     label = "the queue pair is in state `{Self}`",
-    note = "limit it in RTS, after `modify` (R22.2)"
+    note = "limit it in RTS, after `modify`"
 )]
 pub trait HasRate: State {}
 
@@ -377,19 +379,20 @@ impl HasRate for Rts {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is never in state SQE",
     label = "only UC and UD queue pairs stop in SQE",
-    note = "a send error moves an RC queue pair to ERR: recover it with `reset` (R8.16)"
+    note = "a send error moves an RC queue pair to ERR: recover it with `reset`"
 )]
 pub trait StopsSending: Transport {}
 
 impl StopsSending for Uc {}
 impl StopsSending for Ud {}
 
-/// `post_recv` requires a receive queue of the queue pair's own ([R7.1](crate::guide::rules#r7-1)).
+/// `post_recv` requires a receive queue of the queue pair's own ([R7.1](crate::guide::rules#r7-1),
+/// [R26.2](crate::guide::rules#r26-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair without a receive queue of its own has no `post_recv`",
     label = "its receives come from a shared receive queue, or it is an initiator of XRC",
-    note = "post to the `SharedReceiveQueue` with `post_srq_recv` (R7.1, R26.2)"
+    note = "post to the `SharedReceiveQueue` with `post_srq_recv`"
 )]
 pub trait HasRecvQueue: ReceiveSource {}
 
@@ -401,7 +404,7 @@ impl HasRecvQueue for OwnRq {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair for a shared receive queue cannot be created without it",
     label = "the profile's `Receive` is `{Self}`",
-    note = "create it with `Depth::on_srq(send, &srq)`, or use a profile with `receive: OwnRq` (R7.1)"
+    note = "create it with `Depth::on_srq(send, &srq)`, or use a profile with `receive: OwnRq`"
 )]
 pub trait UsesOwnQueue: ReceiveSource {}
 
@@ -413,7 +416,7 @@ impl UsesOwnQueue for OwnRq {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair that was created elsewhere cannot be used with extended posting",
     label = "the profile's `Posting` is `{Self}`",
-    note = "nobody can ask which operations it was created for: use a profile with `posting: OrdinaryPosting` (R15.2)"
+    note = "nobody can ask which operations it was created for: use a profile with `posting: OrdinaryPosting`"
 )]
 pub trait UsesPostSend: Posting {}
 
@@ -425,7 +428,7 @@ impl UsesPostSend for OrdinaryPosting {}
 #[diagnostic::on_unimplemented(
     message = "a queue pair with a receive queue of its own cannot be attached to a shared one",
     label = "the profile's `Receive` is `{Self}`",
-    note = "use a profile with `receive: SharedRq`, or create it with a `Depth` (R7.1)"
+    note = "use a profile with `receive: SharedRq`, or create it with a `Depth`"
 )]
 pub trait UsesSharedQueue: ReceiveSource {}
 
@@ -437,7 +440,7 @@ impl UsesSharedQueue for SharedRq {}
 #[diagnostic::on_unimplemented(
     message = "an initiator of XRC receives nothing",
     label = "the profile's `Receive` is `{Self}`",
-    note = "use a profile with `receive: NoRq`: messages come to a shared receive queue of a target's domain (R26.2)"
+    note = "use a profile with `receive: NoRq`: messages come to a shared receive queue of a target's domain"
 )]
 pub trait UsesNoQueue: ReceiveSource {}
 
@@ -449,7 +452,7 @@ impl UsesNoQueue for NoRq {}
 #[diagnostic::on_unimplemented(
     message = "an unsignaled post has no meaning on a `{Self}` queue pair",
     label = "every work request of this queue pair is signaled",
-    note = "use a profile with `signaling: Selective`, or post as usual (R2.4)"
+    note = "use a profile with `signaling: Selective`, or post as usual"
 )]
 pub trait LeavesUnsignaled: Signaling {}
 
@@ -459,7 +462,7 @@ impl LeavesUnsignaled for Selective {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair cannot use a shared receive queue",
     label = "`{Self}` has receive queues of its own only",
-    note = "shared receive queues are for RC, UD and XRC (R7.3)"
+    note = "shared receive queues are for RC, UD and XRC"
 )]
 pub trait SharesReceives: Transport {}
 

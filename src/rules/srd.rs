@@ -65,7 +65,7 @@ impl OneElement for Max<1> {}
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}`",
     label = "the profile's `Posting` is `{Self}`",
-    note = "RDMA of SRD is in no `ibv_post_send`, which has no room for its destination: use a profile with `posting: ExtendedPosting<Srd>`, or `ExtendedPosting<(Srd, wr::RdmaWrite)>` if it writes (R27.2)"
+    note = "RDMA of SRD is in no `ibv_post_send`, which has no room for its destination: use a profile with `posting: ExtendedPosting<Srd>`, or `ExtendedPosting<(Srd, wr::RdmaWrite)>` if it writes"
 )]
 pub trait ForSrd: Posting {}
 
@@ -78,7 +78,7 @@ impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}
 #[diagnostic::on_unimplemented(
     message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",
     label = "the profile's `Posting` is `{Self}`",
-    note = "older SRD devices have none, so it is asked for by name: use a profile with `posting: ExtendedPosting<(Srd, wr::RdmaWrite)>` (R27.7)"
+    note = "older SRD devices have none, so it is asked for by name: use a profile with `posting: ExtendedPosting<(Srd, wr::RdmaWrite)>`"
 )]
 pub trait Writes: Posting {}
 

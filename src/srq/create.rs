@@ -171,8 +171,8 @@ pub(super) struct Made {
     pub number: SrqNum,
 }
 
-/// What feeds a shared receive queue: a [`Pool`] or an [`Arena`] whose
-/// buffers have a context `C`.
+/// What feeds a shared receive queue: a [`Pool`] or an [`Arena`] whose buffers have a context `C`
+/// ([R9.9](crate::guide::rules#r9-9)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -191,7 +191,7 @@ pub(super) struct Made {
 #[diagnostic::on_unimplemented(
     message = "a shared receive queue is not fed from `{Self}`",
     label = "not a pool or an arena",
-    note = "`pd.create_pool` or `pd.create_arena` makes one; its buffers bound how many receives there are (R9.9)"
+    note = "`pd.create_pool` or `pd.create_arena` makes one; its buffers bound how many receives there are"
 )]
 pub trait FeedsSrq<C: 'static>: sealed::FeedsSrq<C> {}
 

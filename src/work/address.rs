@@ -35,8 +35,8 @@ pub struct ToSrq(pub(crate) SrqNum);
 /// use proverbs::device::AhIndex;
 /// # let proverbs::loopback::DatagramPair { context, pd, pool, mut cq, mut a, mut b, .. } =
 /// #     proverbs::loopback::datagram_pair()?;
-/// let gid = context.query_gid(1, 1)?;
-/// let ah = pd.create_ah(AddressVector::roce(1, gid, 1))?;
+/// let gid = context.roce_v2_gid(1)?;
+/// let ah = pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?)?;
 /// let address_handle: AhIndex = a.add_address_handle(ah)?;
 /// let qkey = Qkey::try_from(0x1111)?;
 /// let to_b = wr::Destination { address_handle, qpn: Qpn::try_from(b.qp_num())?, qkey };

@@ -84,7 +84,8 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E>;
 }
 
-/// What [`Send::new`](crate::wr::Send::new) and its like take: data, as itself.
+/// What [`Send::new`](crate::wr::Send::new) and its like take: data, as itself
+/// ([R2.10](crate::guide::rules#r2-10)).
 ///
 /// All that implements [`Source`] or [`Sink`] implements it, and nothing else does. The type of the
 /// work request is inferred from it. So what is not registered memory is one error, at `new`, and
@@ -93,7 +94,7 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     message = "`{Self}` is not registered memory, so a work request cannot name it",
     label = "not registered memory",
     note = "give it a buffer by value: `wr::Send::new(buf)`, with a `Buf` of `pool.take()` or a piece of a region, `region.piece(offset, len)`",
-    note = "or, to send bytes from anywhere, let the post copy them: `wr::Send::inline(b\"..\")`, `wr::Send::inline_slice(&bytes)` (R2.10)"
+    note = "or, to send bytes from anywhere, let the post copy them: `wr::Send::inline(b\"..\")`, `wr::Send::inline_slice(&bytes)`"
 )]
 pub trait IntoData: sealed::Sealed {
     /// The data's type, which is this one.
@@ -135,7 +136,7 @@ into_data! {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data for a SEND or an RDMA WRITE",
     label = "not registered memory",
-    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline`, `inline_slice` or `inline_list` (R2.10)"
+    note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline`, `inline_slice` or `inline_list`"
 )]
 pub trait Source: IntoData<Data = Self> {}
 
@@ -144,7 +145,7 @@ pub trait Source: IntoData<Data = Self> {}
 #[diagnostic::on_unimplemented(
     message = "the device cannot write to `{Self}`",
     label = "not writable by the device",
-    note = "a receive, an RDMA READ and an atomic's result need exclusive memory with LOCAL_WRITE: a `Buf`, or several (R4.5)"
+    note = "a receive, an RDMA READ and an atomic's result need exclusive memory with LOCAL_WRITE: a `Buf`, or several"
 )]
 pub trait Sink: IntoData<Data = Self> {}
 
@@ -153,7 +154,7 @@ pub trait Sink: IntoData<Data = Self> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
     label = "not exclusive memory with LOCAL_WRITE",
-    note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several (R4.5, R11.2)"
+    note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several"
 )]
 pub trait RecvSink: Sink {}
 
@@ -172,16 +173,17 @@ pub trait SrqSink: RecvSink {}
 #[diagnostic::on_unimplemented(
     message = "the result of an atomic cannot go to `{Self}`",
     label = "not one exclusive buffer",
-    note = "an atomic returns 8 bytes: give it one `Buf` (R4.1)"
+    note = "an atomic returns 8 bytes: give it one `Buf`"
 )]
 pub trait AtomicSink: Sink {}
 
 /// Data that fits the SGE limit `M` and the inline capacity `I` of a queue, or a work request of it
-/// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7)).
+/// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7),
+/// [R7.10](crate::guide::rules#r7-10)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data of a work request",
     label = "not registered memory",
-    note = "post a `Buf`, several of them, or another handle to registered memory (R7.10)"
+    note = "post a `Buf`, several of them, or another handle to registered memory"
 )]
 pub trait Fits<M: Limit, I: Limit>: sealed::Sealed {}
 

@@ -38,7 +38,7 @@ impl<const N: usize> Limit for Max<N> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may be fewer than {N} scatter/gather element(s)",
     label = "{N} scatter/gather element(s)",
-    note = "in generic code, bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>`, or `MaxRecvSge` for a receive (R3.1)"
+    note = "in generic code, bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>`, or `MaxRecvSge` for a receive"
 )]
 pub trait Sges<const N: usize> {}
 
@@ -57,7 +57,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may be fewer than {N} bytes",
     label = "{N} bytes of inline data",
-    note = "in generic code, bound the profile: `P: Profile<MaxInline: InlineBytes<{N}>>` (R2.7)"
+    note = "in generic code, bound the profile: `P: Profile<MaxInline: InlineBytes<{N}>>`"
 )]
 pub trait InlineBytes<const N: usize> {}
 
@@ -76,7 +76,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "`{Self}` may be fewer than {N} scatter/gather element(s)",
     label = "not known to allow {N}",
-    note = "bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>` (R3.1)"
+    note = "bound the profile: `P: Profile<MaxSendSge: AtLeast<{N}>>`"
 )]
 pub trait AtLeast<const N: usize>: Limit + Sges<N> + Sges<1> {}
 
@@ -112,29 +112,29 @@ impl Answer for B0 {
     type Is = Beyond;
 }
 
-/// The answer, with words.
+/// The answer, with words ([R3.1](crate::guide::rules#r3-1)).
 #[diagnostic::on_unimplemented(
     message = "a work request with {N} scatter/gather element(s) exceeds this queue's limit of {M}",
     label = "{N} scatter/gather element(s)",
-    note = "the limit is `MaxSendSge` or `MaxRecvSge` of the profile, the `M` of a shared receive queue, or the `G` of the list's slots; raise it there, or use fewer buffers or inline slices (R3.1)"
+    note = "the limit is `MaxSendSge` or `MaxRecvSge` of the profile, the `M` of a shared receive queue, or the `G` of the list's slots; raise it there, or use fewer buffers or inline slices"
 )]
 pub trait SgesWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}
 
-/// The answer, with words.
+/// The answer, with words ([R2.7](crate::guide::rules#r2-7)).
 #[diagnostic::on_unimplemented(
     message = "inline payload of {N} bytes exceeds this queue pair's inline capacity of {M} bytes",
     label = "{N} bytes of inline data",
-    note = "raise it in the profile, `profile! {{ Roomy {{ max_inline: 128 }} }}`, or send from a registered buffer, `wr::Send::new(buf)` (R2.7)"
+    note = "raise it in the profile, `profile! {{ Roomy {{ max_inline: 128 }} }}`, or send from a registered buffer, `wr::Send::new(buf)`"
 )]
 pub trait InlineWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}
 
-/// The answer, with words.
+/// The answer, with words ([R9.9](crate::guide::rules#r9-9)).
 #[diagnostic::on_unimplemented(
     message = "a receive of a shared receive queue needs a buffer, and this array has none",
     label = "no buffer of the queue's pool",
-    note = "the buffers of its pool are what bounds how many receives a shared receive queue has: post at least one `Buf` (R9.9)"
+    note = "the buffers of its pool are what bounds how many receives a shared receive queue has: post at least one `Buf`"
 )]
 pub trait SomeBuffer {}
 impl SomeBuffer for Within {}

@@ -126,11 +126,12 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     }
 }
 
-/// The bound of posting [`Placeholder`] by itself: no entry satisfies it.
+/// The bound of posting [`Placeholder`] by itself: no entry satisfies it
+/// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
     message = "a work request of `wr::Placeholder` has no buffer yet: `post_prepared` posts it",
     label = "its buffer is missing",
-    note = "`prepare()` the work request once, and give `post_prepared(&mut prepared, buf)` a buffer each time (R2.10)"
+    note = "`prepare()` the work request once, and give `post_prepared(&mut prepared, buf)` a buffer each time"
 )]
 pub trait PostsLater {}
 

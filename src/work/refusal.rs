@@ -227,7 +227,7 @@ impl fmt::Display for PostErrorKind {
             PostErrorKind::NotOnIwarp => write!(
                 f,
                 "{} (the device speaks iWARP, which has neither immediates nor atomics: send a \
-                 message in their place (R24.4))",
+                 message in their place)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::InlineInvOnSiw => write!(
@@ -239,7 +239,7 @@ impl fmt::Display for PostErrorKind {
             PostErrorKind::FencedReadOnSiw => write!(
                 f,
                 "{} (the device is siw, which accepts no READ with a fence: post the READ once the \
-                 completions before it are there (R24.14))",
+                 completions before it are there)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),

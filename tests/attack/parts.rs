@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use proverbs::memory::{JoinError, SplitError};
+use proverbs::memory::SplitError;
 use proverbs::post::PostErrorKind;
 use proverbs::prelude::*;
 use rand_core::{RngCore, SeedableRng};
@@ -19,7 +19,7 @@ use crate::support::*;
 #[track_caller]
 fn are_strangers(one: &mut Buf, two: Buf) -> Buf {
     let before = (one.as_ptr(), one.len(), one.capacity(), two.as_ptr(), two.len(), two.capacity());
-    let JoinError { next, .. } = one.join(two).unwrap_err();
+    let next = one.join(two).unwrap_err().into_object();
     let after =
         (one.as_ptr(), one.len(), one.capacity(), next.as_ptr(), next.len(), next.capacity());
     assert_eq!(before, after);
@@ -296,7 +296,7 @@ fn each_byte_is_one_threads() {
                         3 if held.len() > 1 => {
                             let mut one = held.swap_remove(any).check();
                             let two = held.swap_remove(below(held.len())).check();
-                            let back = one.join(two).err().map(|error| error.next);
+                            let back = one.join(two).err().map(Refused::into_object);
                             held.extend(back.map(|two| Stamped::new(two, stamp)));
                             held.push(Stamped::new(one, stamp));
                         }

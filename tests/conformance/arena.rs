@@ -354,7 +354,11 @@ fn orphaned_parts_come_home() {
     assert!(home <= 2, "polls may have sent them home already");
     assert_eq!([&mut ca, &mut cb].map(|cq| arena.reclaim(cq)), [0, 0], "all are home");
     assert_eq!((arena.available(), arena.spare()), (1024 - 100, 7));
-    assert_eq!(held.join(arena.take(64).unwrap()).unwrap_err().next.capacity(), 64, "at 128");
+    assert_eq!(
+        held.join(arena.take(64).unwrap()).unwrap_err().into_object().capacity(),
+        64,
+        "at 128"
+    );
     drop(held);
     is_whole(arena);
     drop((dev, pd));

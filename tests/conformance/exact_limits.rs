@@ -296,3 +296,44 @@ fn what_the_device_has_at_most() {
         assert_eq!(qp.depth().recv, max);
     }
 }
+
+/// A queue pair that only sends, and one that only receives: posting to the queue of depth 0 fails
+/// at any time, and returns the buffer.
+#[test]
+fn a_queue_of_depth_0_takes_nothing() {
+    fails_on!(Iwarp, "R24.5");
+    let dev = Device::open();
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let pool = pd.create_pool(4, 64).unwrap();
+    let mut cq: CompletionQueue = dev.ctx.create_cq(16).unwrap();
+    let create =
+        |send, recv| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send, recv }).unwrap();
+    let (from, to) = (create(2, 0), create(0, 2));
+    let numbers = (from.qp_num(), to.qp_num());
+    let mut from = Rc::up(from, &dev, numbers.1, &Wish::new());
+    let mut to = Rc::up(to, &dev, numbers.0, &Wish::new());
+    assert_eq!((to.depth().send, to.send_room(), from.recv_room()), (0, 0, 0));
+
+    let full = PostErrorKind::QueueFull { asked: 1, room: 0 };
+    let is_refused = |from: &mut QueuePair<Rc, Rts>, to: &mut QueuePair<Rc, Rts>| {
+        let refused = to.post_send(wr::Send::new(pool.take().unwrap())).unwrap_err();
+        assert!(refused.to_string().starts_with(
+            "ibv_post_send: work request 0: queue full: 1 work request exceeds the 0 that fit"
+        ));
+        assert_eq!((refused.kind(), refused.into_rejected().count()), (full, 1));
+        let refused = from.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap_err();
+        assert_eq!((refused.kind(), refused.into_rejected().count()), (full, 1));
+    };
+    is_refused(&mut from, &mut to);
+    to.post_recv(wr::Recv::new(poisoned(&pool))).unwrap();
+    from.post_send(wr::Send::new(filled(&pool, b"one way"))).unwrap();
+    let done = poll(&dev, &mut cq, 2);
+    let received = done.into_iter().find_map(|done| match done {
+        Done::Received(received) => Some(received.data().to_vec()),
+        _ => None,
+    });
+    assert_eq!(received.unwrap(), b"one way");
+    is_refused(&mut from, &mut to); // and polling made no room
+    let mut to = to.to_error().unwrap();
+    to.drain(&mut cq, |_| ()).unwrap();
+}

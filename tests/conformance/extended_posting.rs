@@ -451,7 +451,7 @@ fn a_device_without_sessions_says_so() {
     let error = pd.create_qp::<Rc, Direct>(&cq, &cq, depth).unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("ibv_create_qp_ex", Some(libc::EOPNOTSUPP)));
     assert!(error.to_string().contains("send_ops_flags 0x3ff"), "{error}");
-    assert!(error.to_string().contains("use a profile with `OrdinaryPosting` (R15.1)"), "{error}");
+    assert!(error.to_string().contains("use a profile with `OrdinaryPosting`"), "{error}");
     pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
 }
 

@@ -206,7 +206,7 @@ fn message(opcode: Opcode, form: Form) -> Does {
 
 /// Whether this is an error of creation, and its rule.
 fn refused(error: &proverbs::Error) -> Does {
-    assert!(error.to_string().contains("(R24.4)"), "{error}");
+    assert!(error.to_string().contains("speaks iWARP, which has "), "{error}");
     NotCreated("R24.4")
 }
 

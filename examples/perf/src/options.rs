@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(short, long, value_name = "PORT", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..))]
     pub ib_port: u8,
-    /// Index of the local GID; required on RoCE [default on loopback and with --local: 1]
+    /// Index of the local GID; required on RoCE [default on loopback and with --local: RoCE v2's]
     #[arg(short = 'x', short_alias = 'g', long, value_name = "INDEX", env = "PROVERBS_GID_INDEX")]
     pub gid_index: Option<u8>,
     /// TCP port to listen on or to connect to [default: 18516, with --perftest 18515]

@@ -86,7 +86,8 @@ pub struct Met<T: Transport, R: Issues> {
 
 impl<'a> Station<'a> {
     fn new(options: &'a Options, context: &'a Context, role: Role) -> Result<Station<'a>> {
-        let gid = options.gid_index.or(options.local.then_some(1));
+        let best = || context.roce_v2_gid(options.ib_port).ok().map(|gid| gid.index());
+        let gid = options.gid_index.or_else(|| if options.local { best() } else { None });
         let source = device::source(context, options.ib_port, gid)?;
         let active = source.attr.active_mtu.unwrap_or(Mtu::Bytes1024);
         let mtu = options.mtu.unwrap_or(active);

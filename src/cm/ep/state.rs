@@ -9,11 +9,12 @@ use crate::profile::Profile;
 use crate::terms::state::{Err, Init, Rts, State};
 
 /// The states of an [endpoint](super::Ep), and the queue pair's state in each. On TCP: INIT until
-/// it is connected, then RTS, and at the end the error state. On UDP: RTS.
+/// it is connected, then RTS, and at the end the error state. On UDP: RTS
+/// ([R16.6](crate::guide::rules#r16-6)).
 #[diagnostic::on_unimplemented(
     message = "there is no endpoint of an id in state `{Self}`",
     label = "an id in state `{Self}` has no queue pair",
-    note = "make it of a resolved route (`CmId::create_ep`) or of a request (`Request::create_ep`) (R16.6)"
+    note = "make it of a resolved route (`CmId::create_ep`) or of a request (`Request::create_ep`)"
 )]
 pub trait EpState<PS>: CmState {
     /// The state of the queue pair.
@@ -53,7 +54,7 @@ impl EpState<Udp> for Unusable {
 #[diagnostic::on_unimplemented(
     message = "cannot post sends to an endpoint in state `{Self}`",
     label = "the endpoint is in state `{Self}`",
-    note = "`connect` or `accept` first; only receives may be posted before (R16.7)"
+    note = "`connect` or `accept` first; only receives may be posted before"
 )]
 pub trait EpSends<PS>: EpState<PS, Qp = Rts> {}
 impl EpSends<Tcp> for Established {}

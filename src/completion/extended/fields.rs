@@ -71,7 +71,7 @@ pub trait WcFields: sealed::Sealed + 'static {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the completion queue was not asked for `{Field}`",
-    label = "ibv_create_cq_ex(3): only fields that were asked for may be read (R14.4)",
+    label = "ibv_create_cq_ex(3): only fields that were asked for may be read",
     note = "create it with this field: `context.cq(cqe).fields::<{Field}>().create()`, or a tuple that has it"
 )]
 pub trait HasField<Field>: sealed::Sealed {}

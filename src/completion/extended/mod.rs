@@ -43,7 +43,8 @@ use crate::terms::threads::{AnyThread, Threads};
 /// let clock = context.query_device_ex()?.clock().ok_or("the device has no clock")?;
 /// let mut cq: CompletionQueueEx<CompletionTs> = context.cq(64).fields().create()?;
 /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
-/// # let address = AddressVector::roce(1, context.query_gid(1, 1)?, 1);
+/// # let gid = context.roce_v2_gid(1)?;
+/// # let address = AddressVector::roce_v2(gid, gid.gid())?;
 /// # let (itself, psn) = (Qpn::try_from(qp.qp_num())?, Psn::try_from(0)?);
 /// # let mut qp = qp
 /// #     .modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?

@@ -22,7 +22,8 @@ use std::ptr::NonNull;
 
 use crate::memory::rights::{Access, LocalRead, RemoteRead};
 
-/// Memory that a program gives to a pool or region by value, and gets back from `destroy`.
+/// Memory that a program gives to a pool or region by value, and gets back from `destroy`
+/// ([R18.3](crate::guide::rules#r18-3), [R18.13](crate::guide::rules#r18-13)).
 ///
 /// | type | [`Sharing`](Memory::Sharing) | [`Protection`](Memory::Protection) |
 /// |---|---|---|
@@ -149,8 +150,8 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not `Memory`: bytes of this process, which stay where they are",
     label = "not a `Memory`",
-    note = "a `DmaBuf` and a `Dm` have no bytes for the processor: `register_dmabuf` and `register_dm` make regions of them, whose pieces are posted and which peers reach (R18.13)",
-    note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `ExternalMemory::new` takes a pointer, a length and a keeper (R18.3)"
+    note = "a `DmaBuf` and a `Dm` have no bytes for the processor: `register_dmabuf` and `register_dm` make regions of them, whose pieces are posted and which peers reach",
+    note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `ExternalMemory::new` takes a pointer, a length and a keeper"
 )]
 pub unsafe trait Memory: Send + 'static {
     /// Whether other processes can write it: [`Private`] or [`Shared`].
@@ -216,18 +217,19 @@ impl CanBeSlices for Private {}
 #[diagnostic::on_unimplemented(
     message = "this memory cannot be written",
     label = "memory whose `Protection` is `{Self}`",
-    note = "map it writable; a region of read-only memory has `source`, `read_at` and `remote` (R6.3)"
+    note = "map it writable; a region of read-only memory has `source`, `read_at` and `remote`"
 )]
 pub trait CanBeWritten: Protection {}
 impl CanBeWritten for Writable {}
 
 /// What has a region of which pieces can be posted: [`Memory`] that can be written, and what has no
-/// bytes for the processor, a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm).
+/// bytes for the processor, a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm)
+/// ([R6.3](crate::guide::rules#r6-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no piece of this region can be posted, since its memory cannot be written",
     label = "a region in `{Self}`",
-    note = "map it writable; a region of read-only memory has `source`, `read_at` and `remote` (R6.3)"
+    note = "map it writable; a region of read-only memory has `source`, `read_at` and `remote`"
 )]
 pub trait HasPieces: 'static {}
 
@@ -248,12 +250,12 @@ pub trait NeverChanges: sealed::NeverChanges + 'static {}
 impl<M: Memory<Sharing = Private, Protection = ReadOnly>> NeverChanges for M {}
 
 /// `Self: RegistersAs<A>`: memory with this [`Protection`] may be registered with the rights `A`
-/// ([R6.3](crate::guide::rules#r6-3)).
+/// ([R6.3](crate::guide::rules#r6-3), [R6.1](crate::guide::rules#r6-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{A}` needs memory that can be written",
     label = "memory whose `Protection` is `{Self}`",
-    note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable (R6.1, R6.3)"
+    note = "a right to write includes LOCAL_WRITE, and LOCAL_WRITE needs writable memory, as MW_BIND does: register it as `RemoteRead`, or as `LocalRead` for this program alone, or map it writable"
 )]
 pub trait RegistersAs<A: Access>: Protection {}
 impl<A: Access> RegistersAs<A> for Writable {}

@@ -44,13 +44,13 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 #[diagnostic::on_unimplemented(
     message = "no memory window can be bound to a `{Self}` region",
     label = "the region was registered without MW_BIND",
-    note = "register it for windows, as in `pd.register::<Windowed<LocalWrite>>(len)` (R1.7)"
+    note = "register it for windows, as in `pd.register::<Windowed<LocalWrite>>(len)`"
 )]
 pub trait BindsWindows: Access {}
 
 /// `Self: BindsTo<R>`: a memory window with these rights may be bound to a region with the rights
 /// `R`: one to a [`Relaxed`] region is `Relaxed` too, and so grants no atomics
-/// ([R18.41](crate::guide::rules#r18-41)).
+/// ([R18.41](crate::guide::rules#r18-41), [R1.7](crate::guide::rules#r1-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -70,7 +70,7 @@ pub trait BindsWindows: Access {}
 #[diagnostic::on_unimplemented(
     message = "no memory window has the rights `{Self}`",
     label = "what a window opens, it opens to a peer",
-    note = "bind it as `wr::BindMw::<RemoteRead>`, or with another of a peer's rights (R1.7)"
+    note = "bind it as `wr::BindMw::<RemoteRead>`, or with another of a peer's rights"
 )]
 pub trait BindsTo<R: BindsWindows>: Remote {}
 

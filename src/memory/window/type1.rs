@@ -133,7 +133,8 @@ impl WindowEntry {
     }
 }
 
-/// A memory window of type 1, bound or not: what [`MwBind`](crate::wr::MwBind) binds.
+/// A memory window of type 1, bound or not: what [`MwBind`](crate::wr::MwBind) binds
+/// ([R19.8](crate::guide::rules#r19-8)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -145,7 +146,7 @@ impl WindowEntry {
 #[diagnostic::on_unimplemented(
     message = "`ibv_bind_mw` binds memory windows of type 1, and no `{Self}`",
     label = "not a window of type 1",
-    note = "`pd.alloc_mw()` makes one; `wr::BindMw` binds those of type 2, which `qp.alloc_mw()` makes (R19.8)"
+    note = "`pd.alloc_mw()` makes one; `wr::BindMw` binds those of type 2, which `qp.alloc_mw()` makes"
 )]
 pub trait Type1: sealed::Sealed {}
 

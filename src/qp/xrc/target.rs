@@ -58,7 +58,8 @@ use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 /// let target: XrcTarget<Reset> = domain.create_target()?;
 /// let mut sent = host.create_cq(8)?;
 /// let initiator = pd.create_xrc_initiator::<Initiating>(&can, &sent, 4)?;
-/// # let address = AddressVector::roce(1, host.query_gid(1, 1)?, 1);
+/// # let gid = host.roce_v2_gid(1)?;
+/// # let address = AddressVector::roce_v2(gid, gid.gid())?;
 /// # let psn = Psn::try_from(0)?;
 /// let (to, from) = (Qpn::try_from(target.qp_num())?, Qpn::try_from(initiator.qp_num())?);
 /// let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
@@ -244,7 +245,7 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
 
 /// Attributes that move a [target of XRC](XrcTarget) from state `S` to [`To`](TargetTransition::To)
 /// (ibv_modify_qp(3)). There are no others: [`to_error`](XrcTarget::to_error) and
-/// [`reset`](XrcTarget::reset) need none.
+/// [`reset`](XrcTarget::reset) need none ([R26.3](crate::guide::rules#r26-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -266,7 +267,7 @@ impl_debug!([S: State] XrcTarget<S>, |it| "XrcTarget({:#08x}, {})", it.qp_num(),
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lead on from state `{S}` of a target of XRC",
     label = "no transition from `{S}` of a target takes these attributes",
-    note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs (R26.3)"
+    note = "the way is RESET -> INIT -> RTR by `ConnectedInit` and `XrcTargetRtr`, and to RTS by `XrcTargetRts`, which nothing needs"
 )]
 pub trait TargetTransition<S: State>: Fill {
     /// The state that it leads to.

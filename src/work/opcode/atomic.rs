@@ -124,7 +124,8 @@ impl Opcode for FetchAndAdd {
     }
 }
 
-/// A target of an atomic: a [`RemoteCell`] ([R4.2](crate::guide::rules#r4-2)).
+/// A target of an atomic: a [`RemoteCell`] ([R4.2](crate::guide::rules#r4-2),
+/// [R4.3](crate::guide::rules#r4-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -140,7 +141,7 @@ impl Opcode for FetchAndAdd {
 #[diagnostic::on_unimplemented(
     message = "an atomic cannot be made on a `{Self}`",
     label = "not a cell of 8 aligned bytes",
-    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted (R4.2, R4.3)"
+    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted"
 )]
 pub trait AtomicAddr: Sealed {
     #[doc(hidden)]

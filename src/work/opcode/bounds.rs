@@ -11,7 +11,7 @@ use crate::memory::implicit::PagedOps;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inline",
     label = "only SEND and RDMA WRITE carry inline data",
-    note = "the data of a READ or an atomic comes from the peer and needs a registered buffer (R2.6)"
+    note = "the data of a READ or an atomic comes from the peer and needs a registered buffer"
 )]
 pub trait InlineOp: Opcode {}
 
@@ -20,7 +20,7 @@ pub trait InlineOp: Opcode {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be solicited",
     label = "`{Self}` raises no completion at the peer",
-    note = "IBV_SEND_SOLICITED is for every SEND and for RDMA_WRITE_WITH_IMM (R2.3)"
+    note = "IBV_SEND_SOLICITED is for every SEND and for RDMA_WRITE_WITH_IMM"
 )]
 pub trait SolicitedOp: Opcode {}
 
@@ -29,6 +29,6 @@ pub trait SolicitedOp: Opcode {}
 #[diagnostic::on_unimplemented(
     message = "memory of this implicit region is not posted by `{O}`",
     label = "the region was made for `{Self}`",
-    note = "a device may lack the one or the other in memory on demand: ask it for both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and give that to `register_implicit` (R20.6)"
+    note = "a device may lack the one or the other in memory on demand: ask it for both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and give that to `register_implicit`"
 )]
 pub trait PostsPaged<O>: PagedOps {}

@@ -69,7 +69,7 @@ impl Opcode for RdmaRead {
 #[diagnostic::on_unimplemented(
     message = "an RDMA READ cannot start at a `{Self}`",
     label = "not an address that the peer opened for reading",
-    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted (R6.7)"
+    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted"
 )]
 pub trait ReadAddr: Sealed {
     /// The span, and how a READ from it uses its data: filled as far as the span goes, if that has

@@ -243,7 +243,7 @@ impl SolicitedOp for RdmaWriteWithImm {}
 #[diagnostic::on_unimplemented(
     message = "an RDMA WRITE cannot start at a `{Self}`",
     label = "not an address that the peer opened for writing",
-    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted (R6.7)"
+    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted"
 )]
 pub trait WriteAddr: Sealed {
     /// The span, and how a WRITE to it uses its data: no longer than the span, if that has an end.

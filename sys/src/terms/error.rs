@@ -1,14 +1,12 @@
 //! Errors of the control path, in verbs terms.
 
-// No model: the mutex is a cell that no thread locks: the rejected value comes out by value only.
-
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use crate::terms::absence::Absence;
 use crate::terms::bounded::OutOfRange;
 use crate::terms::gid::{Gid, GidKind};
+pub use crate::terms::refused::Refused;
 
 /// A verb of the control path was refused; nothing changed.
 ///
@@ -368,92 +366,9 @@ impl From<OutOfRange> for Error {
     }
 }
 
-/// A refused transition or destruction: the object as it was, and the reason.
-///
-/// `?` in a function that returns [`Error`] keeps the reason and drops the object. So does `?` into
-/// `Box<dyn Error + Send + Sync>`, anyhow and eyre, of any object that is `Send`; for the others
-/// there is [`into_error`](Refused::into_error). The object is had by value alone, so that threads
-/// may share this error whatever it holds.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { context, pd: _pd, .. } = proverbs::loopback::pair()?;
-/// let refused: Refused<Context> = context.destroy().unwrap_err(); // `_pd` and more exist
-/// assert!(refused.error.to_string().starts_with("ibv_close_device: EBUSY"));
-/// let context = refused.into_object(); // as it was
-/// assert!(context.query_port(1).is_ok());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct Refused<T, E = Error> {
-    object: Mutex<T>,
-    /// The reason.
-    pub error: E,
-}
-
-impl<T, E> Refused<T, E> {
-    #[doc(hidden)]
-    pub fn new(object: T, error: E) -> Self {
-        Refused { object: Mutex::new(object), error }
-    }
-
-    /// The object, in its old state.
-    pub fn into_object(self) -> T {
-        self.into_parts().0
-    }
-
-    /// The reason. The object is dropped.
-    pub fn into_error(self) -> E {
-        self.error
-    }
-
-    /// The same reason, for what `f` makes of the object.
-    #[doc(hidden)]
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Refused<U, E> {
-        let (object, error) = self.into_parts();
-        Refused::new(f(object), error)
-    }
-
-    /// The object, in its old state, and the reason.
-    pub fn into_parts(self) -> (T, E) {
-        (self.object.into_inner().unwrap_or_else(PoisonError::into_inner), self.error)
-    }
-}
-
-/// Like `Display`, because `main` and `unwrap` print this.
-impl<T, E: fmt::Display> fmt::Debug for Refused<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<T, E: fmt::Display> fmt::Display for Refused<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<T, E: std::error::Error> std::error::Error for Refused<T, E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.source()
-    }
-}
-
-impl<T> From<Refused<T>> for Error {
-    fn from(refused: Refused<T>) -> Error {
-        refused.error
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_refused_comes_apart() {
-        let refused = |object: u8| Refused::new(object, "why");
-        assert_eq!((refused(7).into_object(), refused(7).into_error()), (7, "why"));
-        assert_eq!(refused(7).map(u32::from).into_parts(), (7u32, "why"));
-    }
 
     #[test]
     fn messages_name_the_verb_the_errno_and_what_was_asked() {
@@ -511,27 +426,5 @@ mod tests {
         assert_eq!(said(libc::EPROTONOSUPPORT), "EPROTONOSUPPORT: Protocol not supported");
         assert_eq!(said(libc::ENFILE), "ENFILE: Too many open files in system");
         assert_eq!(said(libc::EXDEV), "errno 18: Invalid cross-device link"); // any other
-    }
-
-    /// A refusal has the source of its error: it stands for it in a chain of errors.
-    #[test]
-    fn a_refusal_has_the_source_of_its_error() {
-        use std::error::Error as _;
-        let inner = std::io::Error::other(std::io::Error::other("the cause"));
-        assert!(inner.source().is_none());
-        #[derive(Debug)]
-        struct Outer(std::io::Error);
-        impl fmt::Display for Outer {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("outer")
-            }
-        }
-        impl std::error::Error for Outer {
-            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-                Some(&self.0)
-            }
-        }
-        let refused = Refused::new((), Outer(inner));
-        assert_eq!(refused.source().unwrap().to_string(), "the cause");
     }
 }

@@ -32,7 +32,7 @@ impl Gid {
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
     /// assert!(context.query_gid(1, 0)?.is_link_local());
-    /// assert!(!context.query_gid(1, 1)?.is_link_local()); // ::ffff:10.0.0.1
+    /// assert!(!context.roce_v2_gid(1)?.gid().is_link_local()); // ::ffff:10.0.0.1
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_link_local(&self) -> bool {

@@ -9,6 +9,7 @@ pub mod error;
 pub mod gid;
 pub mod odp;
 pub mod rate;
+pub mod refused;
 pub mod state;
 pub mod threads;
 pub mod transport;

@@ -65,7 +65,7 @@ fn split_off(w: &World, buf: &mut Buf) -> Option<Buf> {
 
 /// weight 6
 fn join(w: &World, one: &mut Buf, two: Buf) -> Option<Buf> {
-    let back = one.join(two).err().map(|error| error.next);
+    let back = one.join(two).err().map(Refused::into_object);
     for (i, byte) in one.iter_mut().enumerate() {
         *byte = i as u8
     }
