@@ -40,17 +40,48 @@ pub trait Allows<C> {
     const SEAL: Seal;
 }
 
+/// Every type, by itself: `T: Same<This = T>`.
+pub trait Same {
+    type This: ?Sized;
+}
+
+impl<T: ?Sized> Same for T {
+    type This = T;
+}
+
+/// The part of an object that the rule of the call `C` is about, where several kinds of object have
+/// the call.
+pub trait RuledBy<C> {
+    type Part;
+}
+
 /// Implements [`Allows`]: the type parameters with the rules as their bounds, the object, and the
 /// calls.
+///
+/// Each impl is for any type that is the object. With the object itself in its place, rustc would
+/// add to each error a list of objects that allow something else.
 macro_rules! allows {
-    (@one [$($params:tt)*] $object:ty, $call:ident) => {
-        impl<$($params)*> $crate::allows::Allows<$crate::allows::call::$call> for $object {
+    (@one [$($params:tt)+] $object:ty, $call:ident $(<$($of:ty),+>)?) => {
+        impl<$($params)+, Object> $crate::allows::Allows<$crate::allows::call::$call $(<$($of),+>)?>
+            for Object
+        where
+            Object: $crate::allows::Same<This = $object>,
+        {
             const SEAL: $crate::allows::Seal = $crate::allows::Seal;
         }
     };
-    ($($params:tt $object:ty: $($call:ident),+;)+) => {$($(
-        allows!(@one $params $object, $call);
+    ($($params:tt $object:ty: $($call:ident $(<$($of:ty),+>)?),+;)+) => {$($(
+        allows!(@one $params $object, $call $(<$($of),+>)?);
     )+)+};
+}
+
+/// Implements [`RuledBy`] for a call.
+macro_rules! ruled_by {
+    ($call:ident: $([$($params:tt)+] $object:ty, $part:ty;)+) => {$(
+        impl<$($params)+> $crate::allows::RuledBy<$crate::allows::call::$call> for $object {
+            type Part = $part;
+        }
+    )+};
 }
 
 macro_rules! calls {
@@ -75,6 +106,9 @@ pub mod call {
     use std::marker::PhantomData;
 
     calls! {
+        /// [`CmId::pd`](crate::cm::CmId::pd), `context`, `port`, `create_qp` and other methods that
+        /// need the id's device.
+        UseDevice
         /// [`CmId::bind_addr`](crate::cm::CmId::bind_addr) and `bind_ib_addr`.
         BindAddr
         /// [`CmId::set_reuse_addr`](crate::cm::CmId::set_reuse_addr) and `set_af_only`.
@@ -119,6 +153,9 @@ pub mod call {
         LimitRate
         /// [`QueuePair::add_address_handle`](crate::QueuePair::add_address_handle).
         AddAddressHandle
+        /// [`QueuePair::post_send`](crate::QueuePair::post_send), `send_list`, `post_send!` and the
+        /// other ways to post a send.
+        PostSend
         /// [`QueuePair::post_recv`](crate::QueuePair::post_recv), `recv_list` and `post_recv!`.
         PostRecv
         /// [`QueuePair::post_send_unsignaled`](crate::QueuePair::post_send_unsignaled) and other
@@ -126,12 +163,14 @@ pub mod call {
         PostUnsignaled
         /// [`ProtectionDomain::create_xrc_initiator`](crate::ProtectionDomain::create_xrc_initiator).
         CreateXrcInitiator
-        /// [`ProtectionDomain::qp_from_raw`](crate::ProtectionDomain::qp_from_raw).
-        QpFromRaw
         /// [`RcConnector::set_initiator_depth`](crate::endpoint::RcConnector::set_initiator_depth).
         SetInitiatorDepth
         /// [`SendSlots::new`](crate::post::SendSlots::new).
         NewSendSlots
+        /// [`CqBuilder::channel`](crate::completion::CqBuilder::channel).
+        SetChannel
+        /// [`CqBuilder::vector`](crate::completion::CqBuilder::vector).
+        SetVector
 
         /// [`RemoteSlice::read`](crate::memory::RemoteSlice::read), and that of a
         /// [`Revocable`](crate::memory::Revocable).
@@ -144,6 +183,8 @@ pub mod call {
         GlobalFlush
         /// [`RemoteSlice::flush_persistent`](crate::memory::RemoteSlice::flush_persistent).
         PersistentFlush
+        /// [`MemoryRegion::remote`](crate::MemoryRegion::remote).
+        RemoteKey
         /// [`MemoryRegion::piece`](crate::MemoryRegion::piece).
         Piece
         /// [`MemoryRegion::share`](crate::MemoryRegion::share).
@@ -156,6 +197,18 @@ pub mod call {
         CreateIn
         /// [`ImplicitRegion::adopt`](crate::memory::ImplicitRegion::adopt).
         Adopt
+        /// `post_send!` of an object without a send queue: none allows it.
+        PostSendMacro
+        /// `post_recv!` of an object that is no queue pair: none allows it.
+        PostRecvMacro
+        /// `post_srq_recv!` of an object that is no shared receive queue: none allows it.
+        PostSrqRecvMacro
+        /// The outcome of a whole poll, which has one for each completion: no object allows it.
+        OutcomeOfPoll
+        /// Draining a queue pair in RTS, where nothing is flushed: none allows it.
+        DrainInRts
+        /// A piece of memory on demand, which no queue pair is sure to send: no object allows it.
+        PieceOnDemand
         /// [`WorkRequest::signaled`](crate::wr::WorkRequest::signaled).
         SetSignaled
         /// [`WorkRequest::solicited`](crate::wr::WorkRequest::solicited).
@@ -179,7 +232,34 @@ pub mod call {
         /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
         /// `MwBind`.
         BindWindow(A)
+        /// Posting a prepared work request with the buffer `D` in the place of its
+        /// [`Placeholder`](crate::wr::Placeholder), as
+        /// [`post_prepared`](crate::QueuePair::post_prepared) does.
+        Fill(D)
+        /// [`ProtectionDomain::qp_from_raw`](crate::ProtectionDomain::qp_from_raw) for the
+        /// transport `T`.
+        QpFromRaw(T)
         /// [`QueuePair::data_in_order`](crate::QueuePair::data_in_order) for the opcode `O`.
         DataInOrder(O)
+        /// Reading the field `F` of a completion, as
+        /// [`ReadFields::completion_ts`](crate::completion::ReadFields::completion_ts) does.
+        ReadField(F)
+        /// [`MemoryRegion::export`](crate::MemoryRegion::export) with the rights `B`.
+        Export(B)
+        /// `paged` of the opcode `O`, of memory in an implicit region, such as
+        /// [`Send::paged`](crate::wr::Send::paged).
+        PostPaged(O)
+        /// Inline data of the opcode `O`, as in [`Send::inline`](crate::wr::Send::inline): that of
+        /// some opcodes comes from the peer.
+        Inline(O)
+        /// [`ProtectionDomain::create_srq`](crate::ProtectionDomain::create_srq) for the transport
+        /// `T`.
+        CreateSrq(T)
+        /// Creating a shared receive queue from a pool whose buffers have contexts `C`: its entries
+        /// do.
+        FeedFrom(C)
     }
+    /// [`PrivateData::of`](crate::cm::PrivateData::of) `N` bytes.
+    #[derive(Debug)]
+    pub struct PrivateBytes<const N: usize>(Infallible);
 }

@@ -1,13 +1,15 @@
 //! Diagnostics for methods that deliberately do not exist.
 //!
-//! Each is an uncallable method: its bound is a trait that no type implements, so rustc prints our
-//! message at the call instead of "no method found". The impl for `Infallible` keeps rustc from
-//! treating the trait as empty.
+//! Each is an uncallable method: it requires [`Allows`] by the rule of a trait that no type
+//! implements, so rustc prints our message at the call instead of "no method found". The impl for
+//! `Infallible` keeps rustc from treating the trait as empty.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
+use crate::allows::call::Inline;
+use crate::allows::{Allows, Seal, call};
 use crate::completion::outcome::Outcome;
 use crate::completion::poll::Completions;
 use crate::completion::queue::CompletionQueue;
@@ -31,28 +33,8 @@ use crate::terms::threads::Threads;
 use crate::terms::transport::{Rc, Transport};
 use crate::work::inline::Empty;
 use crate::work::limits::{Limit, Max};
-use crate::work::opcode::{CmpAndSwp, CompareSwap, FetchAndAdd, Opcode, RdmaRead};
+use crate::work::opcode::{CmpAndSwp, CompareSwap, FetchAndAdd, RdmaRead};
 use crate::work::request::WorkRequest;
-
-/// The bound of inline data of an RDMA READ or an atomic: no type implements it
-/// ([R2.6](crate::guide::rules#r2-6)).
-///
-/// ```compile_fail,E0277
-/// # use proverbs::prelude::*;
-/// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair().unwrap();
-/// # let region = pd.register::<RemoteRead>(8).unwrap();
-/// // The data of an RDMA READ comes from the peer.
-/// wr::RdmaRead::inline(b"8 bytes!", region.remote().read());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{O}` cannot be inline",
-    label = "inline data is for SEND and RDMA WRITE only",
-    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf`"
-)]
-pub trait InlineSink<O: Opcode> {}
-
-#[diagnostic::do_not_recommend]
-impl<O: Opcode> InlineSink<O> for Infallible {}
 
 /// The bound of a piece of a region on demand: no type implements it
 /// ([R20.2](crate::guide::rules#r20-2)).
@@ -69,16 +51,23 @@ impl<O: Opcode> InlineSink<O> for Infallible {}
     label = "whether a queue pair can use memory on demand depends on its transport and the opcode",
     note = "peers reach the region by `remote`, and `read_at` and `write_at` copy; what is posted here is in a pool or a `MemoryRegion`"
 )]
-pub trait PieceOnDemand {}
+pub trait PieceOnDemand<O> {}
 
 #[diagnostic::do_not_recommend]
-impl PieceOnDemand for Infallible {}
+impl<O> PieceOnDemand<O> for Infallible {}
+
+impl<O> Allows<call::PieceOnDemand> for O
+where
+    call::PieceOnDemand: PieceOnDemand<O>,
+{
+    const SEAL: Seal = Seal;
+}
 
 impl<A: Access, M> OnDemandRegion<A, M> {
     #[doc(hidden)]
     pub fn piece<O>(&self, _: O, _: usize) -> OpenBuf
     where
-        O: PieceOnDemand,
+        O: Allows<call::PieceOnDemand>,
     {
         unreachable!()
     }
@@ -86,23 +75,23 @@ impl<A: Access, M> OnDemandRegion<A, M> {
 
 // Written out instead of made by a macro, because errors show the definition.
 /// The result type of a method that cannot be called.
-type Never<O> = WorkRequest<O, Empty>;
+type Void<O> = WorkRequest<O, Empty>;
 
 impl RdmaRead {
     #[doc(hidden)]
-    pub fn inline(_: impl InlineSink<Self>, _: RemoteSpan<ToRead>) -> Never<Self> {
+    pub fn inline(_: impl Allows<Inline<Self>>, _: RemoteSpan<ToRead>) -> Void<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice(_: impl InlineSink<Self>, _: RemoteSpan<ToRead>) -> Never<Self> {
+    pub fn inline_slice(_: impl Allows<Inline<Self>>, _: RemoteSpan<ToRead>) -> Void<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteSpan<ToRead>) -> Never<Self>
+    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteSpan<ToRead>) -> Void<Self>
     where
-        for<'a> [&'a [u8]; N]: InlineSink<Self>,
+        for<'a> [&'a [u8]; N]: Allows<Inline<Self>>,
     {
         unreachable!()
     }
@@ -110,19 +99,19 @@ impl RdmaRead {
 
 impl CmpAndSwp {
     #[doc(hidden)]
-    pub fn inline(_: impl InlineSink<Self>, _: RemoteCell, _: CompareSwap) -> Never<Self> {
+    pub fn inline(_: impl Allows<Inline<Self>>, _: RemoteCell, _: CompareSwap) -> Void<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice(_: impl InlineSink<Self>, _: RemoteCell, _: CompareSwap) -> Never<Self> {
+    pub fn inline_slice(_: impl Allows<Inline<Self>>, _: RemoteCell, _: CompareSwap) -> Void<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteCell, _: CompareSwap) -> Never<Self>
+    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteCell, _: CompareSwap) -> Void<Self>
     where
-        for<'a> [&'a [u8]; N]: InlineSink<Self>,
+        for<'a> [&'a [u8]; N]: Allows<Inline<Self>>,
     {
         unreachable!()
     }
@@ -130,19 +119,19 @@ impl CmpAndSwp {
 
 impl FetchAndAdd {
     #[doc(hidden)]
-    pub fn inline(_: impl InlineSink<Self>, _: RemoteCell, _: u64) -> Never<Self> {
+    pub fn inline(_: impl Allows<Inline<Self>>, _: RemoteCell, _: u64) -> Void<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_slice(_: impl InlineSink<Self>, _: RemoteCell, _: u64) -> Never<Self> {
+    pub fn inline_slice(_: impl Allows<Inline<Self>>, _: RemoteCell, _: u64) -> Void<Self> {
         unreachable!()
     }
 
     #[doc(hidden)]
-    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteCell, _: u64) -> Never<Self>
+    pub fn inline_list<const N: usize>(_: [&[u8]; N], _: RemoteCell, _: u64) -> Void<Self>
     where
-        for<'a> [&'a [u8]; N]: InlineSink<Self>,
+        for<'a> [&'a [u8]; N]: Allows<Inline<Self>>,
     {
         unreachable!()
     }
@@ -157,11 +146,11 @@ impl FetchAndAdd {
 /// post_send!(cq, [wr::Send::inline(b"hello")]); // a completion queue
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`post_send!` posts to a queue pair, not to a `{Self}`",
+    message = "`post_send!` posts to a queue pair, not to a `{Q}`",
     label = "not a queue pair",
     note = "name the queue pair first: `post_send!(qp, [first, second, ..])`"
 )]
-pub trait PostsSends {}
+pub trait PostsSends<Q> {}
 
 /// The bound of `post_recv!` on other objects than queue pairs ([R7.2](crate::guide::rules#r7-2),
 /// [R7.1](crate::guide::rules#r7-1)).
@@ -172,11 +161,11 @@ pub trait PostsSends {}
 /// post_recv!(cq, [wr::Recv::empty()]); // a completion queue
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`post_recv!` posts to a queue pair, not to a `{Self}`",
+    message = "`post_recv!` posts to a queue pair, not to a `{Q}`",
     label = "not a queue pair",
     note = "a shared receive queue takes its receives by `post_srq_recv!`, a queue pair by `post_recv!`"
 )]
-pub trait PostsReceives {}
+pub trait PostsReceives<Q> {}
 
 /// The bound of `post_srq_recv!` on other objects than shared receive queues
 /// ([R7.1](crate::guide::rules#r7-1), [R7.2](crate::guide::rules#r7-2)).
@@ -188,26 +177,47 @@ pub trait PostsReceives {}
 /// post_srq_recv!(b, [wr::Recv::new(pool.take().unwrap())]);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Self}`",
+    message = "`post_srq_recv!` posts to a shared receive queue, not to a `{Q}`",
     label = "not a shared receive queue",
     note = "a queue pair takes its receives by `post_recv!`, a shared receive queue by `post_srq_recv!`"
 )]
-pub trait PostsSharedReceives {}
+pub trait PostsSharedReceives<Q> {}
 
 #[diagnostic::do_not_recommend]
-impl PostsSends for Infallible {}
+impl<Q> PostsSends<Q> for Infallible {}
+
+impl<Q> Allows<call::PostSendMacro> for Q
+where
+    call::PostSendMacro: PostsSends<Q>,
+{
+    const SEAL: Seal = Seal;
+}
 
 #[diagnostic::do_not_recommend]
-impl PostsReceives for Infallible {}
+impl<Q> PostsReceives<Q> for Infallible {}
+
+impl<Q> Allows<call::PostRecvMacro> for Q
+where
+    call::PostRecvMacro: PostsReceives<Q>,
+{
+    const SEAL: Seal = Seal;
+}
 
 #[diagnostic::do_not_recommend]
-impl PostsSharedReceives for Infallible {}
+impl<Q> PostsSharedReceives<Q> for Infallible {}
+
+impl<Q> Allows<call::PostSrqRecvMacro> for Q
+where
+    call::PostSrqRecvMacro: PostsSharedReceives<Q>,
+{
+    const SEAL: Seal = Seal;
+}
 
 impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(hidden)]
     pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
     where
-        Self: PostsSends,
+        Self: Allows<call::PostSendMacro>,
     {
         unreachable!()
     }
@@ -215,7 +225,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(hidden)]
     pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, Rc, DefaultProfile>>
     where
-        Self: PostsReceives,
+        Self: Allows<call::PostRecvMacro>,
     {
         unreachable!()
     }
@@ -223,7 +233,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
     #[doc(hidden)]
     pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, Rc, Buf, Max<1>>>
     where
-        Self: PostsSharedReceives,
+        Self: Allows<call::PostSrqRecvMacro>,
     {
         unreachable!()
     }
@@ -233,7 +243,7 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     #[doc(hidden)]
     pub fn begin_send(&mut self) -> Begun<SendPost<'_, Rc, DefaultProfile>>
     where
-        Self: PostsSends,
+        Self: Allows<call::PostSendMacro>,
     {
         unreachable!()
     }
@@ -241,7 +251,7 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     #[doc(hidden)]
     pub fn begin_recv(&mut self) -> Begun<SrqPost<'_, T, E, M>>
     where
-        Self: PostsReceives,
+        Self: Allows<call::PostRecvMacro>,
     {
         unreachable!()
     }
@@ -251,7 +261,7 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     #[doc(hidden)]
     pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, Rc, P::Entry, P::MaxRecvSge>>
     where
-        Self: PostsSharedReceives,
+        Self: Allows<call::PostSrqRecvMacro>,
     {
         unreachable!()
     }
@@ -272,16 +282,23 @@ impl<T: Transport, S: State, P: Profile<Entry: Owned>> QueuePair<T, S, P> {
     label = "these are all completions of a poll",
     note = "handle the error of the poll first, and then each completion: `for completion in cq.poll()? {{ .. }}`"
 )]
-pub trait OutcomeOfOne {}
+pub trait OutcomeOfOne<Q> {}
 
 #[diagnostic::do_not_recommend]
-impl OutcomeOfOne for Infallible {}
+impl<Q> OutcomeOfOne<Q> for Infallible {}
+
+impl<Q> Allows<call::OutcomeOfPoll> for Q
+where
+    call::OutcomeOfPoll: OutcomeOfOne<Q>,
+{
+    const SEAL: Seal = Seal;
+}
 
 impl<'cq, E: Entry> Completions<'cq, E> {
     #[doc(hidden)]
     pub fn outcome(self) -> Outcome<'cq, E>
     where
-        Self: OutcomeOfOne,
+        Self: Allows<call::OutcomeOfPoll>,
     {
         unreachable!()
     }
@@ -299,16 +316,23 @@ impl<'cq, E: Entry> Completions<'cq, E> {
     label = "in RTS nothing flushes what is outstanding",
     note = "move it to the error state first: `let mut qp = qp.to_error()?; qp.drain(&mut cq, |_| ())?`"
 )]
-pub trait DrainsInRts {}
+pub trait DrainsInRts<Q> {}
 
 #[diagnostic::do_not_recommend]
-impl DrainsInRts for Infallible {}
+impl<Q> DrainsInRts<Q> for Infallible {}
+
+impl<Q> Allows<call::DrainInRts> for Q
+where
+    call::DrainInRts: DrainsInRts<Q>,
+{
+    const SEAL: Seal = Seal;
+}
 
 impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Rts, P> {
     #[doc(hidden)]
     pub fn drain<F>(&mut self, _: &mut CompletionQueue<P::Entry>, _: F) -> Result<(), Error>
     where
-        Self: DrainsInRts,
+        Self: Allows<call::DrainInRts>,
     {
         unreachable!()
     }

@@ -197,7 +197,7 @@ pub mod wr {
     pub use crate::rules::{RecvOn, SendOn, SrqRecvOn};
     pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
     pub use crate::work::data::{
-        AtomicSink, Data, Fits, IntoData, RecvSink, Sink, Source, SrqSink,
+        AtomicSink, Data, Fits, IntoData, RecvSink, Sink, Source, SrqSink, Takes,
     };
     pub use crate::work::flags::{
         AlwaysSignaled, Fenced, MayBeSignaled, Plain, Signaled, Unfenced,

@@ -185,7 +185,7 @@ table! {
 
 // Bytes that a READ or an atomic could be inline with. Proves R2.6.
 table! {
-    [InlineSink<RdmaRead>, InlineSink<CmpAndSwp>, InlineSink<FetchAndAdd>]
+    [Allows<call::Inline<RdmaRead>>, Allows<call::Inline<CmpAndSwp>>, Allows<call::Inline<FetchAndAdd>>]
     &'static [u8; 8]     => [- - -]
     &'static [u8]        => [- - -]
     &'static mut [u8; 8] => [- - -]
@@ -195,7 +195,7 @@ table! {
 
 // Where a piece of a region on demand may begin. Proves R20.2.
 table! {
-    [PieceOnDemand]
+    [Allows<call::PieceOnDemand>]
     usize => [-]
     u32   => [-]
     i32   => [-]
@@ -213,7 +213,7 @@ table! {
 
 // Operations by what an implicit region was made for. Proves R20.6.
 table! {
-    [PostsPaged<Send>, PostsPaged<RdmaWrite>, PostsPaged<RdmaRead>]
+    [Allows<call::PostPaged<Send>>, Allows<call::PostPaged<RdmaWrite>>, Allows<call::PostPaged<RdmaRead>>]
     Send              => [y - -]
     RdmaWrite         => [- y -]
     (Send, RdmaWrite) => [y y -]
@@ -328,7 +328,7 @@ table! {
 
 // What a posting macro posts to besides the queue that it is for. Proves R7.2, R8.19.
 table! {
-    [PostsSends, PostsReceives, PostsSharedReceives]
+    [Allows<call::PostSendMacro>, Allows<call::PostRecvMacro>, Allows<call::PostSrqRecvMacro>]
     CompletionQueue                         => [- - -]
     SharedReceiveQueue<Rc>                  => [- - -]
     SharedReceiveQueue<Ud, BufList, Max<4>> => [- - -]

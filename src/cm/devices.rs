@@ -11,7 +11,8 @@ use std::sync::{Arc, Weak};
 
 use super::id::CmId;
 use super::space::PortSpace;
-use super::state::{CmState, HasDevice, Mode};
+use super::state::{CmState, Mode};
+use crate::allows::{Allows, call};
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::sync::{Mutex, lock};
@@ -120,7 +121,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias("rdma_cm_id", "verbs"))]
     pub fn context(&self) -> Result<Context, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         self.open(&OPEN, self.shared()?, || self.open_again())
     }
@@ -131,7 +132,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// As for [`context`](Self::context) and [`Context::alloc_pd`].
     pub fn pd(&self) -> Result<ProtectionDomain, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         let context = self.context()?;
         Self::pd_of(&OPEN, &context, || context.alloc_pd())

@@ -9,7 +9,7 @@ use super::channel;
 use super::channel::EventChannel;
 use super::event::{EventKind, IdKey};
 use super::space::{PortSpace, Tcp};
-use super::state::{CmState, Created, HasDevice, Mode, OnChannel, Synchronous};
+use super::state::{CmState, Created, Mode, OnChannel, Synchronous};
 use super::table::Waiting;
 use super::turn::Turn;
 use crate::absence::{self, Wanted};
@@ -171,7 +171,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     #[doc(alias = "port_num")]
     pub fn port(&self) -> u8
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         self.core.device.as_ref().map_or(0, |&(_, port)| port)
     }

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use arrayvec::ArrayVec;
 use typenum::{Const, IsLessOrEqual, LeEq, ToUInt, U};
 
+use crate::allows::{Allows, Same, Seal, call};
 use crate::terms::bounded::OutOfRange;
 use crate::work::limits::{Answer, Max, Within};
 
@@ -56,7 +57,7 @@ impl<const MAX: usize> PrivateData<MAX> {
     /// The private data `bytes`, whose length is checked by the compiler.
     pub fn of<const N: usize>(bytes: &[u8; N]) -> Self
     where
-        Max<MAX>: PrivateBytes<N>,
+        Self: Allows<call::PrivateBytes<N>>,
     {
         PrivateData(bytes.iter().copied().collect())
     }
@@ -95,6 +96,14 @@ where
     U<N>: IsLessOrEqual<U<M>>,
     LeEq<U<N>, U<M>>: Answer<Is: PrivateWithin<N, M>>,
 {
+}
+
+impl<const N: usize, const M: usize, Object> Allows<call::PrivateBytes<N>> for Object
+where
+    Max<M>: PrivateBytes<N>,
+    Object: Same<This = PrivateData<M>>,
+{
+    const SEAL: Seal = Seal;
 }
 
 /// The typenum bound of [`PrivateBytes`]; it carries the diagnostic

@@ -3,7 +3,8 @@
 use super::id::CmId;
 use super::param::{Tuning, check_depth, depth_of};
 use super::space::PortSpace;
-use super::state::{CmState, HasDevice, Mode};
+use super::state::{CmState, Mode};
+use crate::allows::{Allows, call};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::profile::Profile;
@@ -60,7 +61,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         depth: impl CreatedWith<PS::Transport, P>,
     ) -> Result<MadeBy<PS, P>, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         self.check_context(CREATE, &pd.context())?;
         let qp = pd.create_qp::<PS::Transport, P>(send_cq, recv_cq, depth)?;
@@ -93,7 +94,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         qp: NewFor<PS, P>,
     ) -> Result<MadeBy<PS, P>, Refused<NewFor<PS, P>>>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         if let Err(error) = self.check_context(CREATE, &pd.context()).and_then(|()| qp.check_pd(pd))
         {

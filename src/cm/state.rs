@@ -253,6 +253,7 @@ pub trait WaitsInCalls: Mode {}
 impl WaitsInCalls for Synchronous {}
 
 allows! {
+    [PS: PortSpace, S: HasDevice, M: Mode] CmId<PS, S, M>: UseDevice;
     [PS: PortSpace, S: Binds, M: Mode] CmId<PS, S, M>: BindAddr, SetAddrOption;
     [PS: PortSpace, S: Listens, M: Mode] CmId<PS, S, M>: Listen;
     [PS: PortSpace, S: TakesRequests, M: WaitsInCalls] CmId<PS, S, M>: GetRequest;

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::allows::{Allows, call};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::create;
 use crate::completion::extended::{CompletionQueueEx, WcFields};
@@ -85,8 +86,10 @@ pub struct WithVector<C>(PhantomData<C>);
     note = "a completion queue has one channel; a channel may have many completion queues"
 )]
 pub trait TakesChannel {}
+#[diagnostic::do_not_recommend]
 impl TakesChannel for NoChannel {}
 // Of a vector without a channel `vector` tells. This would be a second error.
+#[diagnostic::do_not_recommend]
 impl TakesChannel for WithVector<NoChannel> {}
 
 /// The state of a builder with a channel and without a vector
@@ -97,7 +100,13 @@ impl TakesChannel for WithVector<NoChannel> {}
     note = "choose the channel first, and then the vector: `.channel(&channel).vector(&vector)`"
 )]
 pub trait TakesVector {}
+#[diagnostic::do_not_recommend]
 impl TakesVector for WithChannel {}
+
+allows! {
+    ['a, L: Threads, F, C: TakesChannel] CqBuilder<'a, L, F, C>: SetChannel;
+    ['a, L: Threads, F, C: TakesVector] CqBuilder<'a, L, F, C>: SetVector;
+}
 
 impl Lane {
     /// A completion queue of this lane (`ibv_create_cq_ex` with
@@ -173,7 +182,7 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     /// Its events are delivered to `channel` ([R13.7](crate::guide::rules#r13-7)).
     pub fn channel(self, channel: &'a CompletionChannel) -> CqBuilder<'a, L, F, WithChannel>
     where
-        C: TakesChannel,
+        Self: Allows<call::SetChannel>,
     {
         CqBuilder { events: Some(channel), ..self.typed() }
     }
@@ -183,7 +192,7 @@ impl<'a, L: Threads, F, C> CqBuilder<'a, L, F, C> {
     #[doc(alias = "comp_vector")]
     pub fn vector(self, vector: &'a CompVector) -> CqBuilder<'a, L, F, WithVector<C>>
     where
-        C: TakesVector,
+        Self: Allows<call::SetVector>,
     {
         CqBuilder { on: Some(vector), ..self.typed() }
     }

@@ -8,7 +8,7 @@ use super::receiving::Receiving;
 use super::stream::{Timed, Until};
 use super::unconnected::{ConnectError, Stage};
 use super::{Endpoint, Service, WireError};
-use crate::allows::{Allows, Seal, call};
+use crate::allows::{Allows, Same, Seal, call};
 use crate::device::context::Context;
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
@@ -374,9 +374,10 @@ pub(super) fn meet<'s, S: Timed + ?Sized>(
 
 type Depth<P> = <<P as Profile>::Initiator as Initiator>::Depth;
 
-impl<P: Profile, Q> Allows<call::SetInitiatorDepth> for RcConnector<P, Q>
+impl<P: Profile, Q, Object> Allows<call::SetInitiatorDepth> for Object
 where
     RdmaRead: IssuedBy<P::Initiator>,
+    Object: Same<This = RcConnector<P, Q>>,
 {
     const SEAL: Seal = Seal;
 }

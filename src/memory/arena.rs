@@ -9,7 +9,7 @@ use crate::allows::{Allows, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
+use crate::memory::own::{Invariant, Memory};
 use crate::memory::pool::{close, no_headers, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
@@ -209,9 +209,7 @@ impl<C: 'static, F: FnMut(usize) -> C> ArenaBuilder<'_, F> {
     }
 }
 
-allows! {
-    [C: 'static, M: Memory<Sharing: CanBeSlices, Protection: CanBeWritten>] Arena<C, M>: CreateIn;
-}
+ruled_by! { CreateIn: [C: 'static, M: Memory] Arena<C, M>, M; }
 
 impl_debug!([F] ArenaBuilder<'_, F>, |it| "ArenaBuilder({} buffers)", it.buffers);
 

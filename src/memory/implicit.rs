@@ -40,7 +40,7 @@ const REGISTER: &str = "ibv_reg_mr";
 ///
 /// `O` is `wr::Send`, `wr::RdmaWrite`, each also with an immediate, or `(wr::Send, wr::RdmaWrite)`.
 #[doc(alias = "IBV_ODP_SUPPORT_IMPLICIT")]
-pub struct Implicit<T: Transport, O: PagedOps>(Infallible, PhantomData<(T, O)>);
+pub struct Implicit<T, O>(Infallible, PhantomData<(T, O)>);
 
 impl<T: Transport, O: PagedOps> sealed::Sealed for Implicit<T, O> {}
 
@@ -119,10 +119,13 @@ impl ProtectionDomain {
     /// # Errors
     /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if the proof is another
     /// context's; otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    pub fn register_implicit<T: Transport, O: PagedOps>(
+    pub fn register_implicit<T, O>(
         &self,
         can: &Can<Implicit<T, O>>,
-    ) -> Result<ImplicitRegion<T, O>, Error> {
+    ) -> Result<ImplicitRegion<T, O>, Error>
+    where
+        Implicit<T, O>: Ability,
+    {
         let what = "the proof of implicit on-demand paging and the protection domain";
         can.check_is_of(&self.context(), REGISTER, what)?;
         let (handle, access) = (self.handle(), AccessFlags::ON_DEMAND);
@@ -143,7 +146,7 @@ impl ProtectionDomain {
 
 allows! { [M: Memory<Sharing: CanBeSlices>] M: Adopt; }
 
-impl<T: Transport, O: PagedOps> ImplicitRegion<T, O> {
+impl<T, O> ImplicitRegion<T, O> {
     /// Takes `memory`, and gives a handle to all of its bytes. The device is not asked.
     ///
     /// The memory comes back by [`into_memory`](ImplicitBuf::into_memory), or is dropped with the

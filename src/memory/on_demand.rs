@@ -15,7 +15,7 @@ use crate::memory::own::heap::Pages;
 use crate::memory::region::{MemoryRegion, RegionBuilder};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::remote::{OutOfBounds, RemoteSlice};
-use crate::memory::rights::{Access, Includes, Remote};
+use crate::memory::rights::{Access, Remote};
 use crate::sys::memory::{FLUSH, advice};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::{Errno, Error, ErrorKind, Refused};
@@ -35,7 +35,7 @@ const ADVISE: &str = "ibv_advise_mr";
 /// Soft-RoCE has it for atomics alone, whatever its `odp_caps` say: as of Linux 7.3 it copies to
 /// and from the beginning of a page, wherever in it the bytes are
 /// ([R20.5](crate::guide::rules#r20-5)).
-pub struct OnDemand<T: Transport, A: Remote>(Infallible, PhantomData<(T, A)>);
+pub struct OnDemand<T, A>(Infallible, PhantomData<(T, A)>);
 
 impl<T: Transport, A: Remote> sealed::Sealed for OnDemand<T, A> {}
 
@@ -131,29 +131,35 @@ impl Advice {
     }
 }
 
-impl<'a, A: Remote> RegionBuilder<'a, A> {
+impl<'a, A: Access> RegionBuilder<'a, A> {
     /// The region's pages are not pinned (`IBV_ACCESS_ON_DEMAND` of ibv_reg_mr(3)): it becomes an
     /// [`OnDemandRegion`], which has an example.
     ///
     /// The proof is for peers that come over `T`. Over another transport their accesses may fail,
     /// as the device's `odp_caps` say ([R20.1](crate::guide::rules#r20-1)).
     #[doc(alias = "IBV_ACCESS_ON_DEMAND")]
-    pub fn on_demand<T: Transport>(
-        self,
-        can: &'a Can<OnDemand<T, A>>,
-    ) -> OnDemandBuilder<'a, T, A> {
+    pub fn on_demand<T: Transport>(self, can: &'a Can<OnDemand<T, A>>) -> OnDemandBuilder<'a, T, A>
+    where
+        OnDemand<T, A>: Ability,
+    {
         OnDemandBuilder { pd: self.pd, can }
     }
 }
 
 /// An [`OnDemandRegion`] to be created ([`RegionBuilder::on_demand`]).
 #[must_use = "`create` or `create_in` registers the region"]
-pub struct OnDemandBuilder<'a, T: Transport, A: Remote> {
+pub struct OnDemandBuilder<'a, T, A>
+where
+    OnDemand<T, A>: Ability,
+{
     pd: &'a ProtectionDomain,
     can: &'a Can<OnDemand<T, A>>,
 }
 
-impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
+impl<T, A: Access> OnDemandBuilder<'_, T, A>
+where
+    OnDemand<T, A>: Ability,
+{
     /// Registers `len` bytes, zeroed, that the region allocates (`ibv_reg_mr`).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
@@ -188,7 +194,7 @@ impl<T: Transport, A: Remote> OnDemandBuilder<'_, T, A> {
 impl_debug!([T: Transport, A: Remote] OnDemandBuilder<'_, T, A>, |_it|
     "OnDemandBuilder({})", A::NAME);
 
-impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
+impl<A: Access, M: Memory> OnDemandRegion<A, M> {
     /// The length in bytes.
     pub fn len(&self) -> usize {
         self.region.len()
@@ -200,14 +206,17 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     }
 
     /// The key with which a peer reaches the region: see [`MemoryRegion::remote`].
-    pub fn remote(&self) -> RemoteSlice<A> {
+    pub fn remote(&self) -> RemoteSlice<A>
+    where
+        MemoryRegion<A, M>: Allows<call::RemoteKey>,
+    {
         self.region.remote()
     }
 
     /// The key with the rights `B` only: see [`MemoryRegion::export`].
     pub fn export<B: Access>(&self) -> RemoteSlice<B>
     where
-        A: Includes<B>,
+        MemoryRegion<A, M>: Allows<call::Export<B>>,
     {
         self.region.export()
     }

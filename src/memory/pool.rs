@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::allows::{Allows, call};
+use crate::allows::{Allows, RuledBy, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::buf::Buf;
 use crate::memory::own::heap::Pages;
@@ -207,7 +207,12 @@ impl<C: 'static, F: FnMut(usize) -> C> PoolBuilder<'_, F> {
 }
 
 allows! {
-    [C: 'static, M: Memory<Sharing: CanBeSlices, Protection: CanBeWritten>] Pool<C, M>: CreateIn;
+    [P: RuledBy<call::CreateIn, Part: Memory<Sharing: CanBeSlices, Protection: CanBeWritten>>] P:
+        CreateIn;
+}
+
+ruled_by! { CreateIn:
+    [C: 'static, M: Memory] Pool<C, M>, M;
 }
 
 impl_debug!([F] PoolBuilder<'_, F>, |it| "PoolBuilder(buffers of {} bytes)", it.size);

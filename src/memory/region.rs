@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::allows::{Allows, Seal, call};
+use crate::allows::{Allows, RuledBy, call};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
@@ -166,17 +166,21 @@ impl<A: Access> RegionBuilder<'_, A> {
     }
 }
 
-impl<A: Access, M: Memory<Protection: RegistersAs<A>>> Allows<call::Register<A>> for M {
-    const SEAL: Seal = Seal;
-}
+allows! { [A: Access, M: Memory<Protection: RegistersAs<A>>] M: Register<A>; }
 
 impl_debug!([A: Access] RegionBuilder<'_, A>, |_it| "RegionBuilder({})", A::NAME);
 
 allows! {
+    [A: Remote, M] MemoryRegion<A, M>: RemoteKey;
+    [A: Includes<B> + Remote, B: Access, M] MemoryRegion<A, M>: Export<B>;
     [A: Access, M: HasPieces] MemoryRegion<A, M>: Piece;
     [A: Access, M: NeverChanges] MemoryRegion<A, M>: Share;
     [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: CellAt;
-    [A: Access, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: WriteAt;
+    [R: RuledBy<call::WriteAt, Part: CanBeWritten>] R: WriteAt;
+}
+
+ruled_by! { WriteAt:
+    [A: Access, M: Memory] MemoryRegion<A, M>, M::Protection;
 }
 
 impl<A: Access, M> MemoryRegion<A, M> {
@@ -185,7 +189,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     #[doc(alias = "rkey")]
     pub fn remote(&self) -> RemoteSlice<A>
     where
-        A: Remote,
+        Self: Allows<call::RemoteKey>,
     {
         self.slice_with_rights()
     }
@@ -204,7 +208,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// ```
     pub fn export<B: Access>(&self) -> RemoteSlice<B>
     where
-        A: Includes<B> + Remote,
+        Self: Allows<call::Export<B>>,
     {
         self.slice_with_rights()
     }

@@ -12,8 +12,8 @@ use crate::post::path::{Cursor, KnownBy};
 use crate::post::queue::{Kind, Queue, Receives, Sends, SharedReceives};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{LeavesUnsignaled, MayFollow, RecvOn, SendOn, SharesReceives, SrqRecvOn};
-use crate::sys::data::{Each, head};
+use crate::rules::{MayFollow, RecvOn, SendOn, SharesReceives, SrqRecvOn};
+use crate::sys::data::{Each, Link};
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
@@ -157,7 +157,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         std::mem::forget(entries);
         // SAFETY: the caller emitted the chain, and `last` is its last.
         unsafe {
-            (*head(last)).next = ptr::null_mut();
+            (*Link::head(last)).next = ptr::null_mut();
             self.list(N as u32, first, Some(known))
         }
     }
@@ -236,10 +236,6 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
             self.post(entries, known, first, last).map(|()| Unsettled::new())
         }
     }
-}
-
-allows! {
-    [T: Transport, P: Profile<Signaling: LeavesUnsignaled>] SendPost<'_, T, P>: PostUnsignaled;
 }
 
 impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use crate::allows::{Allows, Seal, call};
+use crate::allows::{Allows, Same, Seal, call};
 use crate::in_flight::SendMode;
 use crate::memory::entry::Owned;
 use crate::post::chain::Unsettled;
@@ -14,7 +14,7 @@ use crate::post::list_path::List;
 use crate::post::queue::{Receives, Sends};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{AllowedInList, LeavesUnsignaled, RecvOn, SendOn};
+use crate::rules::{AllowedInList, RecvOn, SendOn};
 use crate::sys::types::{ibv_send_wr, ibv_sge};
 use crate::terms::transport::Transport;
 use crate::work::data::Fits;
@@ -346,37 +346,32 @@ where
 
 lists_have_a_length! { SendList RecvList }
 
-impl<const N: usize, const G: usize> Allows<call::NewSendSlots> for SendSlots<N, G>
+impl<const N: usize, const G: usize, Object> Allows<call::NewSendSlots> for Object
 where
     Max<G>: Sges<1>,
+    Object: Same<This = SendSlots<N, G>>,
 {
     const SEAL: Seal = Seal;
 }
 
-impl<T, P, const G: usize> Allows<call::PostUnsignaled> for SendList<'_, T, P, G>
-where
-    T: Transport,
-    P: Profile<Entry: Owned, Signaling: LeavesUnsignaled>,
-{
-    const SEAL: Seal = Seal;
-}
-
-impl<T, P, O, D, A, F, S, const G: usize> Allows<call::Push<WorkRequest<O, D, A, F, S>>>
-    for SendList<'_, T, P, G>
+impl<'d, T, P, O, D, A, F, S, const G: usize, Object> Allows<call::Push<WorkRequest<O, D, A, F, S>>>
+    for Object
 where
     T: Transport,
     P: Profile<Entry: Owned>,
     O: AllowedInList<T>,
     D: Fits<Max<G>, P::MaxInline>,
+    Object: Same<This = SendList<'d, T, P, G>>,
 {
     const SEAL: Seal = Seal;
 }
 
-impl<T, P, D, const G: usize> Allows<call::Push<Recv<D>>> for RecvList<'_, T, P, G>
+impl<'d, T, P, D, const G: usize, Object> Allows<call::Push<Recv<D>>> for Object
 where
     T: Transport,
     P: Profile<Entry: Owned>,
     Recv<D>: Fits<Max<G>, P::MaxInline>,
+    Object: Same<This = RecvList<'d, T, P, G>>,
 {
     const SEAL: Seal = Seal;
 }

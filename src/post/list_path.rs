@@ -18,7 +18,7 @@ use crate::post::list_slow::{Looked, drop_list, look_at_one, look_through, more_
 use crate::post::next_slot::next_slot;
 use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
-use crate::sys::data::head;
+use crate::sys::data::Link;
 use crate::sys::types::ibv_sge;
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
@@ -93,7 +93,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
     #[inline(always)]
     unsafe fn advance(&mut self, next: *mut Slot<Q::Wr, [ibv_sge; G]>) {
         // SAFETY: the slot before `next` is one of the list's.
-        unsafe { (*head(next.sub(1).cast::<Q::Wr>())).next = next.cast() };
+        unsafe { (*Link::head(next.sub(1).cast::<Q::Wr>())).next = next.cast() };
         self.at = next;
         self.count += 1;
         Q::InFlight::advance(&mut self.cursor);
@@ -254,7 +254,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         // SAFETY: some slots were emitted, the last of them before `at`.
         let last = unsafe {
             let last = list.at.sub(1).cast::<Q::Wr>();
-            (*head(last)).next = ptr::null_mut();
+            (*Link::head(last)).next = ptr::null_mut();
             last
         };
         end(last);

@@ -12,7 +12,7 @@ use crate::post::path::{Cursor, Posted};
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::post::slow::{Entered, take_entries};
-use crate::sys::data::head;
+use crate::sys::data::Link;
 use crate::work::refusal::{Faults, PostErrorKind};
 use crate::work::request::Found;
 
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
                 }
                 Some(_) => Entered::new(i, wr).reject(queue, &mut rejected),
             }
-            wr = (*head(wr)).next;
+            wr = (*Link::head(wr)).next;
         }
         if found.faults != 0 {
             wrong = wrong.or_else(|| look_at_one(queue, found, n, wr, slot_sges));
@@ -127,7 +127,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
 pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, last: *mut Q::Wr) {
     // SAFETY: the list is emitted, and its entries are nobody else's.
     let entries = unsafe {
-        (*head(last)).next = ptr::null_mut();
+        (*Link::head(last)).next = ptr::null_mut();
         take_entries(queue, Entered::all(first))
     };
     // Here, where the user's `Drop` may panic.

@@ -17,7 +17,7 @@ use crate::post::chain::Post;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::PostError;
 use crate::post::slow::{refused_by_device, slow};
-use crate::sys::data::{Each, Verb, head};
+use crate::sys::data::{Each, Link, Verb};
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
 use crate::work::refusal::fault;
@@ -103,12 +103,12 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         // SAFETY: the slot is writable, and so is the one before, which was emitted in the same
         // way.
         unsafe {
-            (*head(at)).wr_id = wr_id;
+            (*Link::head(at)).wr_id = wr_id;
             let known = Q::Verb::known(at);
             // What is posted from what is known needs no memory: where nothing shows that to
             // others, nothing is stored there.
             if !Q::Verb::KNOWS && !prev.is_null() {
-                (*head(prev)).next = at;
+                (*Link::head(prev)).next = at;
             }
             pending.known_as(known)
         }
@@ -140,7 +140,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         let pending = unsafe { self.put(0, wr, slot, ptr::null_mut()) };
         if !W::IS_FILLED {
             // SAFETY: `put` emitted it.
-            unsafe { (*head(wr_at)).next = ptr::null_mut() };
+            unsafe { (*Link::head(wr_at)).next = ptr::null_mut() };
         }
         // One that was filled before is in memory.
         let known = (!W::IS_FILLED).then_some((pending.known, ()));

@@ -19,7 +19,7 @@ use crate::post::path::Posted;
 use crate::post::queue::{Kind, Queue};
 use crate::post::refusal::{PostError, Rejected};
 use crate::sys::control::status;
-use crate::sys::data::{Verb, head};
+use crate::sys::data::{Link, Verb};
 use crate::work::chain::{self, index_of};
 use crate::work::refusal::{Faults, PostErrorKind, fault};
 use crate::work::request::Found;
@@ -178,7 +178,7 @@ impl<Q: Kind> Entered<Q> {
     /// The word of its entry, 0 if it has none.
     fn word(&self, queue: &Queue<Q>) -> usize {
         // SAFETY: it was emitted (invariant), so it has its wr_id.
-        queue.in_flight.word(self.i, unsafe { (*head(self.at)).wr_id })
+        queue.in_flight.word(self.i, unsafe { (*Link::head(self.at)).wr_id })
     }
 
     /// Looks at it, and at its buffers if they may be mismatched.

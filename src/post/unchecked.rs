@@ -11,7 +11,7 @@ use crate::post::chain::Post;
 use crate::post::next_slot::next_slot;
 use crate::post::queue::Kind;
 use crate::sys::control::status;
-use crate::sys::data::{Verb, head};
+use crate::sys::data::{Link, Verb};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::Errno;
 use crate::terms::transport::Transport;
@@ -97,7 +97,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
             unsafe {
                 let (at, next) = next_slot(end);
                 self.put(0, wr, at, ptr::null_mut());
-                (*head(at.cast::<Q::Wr>())).next = next.cast();
+                (*Link::head(at.cast::<Q::Wr>())).next = next.cast();
                 end = next;
             }
         }
@@ -123,7 +123,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         let mut bad = ptr::null_mut();
         // SAFETY: the queue is alive and the list valid; the buffers are the caller's contract.
         let code = unsafe {
-            (*head(last)).next = ptr::null_mut();
+            (*Link::head(last)).next = ptr::null_mut();
             Q::Verb::post(self.queue.object, first, &mut bad)
         };
         match code {

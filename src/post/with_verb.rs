@@ -10,7 +10,7 @@ use crate::post::chain::Post;
 use crate::post::path::Posted;
 use crate::post::queue::Kind;
 use crate::post::slow::look_and_post;
-use crate::sys::data::head;
+use crate::sys::data::Link;
 use crate::terms::transport::Transport;
 use crate::work::data::Data;
 use crate::work::request::{Slot, Work};
@@ -36,7 +36,7 @@ impl<T: Transport, Q: Kind> Post<'_, T, Q> {
         // post. The entry is given up: it is posted, or never will be.
         let posted = unsafe {
             let entry = ManuallyDrop::new(self.put(0, wr, slot, ptr::null_mut()).entry);
-            (*head(first)).next = ptr::null_mut();
+            (*Link::head(first)).next = ptr::null_mut();
             let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
             let found = self.check.found_in(&entry, is_one, self.mismatch());
             look_and_post(self.queue, found, 1, first, verb)

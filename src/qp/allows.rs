@@ -1,11 +1,14 @@
 //! The calls that queue pairs allow by their transport, state and profile.
 
 use super::{AnyQueuePair, QueuePair, XrcTarget};
-use crate::allows::{Allows, Seal, call};
+use crate::allows::{RuledBy, call};
+use crate::memory::entry::Owned;
+use crate::post::chain::SendPost;
+use crate::post::list::SendList;
 use crate::profile::Profile;
 use crate::rules::{
-    CanFail, HasRate, HasRecvQueue, LeavesUnsignaled, PostOn, StopsSending, TakesDestinations,
-    TakesEce, UsesNoQueue, UsesOwnQueue, UsesPostSend,
+    CanFail, CanPostRecv, CanPostSend, HasBothQueues, HasRate, HasRecvQueue, LeavesUnsignaled,
+    PostOn, StopsSending, TakesDestinations, TakesEce, UsesNoQueue, UsesOwnQueue, UsesPostSend,
 };
 use crate::terms::state::{Reset, State};
 use crate::terms::transport::{Transport, Xrc};
@@ -13,36 +16,33 @@ use crate::work::data::Fits;
 use crate::work::limits::Max;
 
 allows! {
-    [T: Transport, S: CanFail, P: Profile] QueuePair<T, S, P>: ToError;
-    [S: CanFail] XrcTarget<S>: ToError;
-    [T: StopsSending, S: State, P: Profile] QueuePair<T, S, P>: IntoSqe;
-    [T: StopsSending, P: Profile] AnyQueuePair<T, P>: IntoSqe;
+    [Q: RuledBy<call::ToError, Part: CanFail>] Q: ToError;
+    [Q: RuledBy<call::IntoSqe, Part: StopsSending>] Q: IntoSqe;
     [T: Transport, S: TakesEce, P: Profile] QueuePair<T, S, P>: SetEce;
     [T: Transport, S: HasRate, P: Profile] QueuePair<T, S, P>: LimitRate;
     [T: TakesDestinations, S: State, P: Profile] QueuePair<T, S, P>: AddAddressHandle;
-    [T: Transport, S: State, P: Profile<Receive: HasRecvQueue>] QueuePair<T, S, P>: PostRecv;
-    [T: Transport, S: State, P: Profile<Signaling: LeavesUnsignaled>] QueuePair<T, S, P>:
-        PostUnsignaled;
+    [T: Transport, S: CanPostSend, P: Profile] QueuePair<T, S, P>: PostSend;
+    [T: Transport, S: CanPostRecv, P: Profile<Receive: HasRecvQueue>] QueuePair<T, S, P>: PostRecv;
+    [Q: RuledBy<call::PostUnsignaled, Part: LeavesUnsignaled>] Q: PostUnsignaled;
     [P: Profile<Receive: UsesNoQueue>] QueuePair<Xrc, Reset, P>: CreateXrcInitiator;
-    [P: Profile<Receive: UsesOwnQueue, Posting: UsesPostSend>] P: QpFromRaw;
+    [T: HasBothQueues, P: Profile<Receive: UsesOwnQueue, Posting: UsesPostSend>] P: QpFromRaw<T>;
+    [T: Transport, S: State, P: Profile, O: PostOn<T>] QueuePair<T, S, P>: DataInOrder<O>;
+    [T: Transport, S: State, P: Profile, W: Fits<Max<G>, P::MaxInline>, const G: usize]
+        QueuePair<T, S, P>: PostSendList<W, G>;
 }
 
-impl<T, S, P, O> Allows<call::DataInOrder<O>> for QueuePair<T, S, P>
-where
-    T: Transport,
-    S: State,
-    P: Profile,
-    O: PostOn<T>,
-{
-    const SEAL: Seal = Seal;
+ruled_by! { ToError:
+    [T: Transport, S: State, P: Profile] QueuePair<T, S, P>, S;
+    [S: State] XrcTarget<S>, S;
 }
 
-impl<T, S, P, W, const G: usize> Allows<call::PostSendList<W, G>> for QueuePair<T, S, P>
-where
-    T: Transport,
-    S: State,
-    P: Profile,
-    W: Fits<Max<G>, P::MaxInline>,
-{
-    const SEAL: Seal = Seal;
+ruled_by! { IntoSqe:
+    [T: Transport, S: State, P: Profile] QueuePair<T, S, P>, T;
+    [T: Transport, P: Profile] AnyQueuePair<T, P>, T;
+}
+
+ruled_by! { PostUnsignaled:
+    [T: Transport, S: State, P: Profile] QueuePair<T, S, P>, P::Signaling;
+    [T: Transport, P: Profile] SendPost<'_, T, P>, P::Signaling;
+    [T: Transport, P: Profile<Entry: Owned>, const G: usize] SendList<'_, T, P, G>, P::Signaling;
 }

@@ -11,12 +11,12 @@ use crate::allows::{Allows, call};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{Profile, Signals};
-use crate::rules::HasBothQueues;
 use crate::sys::handle;
 use crate::sys::types::{ibv_qp, ibv_qp_attr_mask as Mask};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::state::{QpState, Sqd, State};
 use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
 
 const VERB: &str = "ibv_query_qp";
 
@@ -59,9 +59,9 @@ impl<L: Threads> ProtectionDomain<L> {
         depth: Depth,
     ) -> Result<QueuePair<T, S, P>, Error>
     where
-        T: HasBothQueues,
+        T: Transport,
         S: State,
-        P: Profile<Threads = L> + Allows<call::QpFromRaw>,
+        P: Profile<Threads = L> + Allows<call::QpFromRaw<T>>,
     {
         let ends = [send_cq.shared(), recv_cq.shared()];
         let (parent, context) = (self.handle(), self.context());

@@ -13,14 +13,14 @@ use crate::post::list_path::List;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
 use crate::qp::{Core, QueuePair};
-use crate::rules::{CanPostRecv, CanPostSend, RecvOn, SendOn};
+use crate::rules::{RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
-use crate::work::data::Data;
+use crate::work::data::{Data, Takes};
 use crate::work::inline::{Empty, Inline};
 use crate::work::opcode::{Opcode, RdmaWrite};
-use crate::work::prepared::{OneBuffer, Placeholder, Prepared, Takes};
+use crate::work::prepared::{Placeholder, Prepared};
 use crate::work::request::WorkRequest;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
@@ -50,7 +50,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn post_send<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
@@ -68,8 +68,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn post_send_unsignaled<W>(&mut self, wr: W) -> Result<Unsettled, PostError<P::Entry>>
     where
-        S: CanPostSend,
-        Self: Allows<call::PostUnsignaled>,
+        Self: Allows<call::PostSend> + Allows<call::PostUnsignaled>,
         P::Entry: Owned,
         W: SendOn<T, P>,
     {
@@ -120,8 +119,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// As for [`post_send`](Self::post_send), but for a full queue.
     pub fn settle(&mut self) -> Result<(), PostError<P::Entry>>
     where
-        S: CanPostSend,
-        Self: Allows<call::PostUnsignaled>,
+        Self: Allows<call::PostSend> + Allows<call::PostUnsignaled>,
         P::Entry: Owned,
         WorkRequest<RdmaWrite, Empty>: SendOn<T, P>,
     {
@@ -151,11 +149,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         data: D,
     ) -> Result<(), PostError<P::Entry>>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
         WorkRequest<O, D, A, F, G>: SendOn<T, P>,
-        O: Takes<D>,
+        O: Opcode + Takes<D>,
         A: Address,
-        D: OneBuffer + Data<P::Entry>,
+        D: Data<P::Entry>,
+        Placeholder: Allows<call::Fill<D>>,
     {
         let ready = prepared.with(data, Signals::<T, P>::MORE);
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
@@ -194,12 +193,12 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         data: D,
     ) -> Result<Unsettled, PostError<P::Entry>>
     where
-        S: CanPostSend,
-        Self: Allows<call::PostUnsignaled>,
+        Self: Allows<call::PostSend> + Allows<call::PostUnsignaled>,
         WorkRequest<O, D, A, F, G>: SendOn<T, P>,
-        O: Takes<D>,
+        O: Opcode + Takes<D>,
         A: Address,
-        D: OneBuffer + Data<P::Entry>,
+        D: Data<P::Entry>,
+        Placeholder: Allows<call::Fill<D>>,
     {
         let ready = prepared.with(data, Some(self.core.send.signal_if_full(1)));
         // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably.
@@ -219,7 +218,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         prepared: &mut Prepared<O, [u8; N], A, F, G>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
         P::Entry: Owned,
         WorkRequest<O, Inline<'static, N>, A, F, G>: SendOn<T, P>,
         O: Opcode,
@@ -237,7 +236,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         slots: &'d mut SendSlots<N, G>,
     ) -> SendList<'d, T, P, G>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
         P::Entry: Owned,
     {
         SendList(List::new(&mut self.core.send, slots.first(), N as u32))
@@ -247,7 +246,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn begin_send(&mut self) -> Begun<SendPost<'_, T, P>>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
     {
         Begun::new(Post::new(&mut self.core.send))
     }
@@ -266,7 +265,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn post_recv<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
-        S: CanPostRecv,
         Self: Allows<call::PostRecv>,
         P::Entry: Owned,
         W: RecvOn<P>,
@@ -282,9 +280,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         slots: &'d mut RecvSlots<N, G>,
     ) -> RecvList<'d, T, P, G>
     where
-        S: CanPostRecv,
-        P::Entry: Owned,
         Self: Allows<call::PostRecv>,
+        P::Entry: Owned,
     {
         RecvList(List::new(&mut self.core.recv, slots.first(), N as u32))
     }
@@ -314,9 +311,8 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         receives: &'d mut RecvSlots<M, H>,
     ) -> (SendList<'d, T, P, G>, RecvList<'d, T, P, H>)
     where
-        S: CanPostSend + CanPostRecv,
+        Self: Allows<call::PostSend> + Allows<call::PostRecv>,
         P::Entry: Owned,
-        Self: Allows<call::PostRecv>,
     {
         let Core { send, recv, .. } = &mut self.core;
         let sends = SendList(List::new(send, sends.first(), N as u32));
@@ -327,7 +323,6 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[inline(always)]
     pub fn begin_recv(&mut self) -> Begun<RecvPost<'_, T, P>>
     where
-        S: CanPostRecv,
         Self: Allows<call::PostRecv>,
     {
         Begun::new(Post::new(&mut self.core.recv))

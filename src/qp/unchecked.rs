@@ -11,7 +11,7 @@ use crate::post::queue::{Kind, Sends};
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
-use crate::rules::{CanPostRecv, CanPostSend, RecvOn, SendOn};
+use crate::rules::{RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 
@@ -47,7 +47,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     #[inline(always)]
     pub unsafe fn post_send_unchecked<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
         W: SendOn<T, P>,
     {
         // SAFETY: the bounds are the rules. The rest of the contract is this function's.
@@ -105,9 +105,8 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         wr: impl FnMut(usize) -> W,
     ) -> Result<(), RawPostError>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend> + Allows<call::PostSendList<W, SGES>>,
         W: SendOn<T, P>,
-        Self: Allows<call::PostSendList<W, SGES>>,
     {
         if n > N {
             return Err(RawPostError {
@@ -175,7 +174,6 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     #[inline(always)]
     pub unsafe fn post_recv_unchecked<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
-        S: CanPostRecv,
         Self: Allows<call::PostRecv>,
         W: RecvOn<P>,
     {

@@ -6,11 +6,12 @@
 use std::sync::{Arc, Weak};
 
 use super::{Core, QueuePair};
+use crate::allows::{Allows, call};
 use crate::memory::window::{MemoryWindow, Of, Owner, StaleKeys, Window, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};
-use crate::rules::{CanPostSend, SendOn};
+use crate::rules::SendOn;
 use crate::sys::handle;
 use crate::sys::window::{bind_mw, kind};
 use crate::terms::error::Error;
@@ -81,7 +82,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[doc(alias("ibv_bind_mw", "ibv_mw_bind", "wr_id", "send_flags", "bind_info"))]
     pub fn bind_mw<A>(&mut self, bind: MwBind<A>) -> Result<(), PostError<P::Entry>>
     where
-        S: CanPostSend,
+        Self: Allows<call::PostSend>,
         WorkRequest<BindMw, WindowEntry, Connected, Unfenced, AlwaysSignaled>: SendOn<T, P>,
     {
         let (bind, owner, is_soft_roce) = bind.into_parts();

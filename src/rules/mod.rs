@@ -58,7 +58,7 @@ mod srd;
 pub(crate) use crate::allows::Seal;
 pub use crate::allows::{Allows, call};
 pub use crate::work::limits::Sges;
-pub use crate::work::opcode::bounds::{InlineOp, PostsPaged, SolicitedOp};
+pub use crate::work::opcode::bounds::{InlineOp, PagedIn, SolicitedOp};
 #[doc(hidden)]
 pub use created::{
     CreateQp, CreatedBy, Creates, EfaCreateQp, ReceivedAs, Serves, StaysWith, TakesFlags,

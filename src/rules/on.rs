@@ -56,6 +56,7 @@ use crate::work::request::{Flagged, Work, WorkRequest};
     note = "post a work request: `wr::Send::new(buf)`, `wr::RdmaWrite::new(buf, remote)` and so on",
     note = "in code that is generic over the transport, bound the work request: `where wr::WorkRequest<wr::Send, Buf>: wr::SendOn<T, P>`"
 )]
+#[allow(private_bounds)] // sealed
 pub trait SendOn<T: Transport, P: Profile>: Work<P::Entry, Wr = ibv_send_wr> + Flagged {
     #[doc(hidden)]
     const SEAL: Seal;
@@ -102,6 +103,7 @@ send_on! { Rc Uc Ud Xrc Srd }
     label = "not known to be a receive",
     note = "post `wr::Recv::new(buf)`, or `wr::Recv::empty()`"
 )]
+#[allow(private_bounds)] // sealed
 pub trait RecvOn<P: Profile>: Work<P::Entry, Wr = ibv_recv_wr> {
     #[doc(hidden)]
     const SEAL: Seal;
@@ -136,6 +138,7 @@ where
     label = "not known to be a receive",
     note = "post `wr::Recv::new(buf)`"
 )]
+#[allow(private_bounds)] // sealed
 pub trait SrqRecvOn<E: Entry, M: Limit>: Work<E, Wr = ibv_recv_wr> {
     #[doc(hidden)]
     const SEAL: Seal;

@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use crate::allows::{Allows, Same, Seal, call};
 use crate::completion::booking::CqShared;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE};
 use crate::device::ids::SrqId;
@@ -17,7 +18,7 @@ use crate::in_flight::InFlight;
 use crate::in_flight::stale::StaleCredits;
 use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
-use crate::memory::entry::Owned;
+use crate::memory::entry::{Entry, Owned};
 use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::slab::Slab;
@@ -69,11 +70,11 @@ impl<L: Threads> ProtectionDomain<L> {
         pool: &impl FeedsSrq<C>,
     ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
     where
-        T: SharesReceives + HasBothQueues,
-        E: Owned,
+        Self: Allows<call::CreateSrq<T>>,
+        T: SharesReceives,
+        E: Owned + Allows<call::FeedFrom<C>>,
         M: Limit,
         C: 'static,
-        Buf<C>: Data<E>,
     {
         const VERB: &str = "ibv_create_srq";
         let pd = self.handle();
@@ -100,7 +101,6 @@ impl<L: Threads> ProtectionDomain<L> {
         E: Owned,
         M: Limit,
         C: 'static,
-        Buf<C>: Data<E>,
     {
         let feed = pool.feed();
         if feed.pd != self.id() {
@@ -219,6 +219,20 @@ mod sealed {
             Feed::of(self.shared(), Box::new(self.clone()))
         }
     }
+}
+
+allows! {
+    [L: Threads, T: HasBothQueues] ProtectionDomain<L>: CreateSrq<T>;
+}
+
+impl<E, C, Object> Allows<call::FeedFrom<C>> for Object
+where
+    E: Entry,
+    C: 'static,
+    Buf<C>: Data<E>,
+    Object: Same<This = E>,
+{
+    const SEAL: Seal = Seal;
 }
 
 /// A pool or an arena, for a shared receive queue.

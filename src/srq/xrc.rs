@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::SharedReceiveQueue;
 use super::create::FeedsSrq;
+use crate::allows::{Allows, call};
 use crate::completion::attachments::Share;
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::device::xrc::XrcDomain;
-use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
 use crate::srq::create::{Made, refused};
 use crate::sys::handle;
@@ -19,7 +19,6 @@ use crate::terms::bounded::SrqNum;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
 use crate::terms::transport::Xrc;
-use crate::work::data::Data;
 use crate::work::limits::Limit;
 
 const VERB: &str = "ibv_create_srq_ex";
@@ -74,11 +73,10 @@ impl XrcDomain {
         cq: &CompletionQueue<E, L>,
     ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error>
     where
-        E: Owned,
+        E: Owned + Allows<call::FeedFrom<C>>,
         M: Limit,
         C: 'static,
         L: Threads,
-        Buf<C>: Data<E>,
     {
         let here = &pd.handle().parents().context;
         let mismatch = |what| Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));

@@ -141,7 +141,7 @@ impl Address for Datagram {
         let Destination { address_handle, qpn, qkey } = self.0;
         let ah = address_handle.as_ptr();
         let ud = ud_t { ah, remote_qpn: qpn.get(), remote_qkey: qkey.get() };
-        if O::IS_RDMA { to.apart(ud) } else { to.arm(ud) }
+        if O::IS_RDMA { to.apart(ud) } else { to.ud(ud) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // follows C's links
 
-use crate::sys::data::{Link, head};
+use crate::sys::data::Link;
 use crate::sys::types::ibv_send_wr;
 
 /// Each work request of a list, in order.
@@ -16,7 +16,7 @@ pub(crate) unsafe fn iter<W: Link>(first: *mut W) -> impl Iterator<Item = *mut W
     std::iter::from_fn(move || {
         let this = at;
         // SAFETY: what is not null in a list is an emitted work request, whose link is written.
-        (!this.is_null()).then(|| at = unsafe { (*head(this)).next }).map(|()| this)
+        (!this.is_null()).then(|| at = unsafe { (*Link::head(this)).next }).map(|()| this)
     })
 }
 

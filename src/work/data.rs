@@ -8,6 +8,7 @@
 
 use arrayvec::ArrayVec;
 
+use crate::allows::Seal;
 use crate::memory::buf::Buf;
 use crate::memory::entry::Entry;
 use crate::memory::implicit::ImplicitBuf;
@@ -18,6 +19,9 @@ use crate::memory::shared::SharedBuf;
 use crate::sys::types::ibv_sge;
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::limits::{AtLeastOne, InlineBytes, Limit, Max, Sges};
+use crate::work::opcode::{
+    self, CmpAndSwp, FetchAndAdd, RdmaRead, RdmaWrite, RdmaWriteWithImm, SendWithImm, SendWithInv,
+};
 use crate::work::prepared::Placeholder;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Emitted, How, WorkRequest};
@@ -131,6 +135,42 @@ into_data! {
     [const N: usize] Sge<'_, N>;
 }
 
+/// An opcode, or a receive, that takes the data `D`: [`Source`], [`Sink`], [`RecvSink`] and
+/// [`AtomicSink`] are the rules ([R2.10](crate::guide::rules#r2-10),
+/// [R4.5](crate::guide::rules#r4-5), [R4.1](crate::guide::rules#r4-1)).
+///
+/// ```
+/// # use proverbs::prelude::*;
+/// use proverbs::wr::{IntoData, Send, Takes};
+/// /// Sends whatever a SEND may.
+/// fn urgent<D: IntoData<Data = D>>(data: D) -> wr::WorkRequest<Send, D>
+/// where
+///     Send: Takes<D>,
+/// {
+///     Send::new(data).solicited()
+/// }
+/// let _ = (urgent::<Buf>, urgent::<SharedBuf>);
+/// ```
+pub trait Takes<D> {
+    #[doc(hidden)]
+    const SEAL: Seal;
+}
+
+macro_rules! takes {
+    ($($rule:ident: $($t:ty)+;)+) => {$($(
+        impl<D: $rule> Takes<D> for $t {
+            const SEAL: Seal = Seal;
+        }
+    )+)+};
+}
+
+takes! {
+    Source: opcode::Send SendWithImm SendWithInv RdmaWrite RdmaWriteWithImm;
+    Sink: RdmaRead;
+    AtomicSink: CmpAndSwp FetchAndAdd;
+    RecvSink: Recv<D>;
+}
+
 /// Data that a SEND or an RDMA WRITE may send: the device reads it
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
@@ -199,12 +239,19 @@ impl Source for Placeholder {}
 impl<const N: usize> Source for Sge<'_, N> {}
 
 impl<C: 'static> Sink for Buf<C> {}
+#[diagnostic::do_not_recommend]
 impl Sink for OpenBuf {}
+#[diagnostic::do_not_recommend]
 impl<C: 'static, const N: usize> Sink for [Buf<C>; N] {}
+#[diagnostic::do_not_recommend]
 impl<C: 'static, const N: usize> Sink for ArrayVec<Buf<C>, N> {}
+#[diagnostic::do_not_recommend]
 impl<C: 'static> Sink for BufList<C> {}
+#[diagnostic::do_not_recommend]
 impl Sink for Empty {}
+#[diagnostic::do_not_recommend]
 impl Sink for Placeholder {}
+#[diagnostic::do_not_recommend]
 impl<const N: usize> Sink for Sge<'_, N> {}
 
 impl<C: 'static> RecvSink for Buf<C> {}
@@ -220,7 +267,9 @@ impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
 
 impl<C: 'static> AtomicSink for Buf<C> {}
+#[diagnostic::do_not_recommend]
 impl AtomicSink for Placeholder {}
+#[diagnostic::do_not_recommend]
 impl AtomicSink for Sge<'_, 1> {}
 
 impl<C: 'static, M: Limit + Sges<1>, I: Limit> Fits<M, I> for Buf<C> {}

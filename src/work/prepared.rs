@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::allows::{Allows, call};
+use crate::allows::{Allows, Same, call};
 use crate::memory::buf::Buf;
 use crate::memory::entry::{Entry, Owned};
 use crate::memory::open_buf::OpenBuf;
@@ -14,7 +14,7 @@ use crate::memory::shared::SharedBuf;
 use crate::sys::data::Operands;
 use crate::sys::types::{ibv_send_wr, ibv_sge, zeroed};
 use crate::work::address::{Address, Connected};
-use crate::work::data::{AtomicSink, Data, Sink, Source};
+use crate::work::data::Data;
 use crate::work::flags::{Plain, SendFlags, Unfenced};
 use crate::work::inline::Inline;
 use crate::work::opcode::{
@@ -332,18 +332,6 @@ impl Repeats for FetchAndAdd {}
 
 allows! { [O: Repeats, D, A, F, G] WorkRequest<O, D, A, F, G>: Prepare; }
 
-/// The opcodes whose prepared work request takes `D` at each post
-/// ([R2.10](crate::guide::rules#r2-10), [R4.5](crate::guide::rules#r4-5)).
-pub trait Takes<D>: Opcode {}
-
-impl<D: Source> Takes<D> for opcode::Send {}
-impl<D: Source> Takes<D> for SendWithImm {}
-impl<D: Source> Takes<D> for RdmaWrite {}
-impl<D: Source> Takes<D> for RdmaWriteWithImm {}
-impl<D: Sink> Takes<D> for RdmaRead {}
-impl<D: AtomicSink> Takes<D> for CmpAndSwp {}
-impl<D: AtomicSink> Takes<D> for FetchAndAdd {}
-
 /// What a prepared work request takes at each post: one buffer.
 ///
 /// The buffer moves to the device at each post ([R11.1](crate::guide::rules#r11-1)).
@@ -358,3 +346,5 @@ impl<C: 'static> OneBuffer for Buf<C> {}
 impl OneBuffer for SharedBuf {}
 impl OneBuffer for OpenBuf {}
 impl OneBuffer for ReadOnlyBuf {}
+
+allows! { [P: Same<This = Placeholder>, D: OneBuffer] P: Fill<D>; }

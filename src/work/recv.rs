@@ -4,7 +4,7 @@
 
 use crate::memory::entry::Entry;
 use crate::sys::types::ibv_recv_wr;
-use crate::work::data::{Data, IntoData, RecvSink};
+use crate::work::data::{Data, IntoData, Takes};
 use crate::work::inline::Empty;
 use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 
@@ -28,10 +28,13 @@ pub struct Recv<D> {
     data: D,
 }
 
-impl<D: RecvSink> Recv<D> {
+impl<D> Recv<D> {
     /// A receive into `data`: a buffer, or several in order.
     #[inline(always)]
-    pub fn new(data: impl IntoData<Data = D>) -> Self {
+    pub fn new(data: impl IntoData<Data = D>) -> Self
+    where
+        Self: Takes<D>,
+    {
         Recv { data: data.into_data() }
     }
 }

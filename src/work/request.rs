@@ -126,8 +126,7 @@ impl<O, D, A, F, G> Flagged for WorkRequest<O, D, A, F, G> {
 
 /// What a program describes, for a queue with entries `E`: a [`WorkRequest`], or a
 /// [`Recv`](crate::wr::Recv).
-#[doc(hidden)]
-pub trait Work<E: Entry> {
+pub(crate) trait Work<E: Entry> {
     /// C's form.
     type Wr;
     type Data: Data<E>;

@@ -23,18 +23,18 @@ pub struct Head<W> {
 /// # Safety
 /// The type begins with a `Head` of itself.
 #[doc(hidden)]
-pub unsafe trait Link: Sized {}
+pub unsafe trait Link: Sized {
+    /// The part that all work requests have.
+    #[inline(always)]
+    fn head(wr: *mut Self) -> *mut Head<Self> {
+        wr.cast()
+    }
+}
 
 // SAFETY: `layout` compares the offsets.
 unsafe impl Link for ibv_send_wr {}
 // SAFETY: `layout` compares the offsets.
 unsafe impl Link for ibv_recv_wr {}
-
-/// The part that all work requests have.
-#[inline(always)]
-pub fn head<W: Link>(wr: *mut W) -> *mut Head<W> {
-    wr.cast()
-}
 
 /// The arm `A` of the union behind `wr`: all arms begin where the union does.
 ///
@@ -80,13 +80,6 @@ pub struct Operands<'wr> {
     _wr: PhantomData<&'wr mut ibv_send_wr>,
 }
 
-/// An arm of the union of operands.
-pub trait Arm {}
-impl Arm for [u64; 2] {}
-impl Arm for AtomicArm {}
-impl Arm for ud_t {}
-impl Arm for super::persist::flush_t {}
-
 /// C's arm `atomic_t`, of which FETCH_AND_ADD leaves `swap` as it is.
 #[repr(C)]
 pub struct AtomicArm {
@@ -104,9 +97,33 @@ impl Operands<'_> {
         Operands { wr, _wr: PhantomData }
     }
 
+    /// The address of a WRITE or a READ, and what is behind it.
+    #[inline(always)]
+    pub fn rdma(&mut self, operands: [u64; 2]) {
+        self.put(operands);
+    }
+
+    /// The operands of an atomic.
+    #[inline(always)]
+    pub fn atomic(&mut self, operands: AtomicArm) {
+        self.put(operands);
+    }
+
+    /// The destination of a SEND.
+    #[inline(always)]
+    pub fn ud(&mut self, to: ud_t) {
+        self.put(to);
+    }
+
+    /// The operands of a FLUSH.
+    #[inline(always)]
+    pub fn flush(&mut self, operands: super::persist::flush_t) {
+        self.put(operands);
+    }
+
     /// The operands of a transport or an opcode: all arms begin where the union does.
     #[inline(always)]
-    pub fn arm<A: Arm>(&mut self, operands: A) {
+    fn put<A>(&mut self, operands: A) {
         const { assert!(size_of::<A>() <= size_of::<raw::atomic_t>()) };
         const { assert!(align_of::<A>() <= align_of::<raw::atomic_t>()) };
         // SAFETY: the work request is writable (`of`), and its union has room for the arm.
@@ -204,6 +221,13 @@ pub unsafe trait Verb {
     /// It is known of a work request that was emitted.
     unsafe fn flag(_known: &mut Self::Known, _flags: u32) {}
 
+    /// Builds a work request in the session that is open. (Not a closure of [`Each::each`], which
+    /// would not be inlined where it is called often.)
+    ///
+    /// # Safety
+    /// `object` is live, and has an open session; `known` is of a work request that it may have.
+    unsafe fn build(_object: *mut Self::Object, _known: &Self::Known) {}
+
     /// Posts a list of which each work request is known, all or none. `None` if that is left to
     /// `post`.
     ///
@@ -233,9 +257,11 @@ pub trait Each<K> {
     /// Where the list is shown.
     type Room<W>;
 
+    /// Builds each in turn.
+    ///
     /// # Safety
-    /// What `build` asks, of each in turn.
-    unsafe fn each(&self, build: &impl Build<K>);
+    /// As for [`Verb::build`], of each.
+    unsafe fn each<V: Verb<Known = K>>(&self, object: *mut V::Object);
 
     /// Adds flags to the last.
     ///
@@ -250,20 +276,12 @@ pub trait Each<K> {
     unsafe fn show<V: Verb<Known = K>>(&self, room: *mut Self::Room<V::Wr>) -> *mut V::Wr;
 }
 
-/// What is done with each of a list. (A closure would not be inlined where it is called often.)
-#[doc(hidden)]
-pub trait Build<K> {
-    /// # Safety
-    /// As the type says.
-    unsafe fn build(&self, known: &K);
-}
-
 impl<K> Each<K> for () {
     const IS_EMPTY: bool = true;
     type Room<W> = ();
 
     #[inline(always)]
-    unsafe fn each(&self, _: &impl Build<K>) {}
+    unsafe fn each<V: Verb<Known = K>>(&self, _: *mut V::Object) {}
 
     #[inline(always)]
     unsafe fn flag_last<V: Verb<Known = K>>(&mut self, _: u32) {}
@@ -278,11 +296,11 @@ impl<K, R: Each<K>> Each<K> for (K, R) {
     type Room<W> = (MaybeUninit<W>, R::Room<W>);
 
     #[inline(always)]
-    unsafe fn each(&self, build: &impl Build<K>) {
+    unsafe fn each<V: Verb<Known = K>>(&self, object: *mut V::Object) {
         // SAFETY: what `build` asks is asked of the caller.
         unsafe {
-            build.build(&self.0);
-            self.1.each(build);
+            V::build(object, &self.0);
+            self.1.each::<V>(object);
         }
     }
 
@@ -303,7 +321,7 @@ impl<K, R: Each<K>> Each<K> for (K, R) {
         unsafe {
             let at = (&raw mut (*room).0).cast::<V::Wr>();
             V::show(&self.0, at);
-            (*head(at)).next = self.1.show::<V>(&raw mut (*room).1);
+            (*Link::head(at)).next = self.1.show::<V>(&raw mut (*room).1);
             at
         }
     }

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use super::control::{Created, status};
-use super::data::{Build, Each, PostSend, Verb, apart, arm, is_rdma};
+use super::data::{Each, PostSend, Verb, apart, arm, is_rdma};
 use super::persist::{WR_ATOMIC_WRITE, WR_FLUSH, flush_t, ibv_qp_ex_65};
 use super::symbols::symbols;
 use super::types::*;
@@ -171,6 +171,12 @@ unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
     }
 
     #[inline(always)]
+    unsafe fn build(qp: *mut ibv_qp, known: &Self::Known) {
+        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
+        unsafe { build::<SRD>(qp.cast(), known.as_ptr().cast_mut()) }
+    }
+
+    #[inline(always)]
     unsafe fn post_known(qp: *mut ibv_qp, known: &impl Each<Self::Known>) -> Option<c_int> {
         // SAFETY: a live queue pair can be read, and whoever made it wrote `qp_context`. `known` is
         // a list that it may have, and it has the functions that it was created for.
@@ -179,13 +185,13 @@ unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
             if !is_srd && !(*qp).qp_context.is_null() {
                 return None;
             }
-            let qp = qp.cast::<ibv_qp_ex>();
-            call!(qp.wr_start());
+            let ex = qp.cast::<ibv_qp_ex>();
+            call!(ex.wr_start());
             match is_srd {
-                true => known.each(&Builder::<true>(qp)),
-                false => known.each(&Builder::<false>(qp)),
+                true => known.each::<SessionOf<true>>(qp),
+                false => known.each::<SessionOf<false>>(qp),
             }
-            Some(call!(qp.wr_complete()))
+            Some(call!(ex.wr_complete()))
         }
     }
 
@@ -212,17 +218,6 @@ unsafe impl<const SRD: bool> Verb for SessionOf<SRD> {
 unsafe fn is_srd(qp: *mut ibv_qp) -> bool {
     // SAFETY: a live queue pair can be read (this function's contract).
     unsafe { (*qp).qp_type == ibv_qp_type::IBV_QPT_DRIVER }
-}
-
-/// Builds known work requests, as `build` does.
-struct Builder<const SRD: bool>(*mut ibv_qp_ex);
-
-impl<const SRD: bool> Build<MaybeUninit<ibv_send_wr>> for Builder<SRD> {
-    #[inline(always)]
-    unsafe fn build(&self, known: &MaybeUninit<ibv_send_wr>) {
-        // SAFETY: what `build` asks is asked of the caller; it writes nothing there.
-        unsafe { build::<SRD>(self.0, known.as_ptr().cast_mut()) }
-    }
 }
 
 /// What a session says, which is refused as a whole.

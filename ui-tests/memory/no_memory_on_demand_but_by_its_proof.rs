@@ -1,5 +1,5 @@
 // Proves R20.6, ibv_query_device_ex(3): the device said that it sends memory on demand like this.
-// Enforced by `PostOn` of `Paged`, and by `PostsPaged`.
+// Enforced by `PostOn` of `Paged`, and by `PagedIn`.
 use proverbs::memory::{ImplicitBuf, ImplicitRegion};
 use proverbs::prelude::*;
 

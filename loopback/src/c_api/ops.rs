@@ -13,7 +13,7 @@ use crate::shared::Call;
 use crate::state::State;
 use crate::words::contract::broken;
 use crate::words::world;
-use proverbs_sys::data::{Link, head};
+use proverbs_sys::data::Link;
 use proverbs_sys::terms::state::QpState as Phase;
 use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::*;
@@ -72,7 +72,7 @@ unsafe fn post_list<T: Object, W: Link>(
                 }
             }
             // SAFETY: `wr` is not null, hence a request of the list.
-            wr = unsafe { (*head(wr)).next };
+            wr = unsafe { (*Link::head(wr)).next };
         }
         if unknown.is_some() {
             // SAFETY: `bad_wr` is not null (checked above), hence writable.

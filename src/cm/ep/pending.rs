@@ -89,65 +89,6 @@ pub struct EpPending<W, P: Profile = DefaultProfile> {
     rest: Rest<P>,
 }
 
-/// A step of an endpoint that may be under way: in an [`EpPending`].
-#[doc(hidden)]
-pub trait PendingOperation<P: Profile>: sealed::Sealed + Waits {
-    /// The endpoint, once the step is done; on UDP with the service that was found.
-    type Ep;
-    /// The endpoint, of no further use, if it fails.
-    type Failed;
-
-    #[doc(hidden)]
-    fn finished(done: Self::Done, rest: Rest<P>) -> Self::Ep;
-
-    #[doc(hidden)]
-    fn failed(
-        failed: <Self as Waits>::Failed,
-        rest: Rest<P>,
-    ) -> <Self as PendingOperation<P>>::Failed;
-}
-
-mod sealed {
-    use super::*;
-
-    pub trait Sealed {}
-    impl<P: Profile, M: Mode> Sealed for Pending<P, M> {}
-    impl<P: Profile, M: Mode> Sealed for Accepted<P, M> {}
-    impl<P: Profile, M: Mode> Sealed for LookingUp<P, M> {}
-}
-
-impl<P: Profile, M: Mode> PendingOperation<P> for Pending<P, M> {
-    type Ep = Ep<Tcp, Established, P, M>;
-    type Failed = Ep<Tcp, Unusable, P, M>;
-
-    fn finished(connection: Connection<P, M>, rest: Rest<P>) -> Self::Ep {
-        connected(connection, rest)
-    }
-
-    fn failed(object: NotConnected<P, M>, rest: Rest<P>) -> Ep<Tcp, Unusable, P, M> {
-        match object {
-            NotConnected::Unsent { id, qp } => rest.with(qp.give_up(), id.to()),
-            NotConnected::Failed { id, qp } => rest.with(qp, id),
-        }
-    }
-}
-
-impl<P: Profile, M: Mode> PendingOperation<P> for Accepted<P, M> {
-    type Ep = Ep<Tcp, Established, P, M>;
-    type Failed = Ep<Tcp, Unusable, P, M>;
-
-    fn finished(connection: Connection<P, M>, rest: Rest<P>) -> Self::Ep {
-        connected(connection, rest)
-    }
-
-    fn failed(object: NotAccepted<P, M>, rest: Rest<P>) -> Ep<Tcp, Unusable, P, M> {
-        match object {
-            NotAccepted::Unanswered { request, qp } => rest.with(qp.give_up(), request.id.to()),
-            NotAccepted::Failed { id, qp } => rest.with(qp, id),
-        }
-    }
-}
-
 fn connected<P: Profile, M: Mode>(
     connection: Connection<P, M>,
     rest: Rest<P>,
@@ -156,23 +97,44 @@ fn connected<P: Profile, M: Mode>(
     Rest { peer: Some(peer), private_data, ..rest }.with(qp, id)
 }
 
+fn not_connected<P: Profile, M: Mode>(
+    object: NotConnected<P, M>,
+    rest: Rest<P>,
+) -> Ep<Tcp, Unusable, P, M> {
+    match object {
+        NotConnected::Unsent { id, qp } => rest.with(qp.give_up(), id.to()),
+        NotConnected::Failed { id, qp } => rest.with(qp, id),
+    }
+}
+
+fn not_accepted<P: Profile, M: Mode>(
+    object: NotAccepted<P, M>,
+    rest: Rest<P>,
+) -> Ep<Tcp, Unusable, P, M> {
+    match object {
+        NotAccepted::Unanswered { request, qp } => rest.with(qp.give_up(), request.id.to()),
+        NotAccepted::Failed { id, qp } => rest.with(qp, id),
+    }
+}
+
 /// An id that looks a service up, and its queue pair.
 type LookingUp<P, M> = (CmId<Udp, Connecting, M>, QueuePair<Ud, Rts, P>);
 
-impl<P: Profile, M: Mode> PendingOperation<P> for LookingUp<P, M> {
-    type Ep = (Ep<Udp, Established, P, M>, UdPeer);
-    type Failed = Ep<Udp, Unusable, P, M>;
+fn found<P: Profile, M: Mode>(
+    (found, qp): (Found<M>, QueuePair<Ud, Rts, P>),
+    rest: Rest<P>,
+) -> (Ep<Udp, Established, P, M>, UdPeer) {
+    let Found { id, peer, private_data } = found;
+    (Rest { private_data, ..rest }.with(qp, id), peer)
+}
 
-    fn finished((found, qp): Self::Done, rest: Rest<P>) -> Self::Ep {
-        let Found { id, peer, private_data } = found;
-        (Rest { private_data, ..rest }.with(qp, id), peer)
-    }
-
-    fn failed((object, qp): <Self as Waits>::Failed, rest: Rest<P>) -> Ep<Udp, Unusable, P, M> {
-        match object {
-            NotFound::Unsent(id) => rest.with(qp, id.to()),
-            NotFound::Failed(id) => rest.with(qp, id),
-        }
+fn not_found<P: Profile, M: Mode>(
+    (object, qp): (NotFound<M>, QueuePair<Ud, Rts, P>),
+    rest: Rest<P>,
+) -> Ep<Udp, Unusable, P, M> {
+    match object {
+        NotFound::Unsent(id) => rest.with(qp, id.to()),
+        NotFound::Failed(id) => rest.with(qp, id),
     }
 }
 
@@ -219,39 +181,51 @@ where
     }
 }
 
-impl<W: PendingOperation<P>, P: Profile> Waits for EpPending<W, P> {
-    type Done = W::Ep;
-    type Failed = <W as PendingOperation<P>>::Failed;
+/// The steps that may be under way, what becomes of their endpoints, and how.
+macro_rules! steps {
+    ($($step:ty: $done:path => $ep:ty, $failed:path => $left:ty;)+) => {$(
+        impl<P: Profile, M: Mode> Waits for EpPending<$step, P> {
+            type Done = $ep;
+            type Failed = $left;
 
-    fn awaits(&self) -> Awaited<'_> {
-        self.begun.awaits()
-    }
+            fn awaits(&self) -> Awaited<'_> {
+                self.begun.awaits()
+            }
 
-    fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
-        let EpPending { begun, rest } = self;
-        match begun.done(event) {
-            Progress::Done(done) => Progress::Done(W::finished(done, rest)),
-            Progress::Waiting(begun) => Progress::Waiting(EpPending { begun, rest }),
-            Progress::Failed(refused) => {
-                Progress::Failed(refused.map(|object| W::failed(object, rest)))
+            fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed> {
+                let EpPending { begun, rest } = self;
+                match begun.done(event) {
+                    Progress::Done(done) => Progress::Done($done(done, rest)),
+                    Progress::Waiting(begun) => Progress::Waiting(EpPending { begun, rest }),
+                    Progress::Failed(refused) => {
+                        Progress::Failed(refused.map(|object| $failed(object, rest)))
+                    }
+                }
+            }
+
+            fn give_up(self) -> Self::Failed {
+                $failed(self.begun.give_up(), self.rest)
             }
         }
-    }
-
-    fn give_up(self) -> Self::Failed {
-        W::failed(self.begun.give_up(), self.rest)
-    }
+    )+};
 }
 
-impl<W: PendingOperation<P>, P: Profile> EpPending<W, P> {
-    /// An endpoint whose step was begun, if it was.
-    fn of(
-        begun: Result<W, Refused<<W as Waits>::Failed>>,
+steps! {
+    Pending<P, M>: connected => Ep<Tcp, Established, P, M>, not_connected => Ep<Tcp, Unusable, P, M>;
+    Accepted<P, M>: connected => Ep<Tcp, Established, P, M>, not_accepted => Ep<Tcp, Unusable, P, M>;
+    LookingUp<P, M>: found => (Ep<Udp, Established, P, M>, UdPeer),
+        not_found => Ep<Udp, Unusable, P, M>;
+}
+
+impl<W: Waits, P: Profile> EpPending<W, P> {
+    fn of<F>(
+        begun: Result<W, Refused<W::Failed>>,
         rest: Rest<P>,
-    ) -> Result<Self, Refused<<Self as Waits>::Failed>> {
+        failed: impl FnOnce(W::Failed, Rest<P>) -> F,
+    ) -> Result<Self, Refused<F>> {
         match begun {
             Ok(begun) => Ok(EpPending { begun, rest }),
-            Err(refused) => Err(refused.map(|object| W::failed(object, rest))),
+            Err(refused) => Err(refused.map(|object| failed(object, rest))),
         }
     }
 }
@@ -262,7 +236,7 @@ impl<P: Profile, M: Mode> Ep<Tcp, RouteResolved, P, M> {
         param: &ConnParam<P>,
     ) -> Result<EpPending<Pending<P, M>, P>, Refused<Ep<Tcp, Unusable, P, M>>> {
         let (qp, id, rest) = self.apart();
-        EpPending::of(id.begin(qp, param), rest)
+        EpPending::of(id.begin(qp, param), rest, not_connected)
     }
 }
 
@@ -274,7 +248,7 @@ impl<P: Profile, M: Mode> Ep<Tcp, Requested, P, M> {
         let (qp, id, mut rest) = self.apart();
         let private_data = std::mem::take(&mut rest.private_data);
         let request = Request { id, peer: rest.peer, private_data };
-        EpPending::of(request.begin(qp, param), rest)
+        EpPending::of(request.begin(qp, param), rest, not_accepted)
     }
 }
 
@@ -288,7 +262,7 @@ impl<P: Profile, M: Mode> Ep<Udp, RouteResolved, P, M> {
             Ok(id) => Ok((id, qp)),
             Err(refused) => Err(refused.map(|object| (object, qp))),
         };
-        EpPending::of(begun, rest)
+        EpPending::of(begun, rest, not_found)
     }
 }
 

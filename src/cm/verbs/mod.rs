@@ -72,12 +72,12 @@ use std::time::Duration;
 use super::ep::{Ep, EpState, Side};
 use super::id::CmId;
 use super::space::PortSpace;
-use super::state::{CmState, HasDevice, Mode};
+use super::state::{CmState, Mode};
+use crate::allows::{Allows, call};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::outcome::Outcome;
 use crate::completion::{Completion, Notify};
 use crate::device::pd::ProtectionDomain;
-use crate::memory::buf::Buf;
 use crate::memory::entry::Owned;
 use crate::memory::pool::Pool;
 use crate::memory::region::MemoryRegion;
@@ -87,7 +87,6 @@ use crate::rules::SharesReceives;
 use crate::srq::{FeedsSrq, SharedReceiveQueue};
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
-use crate::work::data::Data;
 use crate::work::limits::Limit;
 
 fn reg_msgs<C: Default + 'static>(
@@ -121,7 +120,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         size: usize,
     ) -> Result<Pool<C>, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         reg_msgs(&self.pd()?, count, size)
     }
@@ -132,7 +131,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::register`].
     pub fn reg_read(&self, len: usize) -> Result<MemoryRegion<RemoteRead>, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         self.pd()?.register(len)
     }
@@ -143,7 +142,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::register`].
     pub fn reg_write(&self, len: usize) -> Result<MemoryRegion<RemoteWrite>, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
     {
         self.pd()?.register(len)
     }
@@ -160,12 +159,11 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         pool: &impl FeedsSrq<C>,
     ) -> Result<SharedReceiveQueue<PS::Transport, E, L>, Error>
     where
-        S: HasDevice,
+        Self: Allows<call::UseDevice>,
         PS::Transport: SharesReceives,
-        E: Owned,
+        E: Owned + Allows<call::FeedFrom<C>>,
         L: Limit,
         C: 'static,
-        Buf<C>: Data<E>,
     {
         self.pd()?.create_srq(pool)
     }

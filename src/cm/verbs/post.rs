@@ -13,7 +13,7 @@ use crate::memory::span::{RemoteSpan, ToRead};
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, SignalAll};
 use crate::qp::QueuePair;
-use crate::rules::{CanPostRecv, RecvOn, SendOn};
+use crate::rules::{RecvOn, SendOn};
 use crate::terms::bounded::Qpn;
 use crate::terms::transport::{Rc, Ud};
 use crate::work::address::{Datagram, Destination};
@@ -41,7 +41,6 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     #[doc(alias = "rdma_post_recv")]
     pub fn post_recv<C>(&mut self, context: C, mut buf: Buf<C>) -> Result<(), PostError<P::Entry>>
     where
-        S: EpState<PS, Qp: CanPostRecv>,
         QueuePair<PS::Transport, S::Qp, P>: Allows<call::PostRecv>,
         P::Entry: Owned,
         Recv<Buf<C>>: RecvOn<P>,
@@ -63,7 +62,6 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         bufs: impl Into<BufList<C>>,
     ) -> Result<(), PostError<P::Entry>>
     where
-        S: EpState<PS, Qp: CanPostRecv>,
         QueuePair<PS::Transport, S::Qp, P>: Allows<call::PostRecv>,
         P::Entry: Owned,
         Recv<BufList<C>>: RecvOn<P>,

@@ -5,6 +5,7 @@
 use std::marker::PhantomData;
 
 use super::adapter::Row;
+use crate::allows::{Allows, call};
 use crate::completion::wc::Promised;
 use crate::memory::header::word;
 use crate::sys::polling::wc_flags;
@@ -134,6 +135,8 @@ impl HasField<CompletionTs> for (CompletionTs, CompletionWallclock, DlidPathBits
 impl HasField<CompletionWallclock> for (CompletionTs, CompletionWallclock, DlidPathBits) {}
 impl HasField<DlidPathBits> for (CompletionTs, CompletionWallclock, DlidPathBits) {}
 
+allows! { ['cq, X, F: HasField<X>] ReadFields<'cq, F>: ReadField<X>; }
+
 /// The fields of one completion that its queue was asked for (ibv_create_cq_ex(3)). They come with
 /// the [`Completion`](crate::Completion), borrow the queue as it does, and stay when it is
 /// consumed. [`CompletionQueueEx`](super::CompletionQueueEx) has an example.
@@ -174,7 +177,7 @@ impl<'cq, F> ReadFields<'cq, F> {
     #[doc(alias = "ibv_wc_read_completion_ts")]
     pub fn completion_ts(&self) -> Option<u64>
     where
-        F: HasField<CompletionTs>,
+        Self: Allows<call::ReadField<CompletionTs>>,
     {
         self.wc.success().map(|_| self.row().completion_ts)
     }
@@ -184,7 +187,7 @@ impl<'cq, F> ReadFields<'cq, F> {
     #[doc(alias = "ibv_wc_read_completion_wallclock_ns")]
     pub fn completion_wallclock_ns(&self) -> Option<u64>
     where
-        F: HasField<CompletionWallclock>,
+        Self: Allows<call::ReadField<CompletionWallclock>>,
     {
         self.wc.success().map(|_| self.row().completion_wallclock_ns)
     }
@@ -194,7 +197,7 @@ impl<'cq, F> ReadFields<'cq, F> {
     #[doc(alias = "ibv_wc_read_dlid_path_bits")]
     pub fn dlid_path_bits(&self) -> Option<u8>
     where
-        F: HasField<DlidPathBits>,
+        Self: Allows<call::ReadField<DlidPathBits>>,
     {
         const DATAGRAM: usize = word::RECEIVE | word::DATAGRAM;
         let is_datagram = self.wc.wr_id() as usize & DATAGRAM == DATAGRAM;

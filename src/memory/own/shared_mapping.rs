@@ -14,7 +14,7 @@ use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::heap::page;
 use crate::memory::own::map::{Map, errno};
 use crate::memory::own::mapping::MapOptions;
-use crate::memory::own::{CanBeWritten, Memory, Protection, ReadOnly, Shared, Writable};
+use crate::memory::own::{Memory, Protection, ReadOnly, Shared, Writable};
 use crate::memory::remote::OutOfBounds;
 use crate::terms::error::Error;
 
@@ -222,7 +222,7 @@ impl<P> SharedMapping<P> {
     }
 }
 
-allows! { [P: CanBeWritten] SharedMapping<P>: WriteAt; }
+ruled_by! { WriteAt: [P: Protection] SharedMapping<P>, P; }
 
 // SAFETY: the mapping stays where it is until `Map` is dropped, and has the protection that `P`
 // says (invariant). Its bytes are a file's, so initialised. This process reaches them through this

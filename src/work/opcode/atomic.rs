@@ -2,12 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Opcode, WcOpcode, sealed};
+use super::{Opcode, StartsAt, WcOpcode, sealed};
 use crate::memory::remote::RemoteCell;
-use crate::memory::remote::sealed::Sealed;
 use crate::sys::data::{AtomicArm, Operands};
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::{AtomicSink, IntoData};
+use crate::work::data::{IntoData, Takes};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in
@@ -39,19 +38,25 @@ impl CmpAndSwp {
     /// bytes of `result`, in this machine's byte order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: AtomicSink>(
+    pub fn new<D, R>(
         result: impl IntoData<Data = D>,
-        remote: impl AtomicAddr,
+        remote: R,
         operands: CompareSwap,
-    ) -> WorkRequest<CmpAndSwp, D> {
+    ) -> WorkRequest<CmpAndSwp, D>
+    where
+        Self: Takes<D> + StartsAt<R>,
+    {
         let CompareSwap { compare, swap } = operands;
-        request(CmpAndSwp { remote: remote.addr(), compare, swap }, result.into_data(), Use::Atomic)
+        let (remote, use_) = Self::at(remote);
+        request(CmpAndSwp { remote, compare, swap }, result.into_data(), use_)
     }
 }
 
 impl sealed::Sealed for CmpAndSwp {}
 
 impl Opcode for CmpAndSwp {
+    type Addr = RemoteCell;
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_CMP_AND_SWP;
     const NAME: &'static str = "ATOMIC_CMP_AND_SWP";
     const USE: Use = Use::Atomic;
@@ -59,7 +64,7 @@ impl Opcode for CmpAndSwp {
 
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
-        to.arm(arm(self.remote, self.compare, MaybeUninit::new(self.swap)));
+        to.atomic(arm(self.remote, self.compare, MaybeUninit::new(self.swap)));
     }
 }
 
@@ -101,18 +106,24 @@ impl FetchAndAdd {
     /// machine's byte order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: AtomicSink>(
+    pub fn new<D, R>(
         result: impl IntoData<Data = D>,
-        remote: impl AtomicAddr,
+        remote: R,
         add: u64,
-    ) -> WorkRequest<FetchAndAdd, D> {
-        request(FetchAndAdd { remote: remote.addr(), add }, result.into_data(), Use::Atomic)
+    ) -> WorkRequest<FetchAndAdd, D>
+    where
+        Self: Takes<D> + StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
+        request(FetchAndAdd { remote, add }, result.into_data(), use_)
     }
 }
 
 impl sealed::Sealed for FetchAndAdd {}
 
 impl Opcode for FetchAndAdd {
+    type Addr = RemoteCell;
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_ATOMIC_FETCH_AND_ADD;
     const NAME: &'static str = "ATOMIC_FETCH_AND_ADD";
     const USE: Use = Use::Atomic;
@@ -120,39 +131,7 @@ impl Opcode for FetchAndAdd {
 
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
-        to.arm(arm(self.remote, self.add, MaybeUninit::uninit()));
-    }
-}
-
-/// A target of an atomic: a [`RemoteCell`] ([R4.2](crate::guide::rules#r4-2),
-/// [R4.3](crate::guide::rules#r4-3)).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::wr::AtomicAddr;
-/// fn ticket<D: wr::AtomicSink>(
-///     result: D,
-///     counter: impl AtomicAddr,
-/// ) -> wr::WorkRequest<wr::FetchAndAdd, D> {
-///     wr::FetchAndAdd::new(result, counter, 1)
-/// }
-/// let _ = |buf: Buf, counter: RemoteCell| ticket(buf, counter);
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "an atomic cannot be made on a `{Self}`",
-    label = "not a cell of 8 aligned bytes",
-    note = "`atomic(offset)` of the peer's `RemoteSlice` gives one, where REMOTE_ATOMIC was granted"
-)]
-pub trait AtomicAddr: Sealed {
-    #[doc(hidden)]
-    fn addr(self) -> RemoteCell;
-}
-
-#[diagnostic::do_not_recommend]
-impl AtomicAddr for RemoteCell {
-    #[inline(always)]
-    fn addr(self) -> RemoteCell {
-        self
+        to.atomic(arm(self.remote, self.add, MaybeUninit::uninit()));
     }
 }
 

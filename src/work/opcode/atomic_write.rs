@@ -50,6 +50,8 @@ impl AtomicWrite {
 impl sealed::Sealed for AtomicWrite {}
 
 impl Opcode for AtomicWrite {
+    type Addr = ();
+
     const CODE: u32 = WR_ATOMIC_WRITE;
     const NAME: &'static str = "ATOMIC_WRITE";
     const COMPLETES_AS: WcOpcode = WcOpcode::AtomicWrite;
@@ -59,7 +61,7 @@ impl Opcode for AtomicWrite {
         let WriteCell { addr: remote_addr, rkey } = self.remote;
         // A session passes the 8 bytes on by a pointer to them.
         let compare_add = u64::from_ne_bytes(self.bytes);
-        to.arm(AtomicArm { remote_addr, compare_add, swap: MaybeUninit::new(0), rkey });
+        to.atomic(AtomicArm { remote_addr, compare_add, swap: MaybeUninit::new(0), rkey });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::allows::{Allows, Seal, call};
+use crate::allows::{Allows, call};
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -115,13 +115,9 @@ impl<A: Access> BindMw<A> {
     }
 }
 
-impl<A, R, M> Allows<call::BindWindow<A>> for MemoryRegion<R, M>
-where
-    A: BindsTo<R>,
-    R: BindsWindows,
-    M: Memory<Protection: RegistersAs<A>>,
-{
-    const SEAL: Seal = Seal;
+allows! {
+    [A: BindsTo<R>, R: BindsWindows, M: Memory<Protection: RegistersAs<A>>] MemoryRegion<R, M>:
+        BindWindow<A>;
 }
 
 /// What a window with the rights `A` is bound to, if it may be.
@@ -198,6 +194,8 @@ impl<A: Access> Bind<A> {
 impl<A> sealed::Sealed for BindMw<A> {}
 
 impl<A> Opcode for BindMw<A> {
+    type Addr = ();
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_BIND_MW;
     const NAME: &'static str = "BIND_MW";
     const COMPLETES_AS: WcOpcode = WcOpcode::BindMw;

@@ -10,10 +10,12 @@ use crate::memory::implicit::PagedOps;
 /// ([R2.6](crate::guide::rules#r2-6)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be inline",
-    label = "only SEND and RDMA WRITE carry inline data",
-    note = "the data of a READ or an atomic comes from the peer and needs a registered buffer"
+    label = "inline data is for SEND and RDMA WRITE only",
+    note = "the data of an RDMA READ or an atomic comes from the peer: give `new` a registered `Buf`"
 )]
 pub trait InlineOp: Opcode {}
+
+allows! { [X, O: InlineOp] X: Inline<O>; }
 
 /// SOLICITED is for what consumes a receive at the peer ([R2.3](crate::guide::rules#r2-3)).
 #[doc(hidden)]
@@ -27,8 +29,8 @@ pub trait SolicitedOp: Opcode {}
 /// Memory of an implicit region is posted by the operations that its proof is for
 /// ([R20.6](crate::guide::rules#r20-6)).
 #[diagnostic::on_unimplemented(
-    message = "memory of this implicit region is not posted by `{O}`",
-    label = "the region was made for `{Self}`",
+    message = "memory of this implicit region is not posted by `{Self}`",
+    label = "the region was made for `{X}`",
     note = "a device may lack the one or the other in memory on demand: ask it for both, `Can<Implicit<Rc, (wr::Send, wr::RdmaWrite)>>`, and give that to `register_implicit`"
 )]
-pub trait PostsPaged<O>: PagedOps {}
+pub trait PagedIn<X: PagedOps>: Opcode {}

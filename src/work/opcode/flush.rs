@@ -52,6 +52,8 @@ impl Flush {
 impl sealed::Sealed for Flush {}
 
 impl Opcode for Flush {
+    type Addr = ();
+
     const CODE: u32 = WR_FLUSH;
     const NAME: &'static str = "FLUSH";
     const COMPLETES_AS: WcOpcode = WcOpcode::Flush;
@@ -59,6 +61,6 @@ impl Opcode for Flush {
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
         let RemoteFlush { addr: remote_addr, len, rkey, placement, level } = self.remote;
-        to.arm(flush_t { remote_addr, len, rkey, placement, level });
+        to.flush(flush_t { remote_addr, len, rkey, placement, level });
     }
 }

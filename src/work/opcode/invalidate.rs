@@ -8,7 +8,7 @@ use crate::memory::window::{BoundWindow, Revocable, WindowEntry};
 use crate::sys::data::Operands;
 use crate::sys::types::ibv_wr_opcode;
 use crate::work::address::Connected;
-use crate::work::data::{IntoData, Source};
+use crate::work::data::{IntoData, Takes};
 use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
@@ -59,6 +59,8 @@ impl LocalInv {
 impl sealed::Sealed for LocalInv {}
 
 impl Opcode for LocalInv {
+    type Addr = ();
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_LOCAL_INV;
     const NAME: &'static str = "LOCAL_INV";
     const COMPLETES_AS: WcOpcode = WcOpcode::LocalInv;
@@ -118,10 +120,13 @@ impl SendWithInv {
     /// Sends `data`, and ends the key of `window`, a slice that the peer lent.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source, A: Access>(
+    pub fn new<D, A: Access>(
         data: impl IntoData<Data = D>,
         window: Revocable<A>,
-    ) -> WorkRequest<SendWithInv, D> {
+    ) -> WorkRequest<SendWithInv, D>
+    where
+        Self: Takes<D>,
+    {
         request(SendWithInv { rkey: window.rkey() }, data.into_data(), Use::Send)
     }
 
@@ -157,6 +162,8 @@ impl SendWithInv {
 impl sealed::Sealed for SendWithInv {}
 
 impl Opcode for SendWithInv {
+    type Addr = ();
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_INV;
     const NAME: &'static str = "SEND_WITH_INV";
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
@@ -167,5 +174,6 @@ impl Opcode for SendWithInv {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl InlineOp for SendWithInv {}
 impl SolicitedOp for SendWithInv {}

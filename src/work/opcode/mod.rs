@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)] // reads C work requests
 
+mod addr;
 mod atomic;
 mod atomic_write;
 mod bind_mw;
@@ -16,6 +17,7 @@ mod read;
 mod send;
 mod write;
 
+pub use addr::{AtomicAddr, ReadAddr, StartsAt, WriteAddr};
 pub use atomic::*;
 pub use atomic_write::*;
 pub use bind_mw::*;
@@ -59,6 +61,10 @@ pub trait Opcode: sealed::Sealed {
 
     /// The name in the manual pages.
     const NAME: &'static str;
+
+    /// The form of its address in the peer's memory; `()` if it has none.
+    #[doc(hidden)]
+    type Addr;
 
     /// How it uses a buffer, if it goes to or comes from something that has an end.
     #[doc(hidden)]

@@ -2,11 +2,11 @@
 
 use std::marker::PhantomData;
 
-use super::bounds::PostsPaged;
+use super::bounds::PagedIn;
 use super::{
-    Opcode, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SolicitedOp, WcOpcode, WriteAddr,
-    sealed,
+    Opcode, RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SolicitedOp, StartsAt, WcOpcode, sealed,
 };
+use crate::allows::{Allows, call};
 use crate::device::OdpOps;
 use crate::memory::implicit::{ImplicitBuf, PagedOps, of_ops};
 use crate::sys::data::Operands;
@@ -57,7 +57,7 @@ impl<O, T> Paged<O, T> {
 impl Send {
     /// Sends memory of an implicit region: [`Paged`] has an example.
     #[inline(always)]
-    pub fn paged<T: Transport, X: PostsPaged<Send>>(
+    pub fn paged<T: Transport, X: Allows<call::PostPaged<Send>>>(
         data: ImplicitBuf<T, X>,
     ) -> WorkRequest<Paged<Send, T>, ImplicitBuf<T, X>> {
         request(Paged::of(Send), data, Use::Send)
@@ -67,7 +67,7 @@ impl Send {
 impl SendWithImm {
     /// Sends memory of an implicit region, and `imm_data`: [`Paged`] has an example.
     #[inline(always)]
-    pub fn paged<T: Transport, X: PostsPaged<Send>>(
+    pub fn paged<T: Transport, X: Allows<call::PostPaged<Send>>>(
         data: ImplicitBuf<T, X>,
         imm_data: u32,
     ) -> WorkRequest<Paged<SendWithImm, T>, ImplicitBuf<T, X>> {
@@ -78,11 +78,14 @@ impl SendWithImm {
 impl RdmaWrite {
     /// Writes memory of an implicit region to the peer's at `remote`: [`Paged`] has an example.
     #[inline(always)]
-    pub fn paged<T: Transport, X: PostsPaged<RdmaWrite>>(
+    pub fn paged<T: Transport, X: Allows<call::PostPaged<RdmaWrite>>, R>(
         data: ImplicitBuf<T, X>,
-        remote: impl WriteAddr,
-    ) -> WorkRequest<Paged<RdmaWrite, T>, ImplicitBuf<T, X>> {
-        let (remote, use_) = remote.target();
+        remote: R,
+    ) -> WorkRequest<Paged<RdmaWrite, T>, ImplicitBuf<T, X>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         request(Paged::of(RdmaWrite { remote }), data, use_)
     }
 }
@@ -91,12 +94,15 @@ impl RdmaWriteWithImm {
     /// Writes memory of an implicit region to the peer's at `remote`, and completes a receive of
     /// the peer's with `imm_data`: [`Paged`] has an example.
     #[inline(always)]
-    pub fn paged<T: Transport, X: PostsPaged<RdmaWrite>>(
+    pub fn paged<T: Transport, X: Allows<call::PostPaged<RdmaWrite>>, R>(
         data: ImplicitBuf<T, X>,
-        remote: impl WriteAddr,
+        remote: R,
         imm_data: u32,
-    ) -> WorkRequest<Paged<RdmaWriteWithImm, T>, ImplicitBuf<T, X>> {
-        let (remote, use_) = remote.target();
+    ) -> WorkRequest<Paged<RdmaWriteWithImm, T>, ImplicitBuf<T, X>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         request(Paged::of(RdmaWriteWithImm { remote, imm_data }), data, use_)
     }
 }
@@ -104,6 +110,8 @@ impl RdmaWriteWithImm {
 impl<O: Opcode, T> sealed::Sealed for Paged<O, T> {}
 
 impl<O: Opcode, T> Opcode for Paged<O, T> {
+    type Addr = O::Addr;
+
     const CODE: u32 = O::CODE;
     const NAME: &'static str = O::NAME;
     const USE: Use = O::USE;
@@ -141,7 +149,13 @@ impl PagedOps for (Send, RdmaWrite) {
     const OPS: OdpOps = OdpOps::SEND.union(OdpOps::WRITE);
 }
 
-impl PostsPaged<Send> for Send {}
-impl PostsPaged<RdmaWrite> for RdmaWrite {}
-impl PostsPaged<Send> for (Send, RdmaWrite) {}
-impl PostsPaged<RdmaWrite> for (Send, RdmaWrite) {}
+allows! { [O: PagedIn<X>, X: PagedOps] X: PostPaged<O>; }
+
+#[diagnostic::do_not_recommend]
+impl PagedIn<Send> for Send {}
+#[diagnostic::do_not_recommend]
+impl PagedIn<RdmaWrite> for RdmaWrite {}
+#[diagnostic::do_not_recommend]
+impl PagedIn<(Send, RdmaWrite)> for Send {}
+#[diagnostic::do_not_recommend]
+impl PagedIn<(Send, RdmaWrite)> for RdmaWrite {}

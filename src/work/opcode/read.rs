@@ -1,11 +1,10 @@
 //! RDMA_READ.
 
-use super::{Opcode, WcOpcode, sealed};
-use crate::memory::remote::sealed::Sealed;
-use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
+use super::{Opcode, StartsAt, WcOpcode, sealed};
+use crate::memory::span::{RemoteSpan, ToRead};
 use crate::sys::data::{Operands, behind_rkey};
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::{IntoData, Sink};
+use crate::work::data::{IntoData, Takes};
 use crate::work::request::{Use, WorkRequest, request};
 
 /// RDMA_READ (`IBV_WR_RDMA_READ`): the peer's memory lands in the buffer.
@@ -35,11 +34,11 @@ impl RdmaRead {
     /// end, it reads as many bytes as the buffers' lengths say.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Sink>(
-        data: impl IntoData<Data = D>,
-        remote: impl ReadAddr,
-    ) -> WorkRequest<RdmaRead, D> {
-        let (remote, use_) = remote.source();
+    pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaRead, D>
+    where
+        Self: Takes<D> + StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         request(RdmaRead { remote }, data.into_data(), use_)
     }
 }
@@ -47,6 +46,8 @@ impl RdmaRead {
 impl sealed::Sealed for RdmaRead {}
 
 impl Opcode for RdmaRead {
+    type Addr = RemoteSpan<ToRead>;
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_READ;
     const NAME: &'static str = "RDMA_READ";
     const IS_RDMA: bool = true;
@@ -60,37 +61,6 @@ impl Opcode for RdmaRead {
 
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
-        to.arm(self.remote.c);
-    }
-}
-
-/// A source of an RDMA READ: a [`RemoteSpan<ToRead>`](RemoteSpan), or a
-/// [`RemoteAddr<ToRead>`](RemoteAddr) without an end ([R6.7](crate::guide::rules#r6-7)).
-#[diagnostic::on_unimplemented(
-    message = "an RDMA READ cannot start at a `{Self}`",
-    label = "not an address that the peer opened for reading",
-    note = "`read()` of the peer's `RemoteSlice` gives one, where REMOTE_READ was granted"
-)]
-pub trait ReadAddr: Sealed {
-    /// The span, and how a READ from it uses its data: filled as far as the span goes, if that has
-    /// an end.
-    #[doc(hidden)]
-    fn source(self) -> (RemoteSpan<ToRead>, Use);
-}
-
-// Written out instead of made by a macro, because errors show the impls.
-#[diagnostic::do_not_recommend]
-impl ReadAddr for RemoteSpan<ToRead> {
-    #[inline(always)]
-    fn source(self) -> (RemoteSpan<ToRead>, Use) {
-        (self, Use::Read)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl ReadAddr for RemoteAddr<ToRead> {
-    #[inline(always)]
-    fn source(self) -> (RemoteSpan<ToRead>, Use) {
-        (self.0, Use::Send)
+        to.rdma(self.remote.c);
     }
 }

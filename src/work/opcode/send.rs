@@ -3,7 +3,7 @@
 use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::sys::data::Operands;
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::{IntoData, Source};
+use crate::work::data::{IntoData, Takes};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -32,7 +32,10 @@ impl Send {
     /// Sends `data`: a buffer up to its length, several, or [`Empty`](crate::wr::Empty).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(data: impl IntoData<Data = D>) -> WorkRequest<Send, D> {
+    pub fn new<D>(data: impl IntoData<Data = D>) -> WorkRequest<Send, D>
+    where
+        Self: Takes<D>,
+    {
         request(Send, data.into_data(), Use::Send)
     }
 
@@ -77,6 +80,8 @@ impl Send {
 impl sealed::Sealed for Send {}
 
 impl Opcode for Send {
+    type Addr = ();
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND;
     const NAME: &'static str = "SEND";
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
@@ -85,6 +90,7 @@ impl Opcode for Send {
     fn emit(self, _: &mut Operands<'_>) {}
 }
 
+#[diagnostic::do_not_recommend]
 impl InlineOp for Send {}
 impl SolicitedOp for Send {}
 
@@ -117,10 +123,10 @@ impl SendWithImm {
     /// Sends `data` and `imm_data` (host order; the wire has network order).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(
-        data: impl IntoData<Data = D>,
-        imm_data: u32,
-    ) -> WorkRequest<SendWithImm, D> {
+    pub fn new<D>(data: impl IntoData<Data = D>, imm_data: u32) -> WorkRequest<SendWithImm, D>
+    where
+        Self: Takes<D>,
+    {
         request(SendWithImm { imm_data }, data.into_data(), Use::Send)
     }
 
@@ -152,6 +158,8 @@ impl SendWithImm {
 impl sealed::Sealed for SendWithImm {}
 
 impl Opcode for SendWithImm {
+    type Addr = ();
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_SEND_WITH_IMM;
     const NAME: &'static str = "SEND_WITH_IMM";
     const COMPLETES_AS: WcOpcode = WcOpcode::Send;
@@ -162,5 +170,6 @@ impl Opcode for SendWithImm {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl InlineOp for SendWithImm {}
 impl SolicitedOp for SendWithImm {}

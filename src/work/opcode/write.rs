@@ -1,11 +1,10 @@
 //! RDMA_WRITE, and RDMA_WRITE_WITH_IMM.
 
-use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
-use crate::memory::remote::sealed::Sealed;
-use crate::memory::span::{RemoteAddr, RemoteSpan};
+use super::{InlineOp, Opcode, SolicitedOp, StartsAt, WcOpcode, sealed};
+use crate::memory::span::RemoteSpan;
 use crate::sys::data::{Operands, behind_rkey};
 use crate::sys::types::ibv_wr_opcode;
-use crate::work::data::{IntoData, Source};
+use crate::work::data::{IntoData, Takes};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
@@ -53,31 +52,34 @@ impl RdmaWrite {
     /// ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(
-        data: impl IntoData<Data = D>,
-        remote: impl WriteAddr,
-    ) -> WorkRequest<RdmaWrite, D> {
-        let (remote, use_) = remote.target();
+    pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaWrite, D>
+    where
+        Self: Takes<D> + StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         request(RdmaWrite { remote }, data.into_data(), use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
     #[inline(always)]
-    pub fn inline<const N: usize>(
+    pub fn inline<const N: usize, R>(
         bytes: &[u8; N],
-        remote: impl WriteAddr,
-    ) -> WorkRequest<RdmaWrite, Inline<'_, N>> {
-        let (remote, use_) = remote.target();
+        remote: R,
+    ) -> WorkRequest<RdmaWrite, Inline<'_, N>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         inline(RdmaWrite { remote }, Inline(bytes), use_)
     }
 
     /// As [`inline`](RdmaWrite::inline), for a length known at run time.
     #[inline(always)]
-    pub fn inline_slice(
-        bytes: &[u8],
-        remote: impl WriteAddr,
-    ) -> WorkRequest<RdmaWrite, InlineSlice<'_>> {
-        let (remote, use_) = remote.target();
+    pub fn inline_slice<R>(bytes: &[u8], remote: R) -> WorkRequest<RdmaWrite, InlineSlice<'_>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         inline(RdmaWrite { remote }, InlineSlice(bytes), use_)
     }
 
@@ -100,11 +102,14 @@ impl RdmaWrite {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline(always)]
-    pub fn inline_list<const N: usize>(
+    pub fn inline_list<const N: usize, R>(
         slices: [&[u8]; N],
-        remote: impl WriteAddr,
-    ) -> WorkRequest<RdmaWrite, InlineList<'_, N>> {
-        let (remote, use_) = remote.target();
+        remote: R,
+    ) -> WorkRequest<RdmaWrite, InlineList<'_, N>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         inline(RdmaWrite { remote }, InlineList(slices), use_)
     }
 }
@@ -112,6 +117,8 @@ impl RdmaWrite {
 impl sealed::Sealed for RdmaWrite {}
 
 impl Opcode for RdmaWrite {
+    type Addr = RemoteSpan;
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE;
     const NAME: &'static str = "RDMA_WRITE";
     const IS_RDMA: bool = true;
@@ -125,10 +132,11 @@ impl Opcode for RdmaWrite {
 
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
-        to.arm(self.remote.c);
+        to.rdma(self.remote.c);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl InlineOp for RdmaWrite {}
 
 /// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive of the
@@ -171,45 +179,57 @@ impl RdmaWriteWithImm {
     /// (host order; the wire has network order).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
-    pub fn new<D: Source>(
+    pub fn new<D, R>(
         data: impl IntoData<Data = D>,
-        remote: impl WriteAddr,
+        remote: R,
         imm_data: u32,
-    ) -> WorkRequest<RdmaWriteWithImm, D> {
-        let (remote, use_) = remote.target();
+    ) -> WorkRequest<RdmaWriteWithImm, D>
+    where
+        Self: Takes<D> + StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         request(RdmaWriteWithImm { remote, imm_data }, data.into_data(), use_)
     }
 
     /// Writes a copy of `bytes`, made while posting.
     #[inline(always)]
-    pub fn inline<const N: usize>(
+    pub fn inline<const N: usize, R>(
         bytes: &[u8; N],
-        remote: impl WriteAddr,
+        remote: R,
         imm_data: u32,
-    ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>> {
-        let (remote, use_) = remote.target();
+    ) -> WorkRequest<RdmaWriteWithImm, Inline<'_, N>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         inline(RdmaWriteWithImm { remote, imm_data }, Inline(bytes), use_)
     }
 
     /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
     #[inline(always)]
-    pub fn inline_slice(
+    pub fn inline_slice<R>(
         bytes: &[u8],
-        remote: impl WriteAddr,
+        remote: R,
         imm_data: u32,
-    ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>> {
-        let (remote, use_) = remote.target();
+    ) -> WorkRequest<RdmaWriteWithImm, InlineSlice<'_>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         inline(RdmaWriteWithImm { remote, imm_data }, InlineSlice(bytes), use_)
     }
 
     /// Writes a copy of `slices`, one behind the other, as [`RdmaWrite::inline_list`] does.
     #[inline(always)]
-    pub fn inline_list<const N: usize>(
+    pub fn inline_list<const N: usize, R>(
         slices: [&[u8]; N],
-        remote: impl WriteAddr,
+        remote: R,
         imm_data: u32,
-    ) -> WorkRequest<RdmaWriteWithImm, InlineList<'_, N>> {
-        let (remote, use_) = remote.target();
+    ) -> WorkRequest<RdmaWriteWithImm, InlineList<'_, N>>
+    where
+        Self: StartsAt<R>,
+    {
+        let (remote, use_) = Self::at(remote);
         inline(RdmaWriteWithImm { remote, imm_data }, InlineList(slices), use_)
     }
 }
@@ -217,6 +237,8 @@ impl RdmaWriteWithImm {
 impl sealed::Sealed for RdmaWriteWithImm {}
 
 impl Opcode for RdmaWriteWithImm {
+    type Addr = RemoteSpan;
+
     const CODE: u32 = ibv_wr_opcode::IBV_WR_RDMA_WRITE_WITH_IMM;
     const NAME: &'static str = "RDMA_WRITE_WITH_IMM";
     const IS_RDMA: bool = true;
@@ -230,40 +252,11 @@ impl Opcode for RdmaWriteWithImm {
 
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
-        to.arm(self.remote.c);
+        to.rdma(self.remote.c);
         to.word(self.imm_data.to_be());
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl InlineOp for RdmaWriteWithImm {}
 impl SolicitedOp for RdmaWriteWithImm {}
-
-/// A target of an RDMA WRITE: a [`RemoteSpan`], or a [`RemoteAddr`] without an end
-/// ([R6.7](crate::guide::rules#r6-7)).
-#[diagnostic::on_unimplemented(
-    message = "an RDMA WRITE cannot start at a `{Self}`",
-    label = "not an address that the peer opened for writing",
-    note = "`write()` of the peer's `RemoteSlice` gives one, where REMOTE_WRITE was granted"
-)]
-pub trait WriteAddr: Sealed {
-    /// The span, and how a WRITE to it uses its data: no longer than the span, if that has an end.
-    #[doc(hidden)]
-    fn target(self) -> (RemoteSpan, Use);
-}
-
-// Written out instead of made by a macro, because errors show the impls.
-#[diagnostic::do_not_recommend]
-impl WriteAddr for RemoteSpan {
-    #[inline(always)]
-    fn target(self) -> (RemoteSpan, Use) {
-        (self, Use::Write)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl WriteAddr for RemoteAddr {
-    #[inline(always)]
-    fn target(self) -> (RemoteSpan, Use) {
-        (self.0, Use::Send)
-    }
-}

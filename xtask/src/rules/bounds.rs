@@ -44,17 +44,49 @@ fn rules_of_traits(sources: &Sources) -> Traits {
             traits.entry(name.to_owned()).or_default().extend(named);
         }
     }
-    // `[S: Binds] CmId<S>: BindAddr;` of `allows!`: a call has the rules of these bounds.
-    for line in sources.values().flat_map(|text| text.lines()).filter(|line| line.contains('[')) {
-        let Some((bounds, calls)) = line.rsplit_once(": ") else { continue };
+    // A call has the rules of the bounds of its impls.
+    for (bounds, calls) in sources.values().flat_map(|text| impls_of_allows(text)) {
         let named: Vec<_> =
             bounds.split(|c| !is_ident(c)).filter_map(|it| traits.get(it)).collect();
         let named: BTreeSet<String> = named.into_iter().flatten().cloned().collect();
-        for call in calls.split([',', ';', ' ']) {
+        for call in calls.split(|c| !is_ident(c)) {
             traits.entry(call.to_owned()).or_default().extend(named.clone());
         }
     }
     traits
+}
+
+/// The bounds and the calls of each impl of `Allows`: `[S: Binds] CmId<S>: BindAddr;` of `allows!`,
+/// and `impl<D> Allows<call::Fill<D>> for P where D: OneBuffer {`.
+fn impls_of_allows(text: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut lines = text.lines().map(str::trim);
+    let mut in_macro = false;
+    while let Some(line) = lines.next() {
+        let head = line.strip_prefix("allows! {");
+        in_macro = (in_macro && line != "}") || head.is_some();
+        let head = head.unwrap_or(line).trim_start();
+        let is_impl = line.contains("Allows<call::") && line.contains(" for ");
+        if !is_impl && !(in_macro && head.starts_with('[')) {
+            continue;
+        }
+        let mut whole = head.to_owned();
+        while !whole.contains(if is_impl { '{' } else { ';' }) {
+            let Some(next) = lines.next() else { break };
+            whole = format!("{whole} {next}");
+        }
+        all.extend(match is_impl {
+            true => whole.split_once(" for ").map(|(of, bounds)| {
+                let call = of.rsplit_once("Allows<call::").map_or(of, |(_, call)| call);
+                (bounds.to_owned(), call.split(|c| !is_ident(c)).next().unwrap_or(call).to_owned())
+            }),
+            false => {
+                whole.rsplit_once(": ").map(|(bounds, calls)| (bounds.to_owned(), calls.to_owned()))
+            }
+        });
+        in_macro &= !whole.ends_with('}');
+    }
+    all
 }
 
 /// Every `R1.2` in a text.
@@ -85,7 +117,7 @@ fn implemented(line: &str) -> &str {
     of.trim_start_matches(['&', '\'']).split(['<', ' ', '{']).next().unwrap_or(of)
 }
 
-/// Every bound in a where-clause, and the bounds on the data of constructors. Private functions are
+/// Every bound in a where-clause, and that of inline data. Private functions are
 /// left out: their callers have the bounds.
 fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
     let lines: Vec<&str> = text.lines().collect();
@@ -134,15 +166,10 @@ fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
                 push(format!("        {subject}:{gap}{},", rest.join(" + ")), subject, lost);
             }
         }
-        // `pub fn new<D: Source>(`.
-        let constructors = ["D: Source", "D: Sink", "D: AtomicSink", "O: InlineOp"];
-        for bound in constructors.iter().filter(|_| is_public && code.contains("fn ")) {
-            if code.contains(bound) {
-                push(line.replacen(bound, &bound[..1], 1), &bound[..1], &bound[3..]);
-            }
-        }
-        if code.starts_with("impl<D: RecvSink>") {
-            push(line.replacen("D: RecvSink", "D", 1), "D", "RecvSink");
+        // `pub fn inline<O: InlineOp>(`.
+        let bound = "O: InlineOp";
+        if is_public && code.contains("fn ") && code.contains(bound) {
+            push(line.replacen(bound, "O", 1), "O", "InlineOp");
         }
     }
     all
@@ -170,6 +197,19 @@ mod tests {
             "/// A state (R8.19).\n#[on(message = \"no (R8.20).\")]\npub trait CanPost {}\n";
         let code = "pub fn post<S>(s: S)\nwhere\n    S: CanPost + Allows<call::Post>,\n{\n}\n\
             allows! {\n    [S: CanPost] Qp<S>: Post;\n}\n";
+        let by_hand = "impl<P> Allows<call::Fill<P>> for P\nwhere\n    P: CanPost,\n{\n}\n\
+            allows! {\n    [S: CanPost,\n    const N: usize] Qp<S>:\n    More<S>;\n}\n\
+            allows! { [S: CanPost] S: One; }\n    [nothing];\n";
+        let seen = impls_of_allows(by_hand);
+        let seen: Vec<_> = seen.iter().map(|(bounds, call)| (&bounds[..], &call[..])).collect();
+        assert_eq!(
+            seen,
+            [
+                ("P where P: CanPost, {", "Fill"),
+                ("[S: CanPost, const N: usize] Qp<S>", "More<S>;"),
+                ("[S: CanPost] S", "One; }"),
+            ]
+        );
         let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let mutants = all(&Sources::from([file("src/a.rs", rules), file("src/b.rs", code)]));
         let seen = mutants.iter().map(|it| (it.what.as_str(), it.rules.len()));
