@@ -119,6 +119,12 @@ impl OpenBuf {
         }
     }
 
+    /// The address of the first byte. [`MemoryRegion::as_ptr`](crate::MemoryRegion::as_ptr) says
+    /// what it may be used for, and how long.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.header().addr()
+    }
+
     /// The length in bytes.
     pub fn len(&self) -> usize {
         self.header().capacity() as usize

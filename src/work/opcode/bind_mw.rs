@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::allows::{Allows, Seal, call};
+use crate::memory::opaque::Opaque;
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -121,6 +122,10 @@ where
     R: BindsWindows,
     M: Memory<Protection: RegistersAs<A>>,
 {
+    const SEAL: Seal = Seal;
+}
+
+impl<A: BindsTo<R>, R: BindsWindows, K> Allows<call::BindWindow<A>> for MemoryRegion<R, Opaque<K>> {
     const SEAL: Seal = Seal;
 }
 
