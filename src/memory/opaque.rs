@@ -89,8 +89,11 @@ impl<A: Access> RegionBuilder<'_, A> {
     ///    live reference).
     /// 3. Bytes that a device may read are not changed through a reference.
     ///
-    /// The keeper has no further duty: it may be `()` if the range stays mapped for the rest of the
-    /// program. The first clause is broken here:
+    /// The range is mapped in this process. An address that only a device can use, such as a GPU's,
+    /// is [`region_from_raw`](ProtectionDomain::region_from_raw)'s. The keeper may be `()` if the
+    /// range stays mapped for the rest of the program.
+    ///
+    /// The first clause is broken here:
     ///
     /// ```no_run
     /// # use proverbs::prelude::*;

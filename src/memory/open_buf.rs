@@ -109,6 +109,12 @@ impl OpenBuf {
         Ok(())
     }
 
+    /// Whether a provider may copy there by the processor.
+    #[inline(always)]
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.region().has_bytes()
+    }
+
     /// The region that it is a piece of.
     #[inline(always)]
     fn region(&self) -> &Registered {

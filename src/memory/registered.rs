@@ -105,6 +105,8 @@ pub(crate) struct Registered {
     base: *mut u8,
     len: usize,
     is_writable: bool,
+    /// Whether the processor can access the memory, for all that is known.
+    has_bytes: bool,
     /// Whether peers have or had a right to it.
     is_exposed: bool,
     /// It was deregistered, but the device may have given up waiting for a peer's request that
@@ -228,7 +230,9 @@ impl Registered {
                 let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
                 let base = ptr::without_provenance_mut(base);
                 // It is not exposed: nothing of Rust's is there to be touched.
-                Ok(Self::of(mr, pd, base, len, Box::new(memory), true, false))
+                let mut region = Self::of(mr, pd, base, len, Box::new(memory), true, false);
+                region.has_bytes = false;
+                Ok(region)
             }
             Err(errno) => Err((memory, errno)),
         }
@@ -270,8 +274,10 @@ impl Registered {
             }
         };
         // Nobody knows which rights it has, so it counts as exposed; but if it is C's, the caller
-        // promises when the memory is free.
-        Self::of(mr, pd, base, len, memory, true, is_ours)
+        // promises when the memory is free. Nor does anybody know whether it has bytes.
+        let mut region = Self::of(mr, pd, base, len, memory, true, is_ours);
+        region.has_bytes = false;
+        region
     }
 
     fn of<M: Any + Send>(
@@ -289,6 +295,7 @@ impl Registered {
             len,
             memory: Some(memory),
             is_writable,
+            has_bytes: true,
             is_exposed,
             was_given_up: false,
             unknown: None,
@@ -346,6 +353,11 @@ impl Registered {
         // `self` lives. It is read-only memory, so nothing in this process writes it (`Memory`).
         unsafe { read_volatile(NonNull::new_unchecked(self.base), offset, out) };
         Ok(())
+    }
+
+    /// Whether a provider may copy there by the processor.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.has_bytes
     }
 
     pub(crate) fn mr(&self) -> *mut ibv_mr {

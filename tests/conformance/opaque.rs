@@ -91,6 +91,7 @@ fn one_allocation_on_two_devices_while_the_program_uses_it() {
                 words[500].fetch_add(1, Ordering::Relaxed);
                 assert!(load(&words, 10) <= rounds);
                 count += 1;
+                std::thread::yield_now();
             }
             count
         });
@@ -168,6 +169,83 @@ fn pieces_are_sent_and_filled() {
         assert_eq!(there, value.to_ne_bytes());
     }
     assert!(region.piece(505, 8).is_err());
+}
+
+/// Messages at chosen places, one after the other in its order; a WRITE with an immediate takes a
+/// piece and leaves its bytes. What is not received comes back with the queue.
+/// Proves R6.12, R18.44.
+#[test]
+fn messages_are_received_at_chosen_places() {
+    let (words, token) = (words(64), Arc::new(()));
+    let mut p = Pair::<Rc, Any>::new();
+    let region = register::<LocalWrite>(&p.pd, &words, 0, &token);
+    for (at, len) in [(8, 16), (256, 5), (9, 1)] {
+        let mut piece = region.piece(at, len).unwrap();
+        piece.set_id(at as u64);
+        p.b.post_recv(wr::Recv::at(piece).unwrap()).unwrap();
+    }
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"at first"))).unwrap();
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"then!"))).unwrap();
+    p.a.post_send(wr::Send::new(wr::Empty)).unwrap();
+    for (len, id, capacity) in [(8, 8, 16), (5, 256, 5), (0, 9, 1)] {
+        let got = poll(&p.dev, &mut p.cb, 1).remove(0).received();
+        assert_eq!((got.byte_len, got.data().len(), got.segments().count()), (len, 0, 0));
+        let Some(AnyBuf::Open(piece)) = got.entry else { panic!("its own entry") };
+        assert_eq!((piece.id(), piece.len()), (id, capacity));
+    }
+    assert_eq!(load(&words, 1).to_ne_bytes(), *b"at first");
+    assert_eq!(load(&words, 32).to_ne_bytes(), *b"then!\0\0\0");
+    assert_eq!([0, 2, 33].map(|at| load(&words, at)), [0; 3]);
+    poll(&p.dev, &mut p.ca, 3);
+    let refused = wr::Recv::at(region.piece(9, 0).unwrap()).unwrap_err();
+    assert!(said(&refused.error).contains("wr::Recv::empty()"), "{refused}");
+    drop(refused);
+    // What no message takes is flushed.
+    for at in [0, 64] {
+        p.b.post_recv(wr::Recv::at(region.piece(at, 64).unwrap()).unwrap()).unwrap();
+    }
+    drop((region, p.a));
+    let Pair { b, mut cb, dev, .. } = p;
+    let b = b.to_error().unwrap();
+    let flushed = poll(&dev, &mut cb, 2);
+    for failed in flushed {
+        let failed = failed.failed(proverbs::completion::Direction::Receive, WcStatus::WrFlush);
+        assert!(matches!(failed.entry, Some(AnyBuf::Open(_))));
+    }
+    assert_eq!(Arc::strong_count(&token), 1);
+    assert_eq!(b.recvs_outstanding(), 0);
+}
+
+/// So are datagrams, behind their GRH.
+/// Proves R5.8, R18.44.
+#[test]
+fn datagrams_are_received_at_chosen_places() {
+    fails_on!(Iwarp, "R24.2");
+    let words = words(64);
+    let mut p = Pair::<Ud, Any>::new();
+    let region = register::<LocalWrite>(&p.pd, &words, 0, &Arc::new(()));
+    p.b.post_recv(wr::Recv::at(region.piece(64, 128).unwrap()).unwrap()).unwrap();
+    let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
+    p.a.post_send(wr::Send::new(filled(&p.pool, b"datagram")).to(to)).unwrap();
+    let got = poll(&p.dev, &mut p.cb, 1).remove(0).datagram();
+    assert_eq!(got.byte_len, 48);
+    assert!(matches!(got.entry, Some(AnyBuf::Open(_))));
+    assert_eq!(load(&words, 13).to_ne_bytes(), *b"datagram");
+}
+
+/// A queue pair that is dropped gives receives back that are with the device, with their keepers.
+/// Proves R18.44.
+#[test]
+fn receives_in_flight_hold_the_keeper() {
+    let (words, token) = (words(8), Arc::new(()));
+    let Pair { a, mut b, ca, cb, pool, pd, dev } = Pair::<Rc, Any>::new();
+    let region = register::<LocalWrite>(&pd, &words, 0, &token);
+    b.post_recv(wr::Recv::at(region.piece(0, 64).unwrap()).unwrap()).unwrap();
+    drop((region, pd, pool));
+    assert_eq!(Arc::strong_count(&token), 2);
+    drop((a, b));
+    drop((ca, cb, dev));
+    assert_eq!(Arc::strong_count(&token), 1);
 }
 
 /// A peer's atomics, where the fabric has them, and the program's own beside them.

@@ -419,6 +419,11 @@ fn memory_without_bytes_and_its_mapping() {
     // SAFETY: the bytes are mapped while the keeper of `same` lives, and no transfer is under way.
     let there = unsafe { same.as_ptr().cast::<[u8; 16]>().read() };
     assert_eq!(&there, b"from farfrom far");
+    // A provider may copy short messages by the processor, which has no bytes there.
+    let refused = wr::Recv::at(region.piece(0, 8).unwrap()).unwrap_err();
+    assert!(matches!(refused.error.kind(), ErrorKind::Unsupported { .. }), "{refused}");
+    assert_eq!(refused.into_object().len(), 8);
+    drop(wr::Recv::at(same.piece(0, 8).unwrap()).unwrap());
     drop(region.destroy().unwrap().into_keeper());
     drop(same.destroy().unwrap().into_keeper());
 }
