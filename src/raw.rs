@@ -59,9 +59,6 @@
 
 #![allow(unsafe_code)] // takes what C made
 
-use std::ptr::NonNull;
-
-use crate::allows::{Allows, call};
 use crate::completion::channel::CompletionChannel;
 use crate::completion::queue::CompletionQueue;
 use crate::device::ah::AddressHandle;
@@ -70,16 +67,13 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::arena::Arena;
 use crate::memory::device::Dm;
 use crate::memory::entry::Entry;
-use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::region::MemoryRegion;
-use crate::memory::registered::Registered;
 use crate::memory::rights::Access;
 use crate::profile::Profile;
 use crate::qp::{QueuePair, XrcTarget};
 use crate::rules::SharesReceives;
 use crate::srq::SharedReceiveQueue;
-use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
 use crate::terms::threads::Threads;
 use crate::terms::transport::Transport;
@@ -164,48 +158,4 @@ handles! {
         |this| this.core().as_ptr();
     [T: Transport, S: State, P: Profile] QueuePair<T, S, P>, ibv_qp, |this| this.core.qp();
     [S: State] XrcTarget<S>, ibv_qp, |this| this.as_ptr();
-}
-
-impl ProtectionDomain {
-    /// A region that was registered elsewhere, such as by C code, with the rights `A` or more, over
-    /// all of `memory`: a [`ExternalMemory`](crate::memory::ExternalMemory), say, whose keeper
-    /// deregisters it. It is not deregistered here, and [`MemoryRegion::destroy`] gives the memory
-    /// back with the region as it is.
-    ///
-    /// # Safety
-    /// - `mr` is a region of libibverbs, and live until `memory` is dropped, wherever it is moved.
-    /// - If `memory` is not [`Writable`](crate::memory::Writable), the region has no right to
-    ///   write.
-    ///
-    /// # Errors
-    /// The memory comes back. [`ErrorKind::PdMismatch`] if it is of another domain
-    /// ([R6.8](crate::guide::rules#r6-8)); [`ErrorKind::NotFound`] if it is not over all of
-    /// `memory`.
-    pub unsafe fn region_from_raw<A: Access, M: Memory + Allows<call::Register<A>>>(
-        &self,
-        mr: NonNull<ibv_mr>,
-        mut memory: M,
-    ) -> Result<MemoryRegion<A, M>, Refused<M>> {
-        const VERB: &str = "ibv_reg_mr";
-        // SAFETY: the region is live (this function's contract).
-        let (pd, addr, length) = unsafe {
-            let mr = mr.as_ptr();
-            ((*mr).pd, (*mr).addr, (*mr).length)
-        };
-        if pd != self.handle().as_ptr() {
-            let what = "the region and the protection domain";
-            return Err(Refused::new(memory, Error::new(VERB, ErrorKind::PdMismatch { what })));
-        }
-        let bytes = memory.bytes();
-        let is_all = bytes.cast::<u8>().as_ptr().addr() == addr.addr() && bytes.len() == length;
-        if !is_all || length == 0 {
-            let what =
-                format!("the region is of {length} bytes at {addr:?}, not all of the memory");
-            return Err(Refused::new(memory, Error::new(VERB, ErrorKind::NotFound(what))));
-        }
-        // SAFETY: the region lives as long as the memory (this function's contract), whose bytes
-        // were compared.
-        let region = unsafe { Registered::elsewhere(self, mr, memory) };
-        Ok(MemoryRegion::of(region))
-    }
 }

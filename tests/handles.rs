@@ -6,7 +6,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use proverbs::memory::ExternalMemory;
 use proverbs::prelude::*;
 use proverbs::raw::{AsRaw, ibv_context, ibv_mr, ibv_pd};
 
@@ -107,14 +106,20 @@ fn what_c_has_is_used_by_both() {
 
     // Memory that C registered, which a peer writes.
     let bytes = NonNull::from(Box::leak(Box::new([0u64; 512])));
-    // SAFETY: the domain is live; memory and region live until the keeper is dropped, and nothing
-    // else touches the bytes.
-    let region = unsafe {
-        let mr = ibv_reg_mr(pd.as_raw(), bytes.as_ptr().cast(), 4096, LOCAL_AND_REMOTE_WRITE);
-        let mr = NonNull::new(mr).unwrap();
-        let memory =
-            ExternalMemory::<TheirMr>::new(bytes.cast(), 4096, TheirMr(mr, bytes, ends.clone()));
-        pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap()
+    let base = bytes.cast::<u8>();
+    // SAFETY: the domain is live; memory and regions live until the keeper is dropped, of which the
+    // two that overlap it are before. Nothing else touches the bytes but by raw pointers, here.
+    let (region, given, again) = unsafe {
+        let register = || {
+            let access = LOCAL_AND_REMOTE_WRITE;
+            NonNull::new(ibv_reg_mr(pd.as_raw(), base.as_ptr().cast(), 4096, access)).unwrap()
+        };
+        let (mr, given) = (register(), register());
+        let keeper = TheirMr(mr, bytes, ends.clone());
+        let region = pd.region_from_raw::<RemoteWrite, _>(mr, base.as_ptr(), 4096, keeper);
+        let given = pd.owned_region_from_raw::<RemoteWrite, _>(given, base.as_ptr(), 4096, ());
+        let again = pd.region::<RemoteWrite>().opaque(base.add(8), 64, ());
+        (region.unwrap(), given.unwrap(), again.unwrap())
     };
 
     // This crate's queue pairs on all that.
@@ -135,21 +140,25 @@ fn what_c_has_is_used_by_both() {
     let (na, nb) = (a.qp_num(), b.qp_num());
     let (mut a, b) = (connect(a, nb), connect(b, na));
     let pool = pd.create_pool(1, 64).unwrap();
-    let mut buf = pool.take().unwrap();
-    buf.copy_from(b"into what C registered").unwrap();
-    a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
-    let started = std::time::Instant::now();
-    let sent = loop {
-        if let Some(completion) = cq.poll_one().unwrap() {
-            break completion.outcome();
-        }
-        assert!(started.elapsed().as_secs() < 60, "no completion");
+    let mut write = |bytes: &[u8], to| {
+        let mut buf = pool.take().unwrap();
+        buf.copy_from(bytes).unwrap();
+        a.post_send(wr::RdmaWrite::new(buf, to)).unwrap();
+        let started = std::time::Instant::now();
+        let sent = loop {
+            if let Some(completion) = cq.poll_one().unwrap() {
+                break completion.outcome();
+            }
+            assert!(started.elapsed().as_secs() < 60, "no completion");
+        };
+        assert!(matches!(sent, Outcome::Sent(_)), "the WRITE failed");
     };
-    assert!(matches!(sent, Outcome::Sent(_)), "the WRITE failed");
-    drop(sent);
-    let mut got = [0; 22];
-    region.read_at(0, &mut got).unwrap();
-    assert_eq!(&got, b"into what C registered");
+    write(b"into what C registered", region.remote().write());
+    write(b"gave", given.remote().slice(12, 4).unwrap().write());
+    write(b"in", again.remote().slice(0, 2).unwrap().write());
+    // SAFETY: the bytes live as long as the region, and no WRITE is under way.
+    let got = unsafe { region.as_ptr().cast::<[u8; 22]>().read() };
+    assert_eq!(&got, b"into whainC gavestered");
 
     // What this crate does not offer: a verb, and a memory window of type 1, by the device's table.
     // SAFETY: context and domain are live, every entry of the table is a function, and the window
@@ -164,6 +173,8 @@ fn what_c_has_is_used_by_both() {
         assert_ne!((*window).rkey, 0);
         assert_eq!(ops.dealloc_mw.unwrap()(window), 0);
     }
-    drop((a, b, pool, region, cq, pd, context));
+    drop((a, b, pool, given, again, cq, pd, context));
+    assert_eq!(ends.load(Ordering::Relaxed), 0, "the region is there");
+    drop(region);
     assert_eq!(ends.load(Ordering::Relaxed), 3, "each of C's objects ended once");
 }

@@ -138,7 +138,8 @@ pub struct Failed<E> {
 /// ```
 #[derive(Debug)]
 pub struct Received<E> {
-    /// The entry, its length set to what arrived; `None` if the receive had no buffer.
+    /// The entry, its length set to what arrived; `None` if the receive had no buffer. A piece of a
+    /// region stays as it was.
     pub entry: Option<E>,
     /// The number of bytes that arrived. With [`WcOpcode::RecvRdmaWithImm`] they are in the region
     /// that the peer wrote to, not in the entry ([R1.5](crate::guide::rules#r1-5)).
@@ -266,7 +267,8 @@ impl Received<SharedBuf> {
 }
 
 impl Received<OpenBuf> {
-    /// The message: nothing, since no message is received into an open region.
+    /// The message: nothing, since an open region shows no slice of its bytes. Its `read_at` copies
+    /// them.
     pub fn data(&self) -> &[u8] {
         &[]
     }

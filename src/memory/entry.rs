@@ -252,7 +252,7 @@ impl<C: 'static> Word for AnyBuf<C> {
                     AnyBuf::ReadOnlyPiece(ReadOnlyBuf::from_word(word))
                 }
                 word::LIST => AnyBuf::List(BufList::from_word(word)),
-                word::OPEN if word & word::WINDOW == word::WINDOW => {
+                word::OPEN if word & word::WINDOW == word::WINDOW && word & word::RECEIVE == 0 => {
                     AnyBuf::Window(WindowEntry::from_word(word))
                 }
                 word::OPEN => AnyBuf::Open(OpenBuf::from_word(word)),

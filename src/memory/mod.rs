@@ -8,6 +8,7 @@
 //! | **let peers read and write** | [`MemoryRegion`], of [`register`](crate::ProtectionDomain::register) with the rights [`RemoteRead`], [`RemoteWrite`], [`RemoteReadWrite`], [`RemoteAtomic`], [`RemoteAll`], or [`LocalWrite`] for none; its pieces are [`OpenBuf`] and [`ReadOnlyBuf`] |
 //! | **read and write the peer's memory** | [`RemoteSlice`], a key that the peer sent, gives [`RemoteSpan`], [`RemoteAddr`] and [`RemoteCell`] |
 //! | **register memory that the program has** | [`Memory`], the trait of what [`create_in`](RegionBuilder::create_in) takes: a `Vec`, a [`Mapping`] of huge pages or of a file, a [`SharedMapping`], [`ExternalMemory`] by pointer; [`DmaBuf`] and [`Dm`] of devices |
+//! | **register memory that something else uses too** | [`Opaque`], of [`opaque`](RegionBuilder::opaque): any pointer, length and keeper, any number of times; a region that C registered |
 //! | **change or end rights** | [`MemoryRegion::rereg_access`] and its like; [`MemoryWindow`] and [`Type1Window`], whose keys end without a deregistration |
 //! | **register without pinning** | [`OnDemandRegion`]; [`ImplicitRegion`], of the whole address space |
 //! | **mix kinds on one queue** | [`AnyBuf`]; [`Entry`] and [`Owned`] are the traits of what a queue gives back |
@@ -46,6 +47,7 @@ pub(crate) mod header_slab;
 pub(crate) mod implicit;
 pub(crate) mod null;
 pub(crate) mod on_demand;
+pub(crate) mod opaque;
 pub(crate) mod open_buf;
 pub(crate) mod orphaned;
 pub(crate) mod own;
@@ -73,11 +75,12 @@ pub use implicit::{Implicit, ImplicitBuf, ImplicitRegion, PagedOps};
 pub use list::BufList;
 pub use null::Null;
 pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
+pub use opaque::Opaque;
 pub use open_buf::OpenBuf;
 pub use own::{
-    CanBeSlices, CanBeWritten, ExternalMemory, HasPieces, HugePage, MapOptions, Mapping, Memory,
-    NeverChanges, Number, Pages, Private, Protection, ReadOnly, RegistersAs, Shared, SharedMapping,
-    Sharing, Writable,
+    CanBeSlices, CanBeWritten, ExternalMemory, HasPieces, HasSources, HugePage, MapOptions,
+    Mapping, Memory, NeverChanges, Number, Pages, Private, Protection, ReadOnly, RegistersAs,
+    Shared, SharedMapping, Sharing, Writable,
 };
 pub use parts::{JoinError, SplitError};
 pub use pool::{Pool, PoolBuilder};

@@ -200,6 +200,11 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
         self.region.len()
     }
 
+    /// The address of the first byte: see [`MemoryRegion::as_ptr`].
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.region.as_ptr()
+    }
+
     /// Always false: empty regions are refused ([R6.4](crate::guide::rules#r6-4)).
     pub fn is_empty(&self) -> bool {
         false

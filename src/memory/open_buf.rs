@@ -109,6 +109,12 @@ impl OpenBuf {
         Ok(())
     }
 
+    /// Whether a provider may copy there by the processor.
+    #[inline(always)]
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.region().has_bytes()
+    }
+
     /// The region that it is a piece of.
     #[inline(always)]
     fn region(&self) -> &Registered {
@@ -117,6 +123,12 @@ impl OpenBuf {
             // SAFETY: its kept memory is a region (invariant).
             _ => unsafe { std::hint::unreachable_unchecked() },
         }
+    }
+
+    /// The address of the first byte. [`MemoryRegion::as_ptr`](crate::MemoryRegion::as_ptr) says
+    /// what it may be used for, and how long.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.header().addr()
     }
 
     /// The length in bytes.

@@ -13,7 +13,7 @@ use crate::device::pd::ProtectionDomain;
 use crate::memory::open_buf::OpenBuf;
 use crate::memory::own::heap::Pages;
 use crate::memory::own::{
-    CanBeWritten, HasPieces, Invariant, Memory, NeverChanges, ReadOnly, RegistersAs,
+    CanBeWritten, HasPieces, HasSources, Invariant, Memory, NeverChanges, RegistersAs,
 };
 use crate::memory::owning_handle::{KeptAlive, OwningHandle, owning_handle};
 use crate::memory::read_only_buf::ReadOnlyBuf;
@@ -52,8 +52,9 @@ use crate::terms::error::{Error, Refused};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `M` is the [`Memory`] that it is in, or a [`DmaBuf`](crate::memory::DmaBuf) or
-/// [`Dm`](crate::memory::Dm), of which the processor has no bytes.
+/// `M` is the [`Memory`] that it is in; or [`Opaque`](crate::memory::Opaque), memory that something
+/// else uses as well; or a [`DmaBuf`](crate::memory::DmaBuf) or [`Dm`](crate::memory::Dm), of which
+/// the processor has no bytes.
 #[doc(alias = "ibv_mr")]
 pub struct MemoryRegion<A: Access, M = Pages> {
     region: Arc<Registered>,
@@ -351,9 +352,34 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// As for [`piece`](Self::piece).
     pub fn source(&self, offset: usize, len: usize) -> Result<ReadOnlyBuf, OutOfBounds>
     where
-        M: Memory<Protection = ReadOnly>,
+        M: HasSources,
     {
         self.owning_handle(offset, len).map(ReadOnlyBuf)
+    }
+
+    /// The address of the first byte in work requests: C's `mr->addr`, or the iova of a region that
+    /// has one.
+    ///
+    /// In memory of this process it points at the bytes, and may be used while the region lives by
+    /// `unsafe` code: to hand them to C, or for accesses of its own. These have to tolerate what
+    /// devices, peers and other threads do there. `read_at`, `write_at` and cells access whole
+    /// aligned words of 8 bytes by relaxed atomics, and so do pieces on the loopback device;
+    /// atomics of another size may not be concurrent with them. The contract of an
+    /// [`Opaque`](crate::memory::Opaque) region says what is allowed there. Read-only memory is not
+    /// written.
+    ///
+    /// For a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm) it is a number, and
+    /// points at nothing.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<RemoteRead>(64)?;
+    /// assert_eq!(region.as_ptr().addr() as u64, region.remote().addr());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.region.at(0)
     }
 
     /// The length in bytes.

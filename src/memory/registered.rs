@@ -95,14 +95,18 @@ pub(super) fn as_given<T: 'static>(memory: Option<AnyMemory>) -> T {
 /// them. `memory` is neither touched, nor moved out of its box, nor dropped before `ibv_dereg_mr`
 /// returned 0 (R6.9). It is `None` only once it was given back.
 ///
-/// Where `memory` is no [`Memory`] (a `DmaBuf`, a `Dm`), there are no bytes: `base` is an address
-/// of the device's, which points at nothing, and the value may be looked at.
+/// Where `memory` is no [`Memory`], this crate touches no bytes. Those of an `Opaque` are mapped
+/// while its keeper lives, which stays in its box as a `Memory` does. For a `DmaBuf` or a `Dm`,
+/// `base` is an address of the device's, which points at nothing, and the value may be looked at.
 pub(crate) struct Registered {
+    /// Before the handle, which holds the domain: a keeper may deregister a region of C's there.
+    memory: Option<AnyMemory>,
     mr: handle::Mr,
     base: *mut u8,
     len: usize,
-    memory: Option<AnyMemory>,
     is_writable: bool,
+    /// Whether the processor can access the memory, for all that is known.
+    has_bytes: bool,
     /// Whether peers have or had a right to it.
     is_exposed: bool,
     /// It was deregistered, but the device may have given up waiting for a peer's request that
@@ -134,7 +138,27 @@ impl Registered {
     ) -> Result<(Self, T), Refused<M>> {
         let mut memory = Box::new(memory);
         let bytes = memory.bytes();
-        let is_writable = M::Protection::IS_WRITABLE;
+        let access = (access, M::Protection::IS_WRITABLE);
+        // SAFETY: the bytes are those of a `Memory`, which is not moved out of its box.
+        let made = unsafe { Self::in_box(pd, memory, bytes, access, holds, choose) };
+        made.map_err(|(memory, error)| Refused::new(*memory, error))
+    }
+
+    /// The same for memory that was moved into its box for the last time, and the range that it
+    /// keeps. With the rights goes whether that may be written.
+    ///
+    /// # Safety
+    /// The range is mapped until `memory` is dropped or moved out of its box, for writes too if it
+    /// may be written. What else uses it, the caller's type keeps apart: a `Memory` lets nothing,
+    /// and an `Opaque` has no safe access to bytes.
+    pub(super) unsafe fn in_box<M: Any + Send, T>(
+        pd: &ProtectionDomain,
+        memory: Box<M>,
+        bytes: NonNull<[u8]>,
+        (access, is_writable): (AccessFlags, bool),
+        holds: Holds,
+        choose: impl FnOnce(NonNull<[u8]>) -> Result<(usize, usize, T), Error>,
+    ) -> Result<(Self, T), (Box<M>, Error)> {
         let access = granted(access, is_writable);
         let handle = pd.handle();
         let control = handle.control();
@@ -158,7 +182,8 @@ impl Registered {
             // SAFETY: `choose` returned a part of the range.
             let base = unsafe { bytes.cast::<u8>().add(offset) }.as_ptr();
             // SAFETY: the protection domain is live. `memory` keeps the range valid for what
-            // `access` allows, and is kept until the region is deregistered.
+            // `access` allows (this function's contract), and is kept until the region is
+            // deregistered.
             let mr = unsafe { (control.reg_mr)(handle.as_ptr(), base, len, access.bits(), holds) };
             let mr = mr.map_err(|errno| why_not(VERB, pd, len, asked(), errno))?;
             Ok((mr, base, len, made))
@@ -170,7 +195,7 @@ impl Registered {
                 let is_exposed = access.intersects(AccessFlags::EXPOSES);
                 Ok((Self::of(mr, pd, base, len, memory, is_writable, is_exposed), made))
             }
-            Err(error) => Err(Refused::new(*memory, error)),
+            Err(error) => Err((memory, error)),
         }
     }
 
@@ -204,7 +229,9 @@ impl Registered {
                 let mr = unsafe { handle::Mr::new(mr, handle.control(), handle.clone()) };
                 let base = ptr::without_provenance_mut(base);
                 // It is not exposed: nothing of Rust's is there to be touched.
-                Ok(Self::of(mr, pd, base, len, Box::new(memory), true, false))
+                let mut region = Self::of(mr, pd, base, len, Box::new(memory), true, false);
+                region.has_bytes = false;
+                Ok(region)
             }
             Err(errno) => Err((memory, errno)),
         }
@@ -219,24 +246,37 @@ impl Registered {
         memory.expect("the type that was given")
     }
 
-    /// A region that was registered elsewhere, over all of `memory`. It is not deregistered here:
-    /// dropping `memory` does that.
+    /// A region that C registered, whose addresses in work requests begin at `base`. If it is ours
+    /// it is deregistered here before `memory` is dropped; otherwise it is C's until then.
     ///
     /// # Safety
-    /// `mr` is a region of the domain over the bytes of `memory`, and live until that is dropped.
-    pub(crate) unsafe fn elsewhere<M: Memory>(
+    /// `mr` is a region of the domain. It is live until it is deregistered here, which nothing else
+    /// does, or until `memory` is dropped. Its memory is mapped until then.
+    pub(super) unsafe fn from_c<M: Any + Send>(
         pd: &ProtectionDomain,
         mr: NonNull<ibv_mr>,
-        memory: M,
+        base: *mut u8,
+        len: usize,
+        memory: Box<M>,
+        is_ours: bool,
     ) -> Self {
-        let mut memory = Box::new(memory);
-        let (bytes, handle) = (memory.bytes(), pd.handle());
-        // SAFETY: the region lives as long as the memory (this function's contract), which is
-        // dropped after the handle.
-        let mr = unsafe { handle::Mr::kept(mr, handle.control(), handle.clone(), Box::new(())) };
-        let is_writable = M::Protection::IS_WRITABLE;
-        // It is not exposed: the caller promises when the memory is free.
-        Self::of(mr, pd, bytes.as_ptr().cast(), bytes.len(), memory, is_writable, false)
+        let handle = pd.handle();
+        let (control, parents) = (handle.control(), handle.clone());
+        // SAFETY: the region is live, and has no other owner if it is ours. If not, it lives as
+        // long as the memory (this function's contract), which nothing drops while the handle is
+        // used.
+        let mr = unsafe {
+            if is_ours {
+                handle::Mr::new(mr, control, parents)
+            } else {
+                handle::Mr::kept(mr, control, parents, Box::new(()))
+            }
+        };
+        // Nobody knows which rights it has, so it counts as exposed; but if it is C's, the caller
+        // promises when the memory is free. Nor does anybody know whether it has bytes.
+        let mut region = Self::of(mr, pd, base, len, memory, true, is_ours);
+        region.has_bytes = false;
+        region
     }
 
     fn of<M: Any + Send>(
@@ -254,6 +294,7 @@ impl Registered {
             len,
             memory: Some(memory),
             is_writable,
+            has_bytes: true,
             is_exposed,
             was_given_up: false,
             unknown: None,
@@ -311,6 +352,11 @@ impl Registered {
         // `self` lives. It is read-only memory, so nothing in this process writes it (`Memory`).
         unsafe { read_volatile(NonNull::new_unchecked(self.base), offset, out) };
         Ok(())
+    }
+
+    /// Whether a provider may copy there by the processor.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.has_bytes
     }
 
     pub(crate) fn mr(&self) -> *mut ibv_mr {

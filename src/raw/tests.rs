@@ -11,7 +11,6 @@ use super::*;
 use crate::device::Gid;
 use crate::loopback::Fabric;
 use crate::loopback::LOOPBACK;
-use crate::memory::{ExternalMemory, Memory};
 use crate::prelude::*;
 use crate::state::QpState;
 use crate::sys::control::Holds;
@@ -121,106 +120,6 @@ fn a_domain_of_cs_is_used_by_both_and_ends_once() {
     let error = unsafe { ProtectionDomain::from_raw(&context, handle, ()) }.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
     context.destroy().unwrap();
-}
-
-/// Memory and its registration, both C's.
-struct Registration {
-    mr: NonNull<ibv_mr>,
-    bytes: NonNull<[u8; 64]>,
-    ended: Arc<AtomicU32>,
-}
-
-// SAFETY: verbs may be called from any thread, and the bytes go with the value.
-unsafe impl Send for Registration {}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        // SAFETY: made by `reg_mr` and of a box, and nothing uses either any more.
-        unsafe {
-            assert_eq!((LOOPBACK.dereg_mr)(self.mr.as_ptr()), Ok(()));
-            drop(Box::from_raw(self.bytes.as_ptr()));
-        }
-        self.ended.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Proves R18.24.
-#[test]
-fn a_region_of_cs_is_written_by_a_peer_and_deregistered_by_c() {
-    let ended = Arc::new(AtomicU32::new(0));
-    let crate::loopback::Pair { mut a, b: _b, mut cq, pool, pd, context, .. } =
-        crate::loopback::pair().unwrap();
-    let register = || {
-        let bytes = NonNull::from(Box::leak(Box::new([0u8; 64])));
-        // SAFETY: the domain is live. The bytes live as long as the region, and are touched through
-        // it only.
-        unsafe {
-            let access = RemoteAll::FLAGS;
-            let mr = (LOOPBACK.reg_mr)(pd.as_raw(), bytes.as_ptr().cast(), 64, access, Holds::Open)
-                .unwrap();
-            let keep = Registration { mr, bytes, ended: ended.clone() };
-            (mr, ExternalMemory::<Registration>::new(bytes.cast(), 64, keep))
-        }
-    };
-    let (mr, memory) = register();
-    // SAFETY: the region lives until the memory is dropped.
-    let region = unsafe { pd.region_from_raw::<RemoteWrite, _>(mr, memory) }.unwrap();
-    assert_eq!(region.as_raw(), mr.as_ptr());
-    let mut buf = pool.take().unwrap();
-    buf.copy_from(b"from a peer").unwrap();
-    a.post_send(wr::RdmaWrite::new(buf, region.remote().write())).unwrap();
-    crate::loopback::poll(&mut cq, 1).unwrap();
-    let mut got = [0; 11];
-    region.read_at(0, &mut got).unwrap();
-    assert_eq!(&got, b"from a peer");
-    // It is C's to change.
-    let Err(crate::memory::ReregError::Unchanged(refused)) = region.rereg_access::<RemoteRead>()
-    else {
-        panic!("registered elsewhere")
-    };
-    let (region, error) = refused.into_parts();
-    assert!(error.to_string().contains("the region was registered elsewhere"), "{error}");
-    // It comes back registered, and C ends it.
-    let memory = region.destroy().unwrap();
-    assert_eq!(ended.load(Ordering::Relaxed), 0);
-    // What is not all of the memory, or not of the domain, comes back, too.
-    // SAFETY: the region lives until the memory is dropped, and so does the one of `register`.
-    let (other, mut memory) = unsafe {
-        let other = context.alloc_pd().unwrap();
-        let refused = other.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap_err();
-        assert!(matches!(refused.error.kind(), ErrorKind::PdMismatch { .. }), "{}", refused.error);
-        (register(), refused.into_object())
-    };
-    let _ = memory.bytes();
-    // SAFETY: the region lives until `other` is dropped, below. The memory is not the region's,
-    // which is found out.
-    let refused = unsafe { pd.region_from_raw::<RemoteWrite, _>(other.0, memory) }.unwrap_err();
-    let text = refused.error.to_string();
-    assert!(text.starts_with("ibv_reg_mr: the region is of 64 bytes at 0x"), "{text}");
-    drop(refused);
-    drop(other);
-    assert_eq!(ended.load(Ordering::Relaxed), 2);
-}
-
-/// The least region of all.
-#[test]
-fn a_region_of_one_byte() {
-    let crate::loopback::Pair { pd, .. } = crate::loopback::pair().unwrap();
-    let byte = NonNull::from(Box::leak(Box::new(7u8)));
-    // SAFETY: the domain is live. The byte lives as long as the process, and is touched through the
-    // region only, which is deregistered after that.
-    unsafe {
-        let mr = (LOOPBACK.reg_mr)(pd.as_raw(), byte.as_ptr(), 1, RemoteWrite::FLAGS, Holds::Open)
-            .unwrap();
-        let memory = ExternalMemory::<()>::new(byte, 1, ());
-        let region = pd.region_from_raw::<RemoteWrite, _>(mr, memory).unwrap();
-        let mut got = [0];
-        region.read_at(0, &mut got).unwrap();
-        assert_eq!((got, region.len()), ([7], 1));
-        drop(region);
-        assert_eq!((LOOPBACK.dereg_mr)(mr.as_ptr()), Ok(()));
-        drop(Box::from_raw(byte.as_ptr()));
-    }
 }
 
 /// What keeps a domain goes before what keeps its context, whichever value goes first.

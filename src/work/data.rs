@@ -194,7 +194,7 @@ pub trait Sink: IntoData<Data = Self> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
     label = "not exclusive memory with LOCAL_WRITE",
-    note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several"
+    note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several; for a piece of a region that can be written there is `wr::Recv::at(piece)?`"
 )]
 pub trait RecvSink: Sink {}
 

@@ -3,7 +3,9 @@
 #![allow(unsafe_code)] // writes C work requests
 
 use crate::memory::entry::Entry;
+use crate::memory::open_buf::OpenBuf;
 use crate::sys::types::ibv_recv_wr;
+use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::work::data::{Data, IntoData, Takes};
 use crate::work::inline::Empty;
 use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
@@ -36,6 +38,53 @@ impl<D> Recv<D> {
         Self: Takes<D>,
     {
         Recv { data: data.into_data() }
+    }
+}
+
+impl Recv<OpenBuf> {
+    /// A receive into a piece of a region: at a place that the program chooses. A message brings
+    /// its length ([`Received::byte_len`](crate::completion::Received::byte_len)), and the piece as
+    /// it was. Its bytes are the region's: peers may write them as well.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # profile! { Placed { entry: OpenBuf } }
+    /// # use proverbs::memory::OpenBuf;
+    /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Placed>()?;
+    /// let cache = pd.register::<LocalWrite>(1 << 16)?;
+    /// b.post_recv(wr::Recv::at(cache.piece(4096, 512)?)?)?; // where its block belongs
+    /// a.post_send(wr::Send::inline(b"a block"))?;
+    /// proverbs::loopback::poll(&mut cq, 2)?;
+    /// let mut block = [0; 7];
+    /// cache.read_at(4096, &mut block)?;
+    /// assert_eq!(&block, b"a block");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the region's memory has no bytes for the processor, or may
+    /// have none since C registered it: mlx5 copies short messages by the processor
+    /// ([R18.18](crate::guide::rules#r18-18)). [`ErrorKind::Os`] with EINVAL if the piece is empty:
+    /// see [`empty`](Recv::empty) ([R3.3](crate::guide::rules#r3-3)). [`ErrorKind::Limit`] if it is
+    /// longer than a message can be. The piece comes back.
+    pub fn at(piece: OpenBuf) -> Result<Self, Refused<OpenBuf>> {
+        const VERB: &str = "ibv_post_recv";
+        const LONGEST: u64 = (1 << 31) - 1;
+        let len = piece.len() as u64;
+        let asked = || format!("a receive into a piece of {len} bytes");
+        let error = if !piece.has_bytes() {
+            let lacks = "the processor cannot access its region's memory".into();
+            let instead = "receive into a pool, or let the peer WRITE there (R18.18)";
+            Error::new(VERB, ErrorKind::Unsupported { asked: asked(), lacks, instead })
+        } else if len == 0 {
+            Error::os(VERB, libc::EINVAL, format!("{}: post `wr::Recv::empty()` (R3.3)", asked()))
+        } else if len > LONGEST {
+            Error::limit(VERB, "length", len, LONGEST)
+        } else {
+            return Ok(Recv { data: piece });
+        };
+        Err(Refused::new(piece, error))
     }
 }
 

@@ -46,6 +46,8 @@ pub enum Holds {
     Open,
     /// Buffers, each of which belongs to the device or to the program, whatever words they share.
     Buffers,
+    /// Bytes that the program uses in its own ways (`memory::exact`).
+    Opaque,
 }
 
 /// One function for each control verb, each with the contract of its C namesake: pointers to

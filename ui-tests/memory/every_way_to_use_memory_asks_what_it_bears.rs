@@ -3,8 +3,6 @@
 use proverbs::device::Can;
 use proverbs::memory::{OnDemand, SharedMapping};
 use proverbs::prelude::*;
-use proverbs::raw::ibv_mr;
-use std::ptr::NonNull;
 
 fn pool(pd: &ProtectionDomain, memory: &'static [u8]) {
     let _ = pd.pool(64).contexts(|i| i).create_in(memory);
@@ -24,11 +22,6 @@ fn moved(region: MemoryRegion<RemoteWrite>, memory: &'static [u8]) {
 
 fn on_demand(pd: &ProtectionDomain, can: &Can<OnDemand<Rc, RemoteWrite>>, memory: &'static [u8]) {
     let _ = pd.region().on_demand(can).create_in(memory);
-}
-
-unsafe fn foreign(pd: &ProtectionDomain, mr: NonNull<ibv_mr>, memory: &'static [u8]) {
-    // SAFETY: never called.
-    let _ = unsafe { pd.region_from_raw::<RemoteWrite, _>(mr, memory) };
 }
 
 fn main() {}

@@ -160,6 +160,7 @@ mod memory {
     mod no_atomic_into_read_only_memory;
     mod no_atomic_without_remote_atomic;
     mod no_bytes_of_a_dma_buf;
+    mod no_bytes_of_opaque_memory;
     mod no_cell_of_a_local_region;
     mod no_device_memory_without_proof;
     mod no_flag_in_a_relaxed_window;
@@ -167,6 +168,7 @@ mod memory {
     mod no_key_with_rights_that_the_region_lacks;
     mod no_local_inv_of_a_lent_window;
     mod no_memory_on_demand_but_by_its_proof;
+    mod no_opaque_region_without_unsafe;
     mod no_peer_in_an_implicit_region;
     mod no_piece_of_memory_on_demand;
     mod no_pool_in_shared_memory;

@@ -93,12 +93,13 @@ const PIECES: usize = 3;
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
 /// Unit tests of the books, of what completion queues know, of memory with keepers, and of memory
 /// that is named by its address alone.
-const UNITS: [&str; 7] = [
+const UNITS: [&str; 8] = [
     "--lib",
     "--",
     "qp::",
     "in_flight::",
     "completion::",
+    "memory::opaque::tests::",
     "memory::own::tests::",
     "memory::implicit::tests::",
 ];

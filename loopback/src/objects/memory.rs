@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::words::Verb;
 use proverbs_sys::control::Holds;
+use proverbs_sys::mem::exact;
 use proverbs_sys::mem::map::Map;
 use proverbs_sys::mem::open::Open;
 use proverbs_sys::types::{ibv_access_flags, ibv_access_flags as right};
@@ -116,6 +117,9 @@ pub(crate) struct Span {
     pub(crate) shared: bool,
     /// Whether there is no memory.
     pub(crate) is_null: bool,
+    /// Whether the program uses the memory in its own ways, so that no byte beside those that are
+    /// meant is touched.
+    pub(crate) is_opaque: bool,
 }
 
 /// Programs may access memory that is open to the fabric while the device works on it, so both
@@ -124,9 +128,14 @@ impl Span {
     /// The same bytes as a region of their own: what shares a word with them is not touched. It may
     /// be part of another buffer, of which the program has slices.
     pub(crate) fn alone(self) -> Span {
-        // SAFETY: inside the region (`resolve`).
-        let region = Base(unsafe { self.region.0.add(self.offset) });
+        let region = Base(self.first());
         Span { region, region_length: self.length, offset: 0, ..self }
+    }
+
+    /// The first byte.
+    fn first(&self) -> NonNull<u8> {
+        // SAFETY: inside the region (`resolve`).
+        unsafe { self.region.0.add(self.offset) }
     }
 
     pub(crate) fn open(&self) -> Open {
@@ -145,7 +154,13 @@ impl Span {
             if self.is_null {
                 return;
             }
-            let copied = self.open().copy(self.offset, &mut out[before..]);
+            let out = &mut out[before..];
+            if self.is_opaque {
+                // SAFETY: inside the region (`resolve`), and valid while registered, for writes
+                // too. Programs touch opaque memory as they would with a device: see `exact`.
+                return unsafe { exact::copy(self.first(), out) };
+            }
+            let copied = self.open().copy(self.offset, out);
             return copied.expect("inside the region (`resolve`)");
         }
         // Memory registered without LOCAL_WRITE is only read, and may be behind a shared reference,
@@ -163,7 +178,12 @@ impl Span {
         if self.is_null {
             return;
         }
-        let written = self.open().write(self.offset, &bytes[..bytes.len().min(self.length)]);
+        let bytes = &bytes[..bytes.len().min(self.length)];
+        if self.is_opaque {
+            // SAFETY: as in `load`.
+            return unsafe { exact::write(self.first(), bytes) };
+        }
+        let written = self.open().write(self.offset, bytes);
         written.expect("inside the region (`resolve`)");
     }
 

@@ -155,8 +155,16 @@ impl State {
             at.checked_add(length)?;
             // The one place where an address becomes a pointer: whoever posts it has exposed it.
             let region = Base(NonNull::new(std::ptr::with_exposed_provenance_mut(at))?);
-            let (region_length, offset, is_null) = (length, 0, false);
-            return Some(Span { region, region_length, offset, length, shared, is_null });
+            let (region_length, offset, is_null, is_opaque) = (length, 0, false, false);
+            return Some(Span {
+                region,
+                region_length,
+                offset,
+                length,
+                shared,
+                is_null,
+                is_opaque,
+            });
         }
         let is_null = matches!(mr.backing, Backing::Null);
         let offset = usize::try_from(addr.checked_sub(mr.iova)?).ok()?;
@@ -164,7 +172,8 @@ impl State {
             return None;
         }
         let (region, region_length) = (mr.base, mr.length);
-        let span = Span { region, region_length, offset, length, shared, is_null };
+        let is_opaque = matches!(mr.backing, Backing::Program(Holds::Opaque));
+        let span = Span { region, region_length, offset, length, shared, is_null, is_opaque };
         let is_alone = matches!(mr.backing, Backing::Program(Holds::Buffers));
         Some(if is_alone { span.alone() } else { span })
     }

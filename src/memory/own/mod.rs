@@ -150,7 +150,7 @@ use crate::memory::rights::{Access, LocalRead, RemoteRead};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not `Memory`: bytes of this process, which stay where they are",
     label = "not a `Memory`",
-    note = "a `DmaBuf` and a `Dm` have no bytes for the processor: `register_dmabuf` and `register_dm` make regions of them, whose pieces are posted and which peers reach",
+    note = "a `DmaBuf`, a `Dm` and `Opaque` memory have no bytes for safe code: `register_dmabuf`, `register_dm` and `opaque` make regions of them, whose pieces are posted and which peers reach, and which have `as_ptr`",
     note = "give a `Vec` or `Box<[_]>` of integers or floats, a `Mapping` or a `SharedMapping`; `ExternalMemory::new` takes a pointer, a length and a keeper"
 )]
 pub unsafe trait Memory: Send + 'static {
@@ -223,8 +223,8 @@ pub trait CanBeWritten: Protection {}
 impl CanBeWritten for Writable {}
 
 /// What has a region of which pieces can be posted: [`Memory`] that can be written, and what has no
-/// bytes for the processor, a [`DmaBuf`](crate::memory::DmaBuf) or a [`Dm`](crate::memory::Dm)
-/// ([R6.3](crate::guide::rules#r6-3)).
+/// bytes for the processor or for safe code, such as a [`DmaBuf`](crate::memory::DmaBuf) and
+/// [`Opaque`](crate::memory::Opaque) memory ([R6.3](crate::guide::rules#r6-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "no piece of this region can be posted, since its memory cannot be written",
@@ -235,6 +235,18 @@ pub trait HasPieces: 'static {}
 
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
+
+/// What has a region of which pieces can be sent and never filled: memory that no device writes.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a device may write this region, so no piece of it is only a source",
+    label = "a region in `{Self}`",
+    note = "`source` is for read-only memory; a part of a region that can be written is posted as a `piece` (R6.3)"
+)]
+pub trait HasSources: 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<M: Memory<Protection = ReadOnly>> HasSources for M {}
 
 /// [`Memory`] of which slices may be shared: [`Private`] and [`ReadOnly`], so that nobody writes
 /// it.

@@ -3,7 +3,8 @@
 use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::allows::{Allows, call};
+use crate::allows::{Allows, Seal, call};
+use crate::memory::opaque::Opaque;
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -118,6 +119,10 @@ impl<A: Access> BindMw<A> {
 allows! {
     [A: BindsTo<R>, R: BindsWindows, M: Memory<Protection: RegistersAs<A>>] MemoryRegion<R, M>:
         BindWindow<A>;
+}
+
+impl<A: BindsTo<R>, R: BindsWindows, K> Allows<call::BindWindow<A>> for MemoryRegion<R, Opaque<K>> {
+    const SEAL: Seal = Seal;
 }
 
 /// What a window with the rights `A` is bound to, if it may be.

@@ -1,5 +1,6 @@
 //! Memory that others may touch at any time, mappings, and the limit on locked memory.
 
+pub mod exact;
 pub mod locked;
 pub mod map;
 pub mod open;

@@ -2,8 +2,6 @@
 use proverbs::device::Can;
 use proverbs::memory::OnDemand;
 use proverbs::prelude::*;
-use proverbs::raw::ibv_mr;
-use std::ptr::NonNull;
 
 fn pool(pd: &ProtectionDomain, memory: Vec<u8>) {
     let _ = pd.pool(64).contexts(|i| i).create_in(memory);
@@ -23,9 +21,4 @@ fn moved(region: MemoryRegion<RemoteWrite>, memory: Vec<u8>) {
 
 fn on_demand(pd: &ProtectionDomain, can: &Can<OnDemand<Rc, RemoteWrite>>, memory: Vec<u8>) {
     let _ = pd.region().on_demand(can).create_in(memory);
-}
-
-unsafe fn foreign(pd: &ProtectionDomain, mr: NonNull<ibv_mr>, memory: Vec<u8>) {
-    // SAFETY: never called.
-    let _ = unsafe { pd.region_from_raw::<RemoteWrite, _>(mr, memory) };
 }
