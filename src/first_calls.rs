@@ -1,7 +1,7 @@
 //! The calls with which a program begins, in the order of use.
 //!
-//! rustdoc shows methods in the order of the modules that define them, and this module is the first.
-//! So the page of [`Context`] begins with them, although they return what several rooms define.
+//! rustdoc shows methods in the order of the modules that define them, and this module is the
+//! first. So the page of [`Context`] begins with them. They return what several rooms define.
 
 use crate::completion::builder::{self, CqBuilder};
 use crate::completion::channel::CompletionChannel;
@@ -25,9 +25,9 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the names of the devices that exist,
-    /// [`ErrorKind::Absent`](crate::ErrorKind::Absent) with the reason why this process cannot use
-    /// the device, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the names of the devices that
+    /// exist, [`ErrorKind::Absent`](crate::ErrorKind::Absent) with the reason why this process
+    /// cannot use the device, or [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_open_device")]
     pub fn open(name: &str) -> Result<Context, Error> {
         context::open(name)

@@ -21,8 +21,8 @@ use crate::work::limits::Limit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Depth {
     /// Sends (`max_send_wr`): fewer than the device's `max_qp_wr`, since a drain has a work request
-    /// of its own. A queue pair that only receives has 0, as in C: posting a send to it always fails
-    /// with [`QueueFull`](crate::post::PostErrorKind::QueueFull), whatever was polled.
+    /// of its own. A queue pair that only receives has 0, as in C: posting a send to it always
+    /// fails with [`QueueFull`](crate::post::PostErrorKind::QueueFull), whatever was polled.
     pub send: u32,
     /// Receives (`max_recv_wr`). It is 0 on a queue pair with a shared receive queue, and on one
     /// that only sends or is only the target of RDMA: posting a receive to it always fails.
