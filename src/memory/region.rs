@@ -177,12 +177,10 @@ allows! {
     [A: Access, M: HasPieces] MemoryRegion<A, M>: Piece;
     [A: Access, M: NeverChanges] MemoryRegion<A, M>: Share;
     [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: CellAt;
-    [R: RuledBy<call::WriteAt, Part: CanBeWritten>] R: WriteAt;
+    [R: RuledBy<call::WriteAt, Part: Memory<Protection: CanBeWritten>>] R: WriteAt;
 }
 
-ruled_by! { WriteAt:
-    [A: Access, M: Memory] MemoryRegion<A, M>, M::Protection;
-}
+ruled_by! { WriteAt: [A: Access, M] MemoryRegion<A, M>, M; }
 
 impl<A: Access, M> MemoryRegion<A, M> {
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and

@@ -222,7 +222,7 @@ impl<P> SharedMapping<P> {
     }
 }
 
-ruled_by! { WriteAt: [P: Protection] SharedMapping<P>, P; }
+ruled_by! { WriteAt: [P: Protection] SharedMapping<P>, SharedMapping<P>; }
 
 // SAFETY: the mapping stays where it is until `Map` is dropped, and has the protection that `P`
 // says (invariant). Its bytes are a file's, so initialised. This process reaches them through this
