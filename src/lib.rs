@@ -109,6 +109,7 @@
 //! | `tokio` | completions, events, connections and drains to await: [the guide](guide::tokio) |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
+//! | `tracing` | events of the crate `tracing` on cold paths: docs/tracing.md has their names, levels and fields |
 //! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
 //! Rule numbers such as [R7.1](crate::guide::rules#r7-1) are those of the project's catalogue of

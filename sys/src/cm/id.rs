@@ -89,6 +89,7 @@ impl Id {
         seen: Arc<Seen>,
         channel: Arc<Channel>,
     ) -> Self {
+        event!(DEBUG, "proverbs::cm", "id created", id = seen.key,);
         Id { ptr, seen, channel, groups: Groups::default(), is_gone: false }
     }
 
@@ -347,6 +348,7 @@ impl Id {
         // SAFETY: the id is live, its lock is held (this function's contract), and it is destroyed
         // once. Its events were acknowledged under the lock, so the call does not wait.
         status(unsafe { (self.channel.calls.destroy_id)(self.ptr.as_ptr()) })?;
+        event!(DEBUG, "proverbs::cm", "id destroyed", id = self.seen.key,);
         self.is_gone = true;
         Ok(())
     }
