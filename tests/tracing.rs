@@ -1,5 +1,5 @@
-//! The events of the feature `tracing`: those of a run on the loopback device are those of the table
-//! in docs/tracing.md.
+//! Events of the feature `tracing`: those of a run on the loopback device are those of the table
+//! of docs/tracing.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -135,6 +135,39 @@ fn the_life_of_a_queue_pair() {
     let ((), seen) = Collector::during(|| b.to_error().unwrap().destroy().unwrap());
     let moved = of(&seen, "proverbs::qp", "transition");
     assert_eq!((&moved[0]["qp_num"], moved[0]["to"].as_str()), (&peer, "ERR"));
+}
+
+/// A subscriber that panics with each event.
+struct Panics(Collector);
+
+impl Subscriber for Panics {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        self.0.enabled(metadata)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.event(event);
+        std::panic::resume_unwind(Box::new("a subscriber panics"));
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.0.new_span(span)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// Whatever a subscriber does, each call does what it did without it.
+#[test]
+fn a_subscriber_that_panics_changes_nothing() {
+    let collector = Collector::default();
+    tracing::subscriber::with_default(Panics(collector.clone()), || everything().unwrap());
+    let created = collector.0.lock().unwrap().iter().filter(|it| it.name == "created").count();
+    let destroyed = collector.0.lock().unwrap().iter().filter(|it| it.name == "destroyed").count();
+    assert!(created == destroyed && created > 8, "{created} created, {destroyed} destroyed");
 }
 
 /// A row of the table: target, name, level, and fields.

@@ -82,14 +82,15 @@ impl<O: Object> Handle<O> {
     /// - If it is of a lane, the caller keeps this value, and references to it, on the lane's
     ///   thread.
     pub unsafe fn new(ptr: NonNull<O>, control: &'static Control, parents: O::Parents) -> Self {
+        // INVARIANT: the object is live and has no other owner (this function's contract).
+        let handle = Handle::of(ptr, control, parents, None);
         event!(
             DEBUG, "proverbs::object", "created",
             object = O::NAME, address = ?ptr,
             // SAFETY: the object is live (this function's contract).
             qp_num = unsafe { O::qp_num(ptr.as_ptr()) },
         );
-        // INVARIANT: the object is live and has no other owner (this function's contract).
-        Handle::of(ptr, control, parents, None)
+        handle
     }
 
     /// The handle of an object that `keeper` keeps alive.
@@ -208,11 +209,11 @@ impl<O: Object> Handle<O> {
                 object = O::NAME, address = ?self.ptr, qp_num, errno = _errno,
             );
         })?;
+        self.destroyed = true;
         event!(
             DEBUG, "proverbs::object", "destroyed",
             object = O::NAME, address = ?self.ptr, qp_num,
         );
-        self.destroyed = true;
         Ok(())
     }
 }

@@ -2,8 +2,21 @@
 //! code for them.
 
 #[cfg(feature = "tracing")]
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[cfg(feature = "tracing")]
 #[doc(hidden)]
 pub use tracing;
+
+/// Reports an event. A subscriber is code of the program and may panic, which must not unwind
+/// through calls that are half done.
+#[cfg(feature = "tracing")]
+#[doc(hidden)]
+pub fn report(event: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(event)) {
+        std::mem::forget(panic); // its `Drop` may panic, too
+    }
+}
 
 /// An event: its level, its target, its name, and fields as `tracing::event!` takes them.
 #[cfg(feature = "tracing")]
@@ -11,13 +24,15 @@ pub use tracing;
 #[macro_export]
 macro_rules! event {
     ($level:ident, $target:literal, $name:literal, $($fields:tt)*) => {
-        $crate::trace::tracing::event!(
-            name: $name,
-            target: $target,
-            $crate::trace::tracing::Level::$level,
-            { $($fields)* },
-            $name
-        )
+        $crate::trace::report(|| {
+            $crate::trace::tracing::event!(
+                name: $name,
+                target: $target,
+                $crate::trace::tracing::Level::$level,
+                { $($fields)* },
+                $name
+            );
+        })
     };
 }
 

@@ -348,8 +348,8 @@ impl Id {
         // SAFETY: the id is live, its lock is held (this function's contract), and it is destroyed
         // once. Its events were acknowledged under the lock, so the call does not wait.
         status(unsafe { (self.channel.calls.destroy_id)(self.ptr.as_ptr()) })?;
-        event!(DEBUG, "proverbs::cm", "id destroyed", id = self.seen.key,);
         self.is_gone = true;
+        event!(DEBUG, "proverbs::cm", "id destroyed", id = self.seen.key,);
         Ok(())
     }
 
