@@ -110,6 +110,7 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
 //! | `anyhow`, `eyre` | `?` converts errors that carry an object ([`Refused`], [`PostError`]) into theirs |
+//! | `tracing` | events of the crate `tracing` on cold paths: docs/tracing.md has their names, levels and fields |
 //! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
 //!
 //! Rule numbers such as [R7.1](crate::guide::rules#r7-1) are those of the project's catalogue of

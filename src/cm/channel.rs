@@ -200,9 +200,19 @@ pub(super) fn another(channel: &Channel) -> Result<Arc<Channel>, Error> {
 
 fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {
     let taken = channel.take_event();
-    taken
-        .map(|copied| copied.map(|copied| Event { copied }))
-        .map_err(|errno| Error::os("rdma_get_cm_event", errno, ""))
+    let taken = taken.map_err(|errno| Error::os("rdma_get_cm_event", errno, ""))?;
+    Ok(taken.map(|copied| {
+        let event = Event { copied };
+        crate::sys::event!(
+            DEBUG,
+            "proverbs::cm",
+            "event",
+            id = event.id().0,
+            event = event.kind().name(),
+            status = event.status(),
+        );
+        event
+    }))
 }
 
 /// The events of a channel until a deadline, or until a waker is woken.

@@ -38,7 +38,9 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             return None;
         }
         let mut over = Over::default();
-        self.poller().is_broken |= count != PLACEHOLDER;
+        if count != PLACEHOLDER {
+            self.is_in_error();
+        }
         // Again if a deferred queue pair was destroyed: its completions may have appeared.
         while self.look(&mut over) {}
         let is_dead = self.poller().is_broken && self.poller().left == 0;
@@ -48,6 +50,15 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             let asked = "the completion queue is in error: it overran, or its device is gone";
             Error::os("ibv_poll_cq", libc::EIO, asked)
         })
+    }
+
+    /// The device reported the completion queue in error.
+    fn is_in_error(&mut self) {
+        self.poller().is_broken = true;
+        crate::sys::event!(
+            ERROR, "proverbs::completion", "queue in error",
+            cq = ?self.shared.handle().ptr(),
+        );
     }
 
     /// Polls for the cold path. The batch is empty. Returns whether to look again before the queue
@@ -64,7 +75,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
                 // Queues known to be gone cannot add completions: if the queue is empty now,
                 // nothing of them will come.
                 0 => self.poller().seen_empty_at = Some(passed),
-                count if count < 0 => self.poller().is_broken = true,
+                count if count < 0 => self.is_in_error(),
                 count => {
                     self.poller().passed += count as u64;
                     if (count as usize) < BATCH {

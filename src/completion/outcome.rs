@@ -34,7 +34,7 @@ use crate::work::wc_opcode::WcOpcode;
 ///         match completion.outcome() {
 ///             Outcome::Sent(Sent { opcode, .. }) => sent += (opcode == WcOpcode::Send) as u32,
 ///             Outcome::Received(message) => received += message.entry.is_some() as u32,
-///             Outcome::Failed(Failed { entry, direction, error }) => {
+///             Outcome::Failed(Failed { entry, direction, error, .. }) => {
 ///                 println!("{direction:?}: {error}, buffer back: {}", entry.is_some());
 ///                 failed += 1;
 ///             }
@@ -94,6 +94,45 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
             Outcome::Selective(completion) => return Err(completion),
         })
     }
+
+    /// The number of the queue pair (`qp_num` of ibv_poll_cq(3)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } = proverbs::loopback::pair()?;
+    /// # let region = pd.register::<RemoteWrite>(64)?;
+    /// # let at = region.remote().write();
+    /// a.post_send(wr::RdmaWrite::inline(b"written", at).with_id(7))?;
+    /// let kept: Outcome<'static, Buf> = loop {
+    ///     if let Some(completion) = cq.poll_one()? {
+    ///         break completion.outcome().detach().map_err(|_| "every send is signaled")?;
+    ///     }
+    /// };
+    /// assert_eq!((kept.qp_num(), kept.id()), (a.qp_num(), 7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn qp_num(&self) -> u32 {
+        match self {
+            Outcome::Sent(sent) => sent.qp_num,
+            Outcome::Received(message) => message.qp_num,
+            Outcome::Datagram(message) => message.qp_num,
+            Outcome::Failed(failed) => failed.qp_num,
+            Outcome::Selective(completion) => completion.qp_num(),
+        }
+    }
+
+    /// The number that a send without a buffer was given
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)), as [`Completion::id`] has it. It is 0 for
+    /// receives, and for [`Selective`](Outcome::Selective), where
+    /// [`Released`](crate::qp::Released::id) has it.
+    #[doc(alias = "wr_id")]
+    pub fn id(&self) -> u16 {
+        match self {
+            Outcome::Sent(sent) => sent.id,
+            Outcome::Failed(failed) => failed.id,
+            Outcome::Received(_) | Outcome::Datagram(_) | Outcome::Selective(_) => 0,
+        }
+    }
 }
 
 /// A send that is done: [`Outcome::Sent`] (ibv_poll_cq(3)).
@@ -101,6 +140,8 @@ impl<'cq, E: Entry> Outcome<'cq, E> {
 pub struct Sent<E> {
     /// The entry; `None` if the work request had no buffer.
     pub entry: Option<E>,
+    /// The number of a work request without a buffer, as [`Completion::id`] has it.
+    pub id: u16,
     /// The operation.
     pub opcode: WcOpcode,
     /// The queue pair that did it.
@@ -112,9 +153,13 @@ pub struct Sent<E> {
 pub struct Failed<E> {
     /// The entry; `None` if the work request had no buffer.
     pub entry: Option<E>,
+    /// The number of a work request without a buffer, as [`Completion::id`] has it.
+    pub id: u16,
     /// The queue it was on, known from the crate's own counters: an error completion does not say
     /// ([R10.2](crate::guide::rules#r10-2)).
     pub direction: Direction,
+    /// The queue pair that failed it.
+    pub qp_num: u32,
     /// The reason.
     pub error: WcError,
 }

@@ -47,11 +47,26 @@ impl WcError {
     /// That of a completion that is no success.
     #[inline(always)]
     pub(super) fn of(wc: Promised<'_>) -> Self {
+        #[cfg(feature = "tracing")]
+        trace(wc);
         WcError {
             status: WcStatus::from_c(wc.status()),
             vendor_err: wc.vendor_err(),
             qp_num: wc.qp_num(),
         }
+    }
+}
+
+/// Reports a cause. The flushes that follow it are not reported.
+#[cfg(feature = "tracing")]
+#[cold]
+fn trace(wc: Promised<'_>) {
+    let status = WcStatus::from_c(wc.status());
+    if !status.is_flush() {
+        crate::sys::event!(
+            WARN, "proverbs::completion", "failed",
+            qp_num = wc.qp_num(), status = %status, vendor_err = wc.vendor_err(),
+        );
     }
 }
 

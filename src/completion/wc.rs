@@ -67,7 +67,7 @@ impl<'cq, E: Owned> Completion<'cq, E> {
     /// not decoded, and the rest is in registers.
     #[inline(always)]
     pub fn outcome(self) -> Outcome<'cq, E> {
-        let (wc, word) = (self.wc, self.word);
+        let (wc, word, mut id) = (self.wc, self.word, 0);
         // A ring's wr_id has no buffer, so what has one is not asked. (The two tests would be made
         // one, for all, and what has a buffer tested again: 4 instructions.)
         if word::is_none(word) {
@@ -75,17 +75,19 @@ impl<'cq, E: Owned> Completion<'cq, E> {
             if self.is_ring() {
                 return Outcome::Selective(self);
             }
+            id = word::id(word);
         }
         let direction = self.direction();
         let entry = self.into_entry();
-        let Some(success) = wc.success() else {
-            return Outcome::Failed(Failed { entry, direction, error: error_of(wc) });
-        };
         let qp_num = wc.qp_num();
+        let Some(success) = wc.success() else {
+            let error = error_of(wc);
+            return Outcome::Failed(Failed { entry, id, direction, qp_num, error });
+        };
         if direction == Direction::Send {
             // A provider may name one that this crate does not know.
             let opcode = WcOpcode::from_c(success.opcode()).unwrap_or(WcOpcode::Send);
-            return Outcome::Sent(Sent { entry, opcode, qp_num });
+            return Outcome::Sent(Sent { entry, id, opcode, qp_num });
         }
         // SAFETY: a receive that succeeded.
         let arrival: Promised<'_, Arrival> = unsafe { success.says() };

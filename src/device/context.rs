@@ -46,7 +46,14 @@ pub struct Context {
 pub(crate) fn open(name: &str) -> Result<Context, Error> {
     const VERB: &str = "ibv_open_device";
     let errno = match device::open(name) {
-        Ok(Some(handle)) => return Ok(Context { handle: Arc::new(handle) }),
+        Ok(Some(handle)) => {
+            let _provider = handle.provider().name();
+            crate::sys::event!(
+                INFO, "proverbs::device", "opened",
+                device = name, provider = _provider, address = ?handle.ptr(),
+            );
+            return Ok(Context { handle: Arc::new(handle) });
+        }
         Ok(None) => 0,
         Err(errno) => errno,
     };

@@ -92,7 +92,14 @@ impl DeviceEvents {
         // SAFETY: its handle keeps the context open.
         let event = unsafe { get(self.context.as_ptr()) };
         match event {
-            Ok(event) => Ok(Some(DeviceEvent::from_c(event.event_type, event.affiliate))),
+            Ok(event) => {
+                let event = DeviceEvent::from_c(event.event_type, event.affiliate);
+                crate::sys::event!(
+                    INFO, "proverbs::device", "event",
+                    context = ?self.context.ptr(), event = %event,
+                );
+                Ok(Some(event))
+            }
             Err(libc::EAGAIN | libc::EINTR) => Ok(None),
             Err(errno) => Err(Error::os(VERB, errno, "")),
         }

@@ -63,7 +63,11 @@ pub fn fork_status() -> ForkStatus {
 pub fn fork_init() -> Result<ForkStatus, Error> {
     const VERB: &str = "ibv_fork_init";
     match device::fork_init() {
-        Ok(()) => Ok(fork_status()),
+        Ok(()) => {
+            let status = fork_status();
+            crate::sys::event!(INFO, "proverbs::device", "fork initialized", status = ?status,);
+            Ok(status)
+        }
         Err(errno @ libc::ELIBACC) => Err(absence::error(VERB, Wanted::Any, errno, "")),
         Err(errno) => Err(Error::os(VERB, errno, why(errno))),
     }

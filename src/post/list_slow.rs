@@ -111,7 +111,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
         }
         let result = match wrong {
             None => Ok(()),
-            Some(kind) => Err(PostError::new(Q::VERB, kind, kept, rejected)),
+            Some(kind) => Err(PostError::refused(Some(queue), kind, kept, rejected)),
         };
         out.write(Looked { queue, kept, cursor, result });
     }
@@ -144,5 +144,5 @@ pub(super) extern "C" fn not_pushed<Q: Kind>(
 ) -> PostError<Q::Entry> {
     let mut rejected = Rejected::new();
     rejected.push_entry(entry);
-    PostError::new(Q::VERB, kind, at, rejected)
+    PostError::refused::<Q>(None, kind, at, rejected)
 }

@@ -10,6 +10,7 @@
 //! | `unchecked` | the `unsafe` path, which does no bookkeeping |
 //! | `slow`, `list_slow` | what these leave to cold functions |
 //! | `refusal` | what a refused post gives back |
+//! | `trace` | the event that reports a refused post |
 //! | `next_slot` | going through an array of slots with one pointer |
 
 pub(crate) mod chain;
@@ -21,6 +22,7 @@ pub(crate) mod path;
 pub(crate) mod queue;
 pub(crate) mod refusal;
 mod slow;
+mod trace;
 pub(crate) mod unchecked;
 mod with_verb;
 

@@ -68,6 +68,15 @@ pub trait Kind: Sized {
         ptr::null()
     }
 
+    /// The number of the queue pair, if it is not a shared receive queue.
+    ///
+    /// # Safety
+    /// The object is live.
+    #[cfg(feature = "tracing")]
+    unsafe fn qp_num(_object: *mut Self::Object) -> Option<u32> {
+        None
+    }
+
     /// The slab of the headers of the only pool that buffers may come from; 0 if any may.
     fn slab(_queue: &Queue<Self>) -> usize {
         0
@@ -138,6 +147,12 @@ impl<P: Profile> Kind for Sends<P> {
         &raw const queue.own
     }
 
+    #[cfg(feature = "tracing")]
+    unsafe fn qp_num(object: *mut ibv_qp) -> Option<u32> {
+        // SAFETY: the queue pair is live (this function's contract).
+        Some(unsafe { (*object).qp_num })
+    }
+
     unsafe fn measure(
         queue: &SendQueue<P>,
         wr: *mut ibv_send_wr,
@@ -202,6 +217,12 @@ impl<P: Profile> Kind for Receives<P> {
     type Verb = PostRecv;
     type MaxSge = P::MaxRecvSge;
     type MaxInline = Max<0>;
+
+    #[cfg(feature = "tracing")]
+    unsafe fn qp_num(object: *mut ibv_qp) -> Option<u32> {
+        // SAFETY: the queue pair is live (this function's contract).
+        Some(unsafe { (*object).qp_num })
+    }
 }
 
 impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {

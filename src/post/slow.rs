@@ -65,7 +65,7 @@ pub(super) unsafe fn look_and_post<Q: Kind>(
     // it is refused.
     let list = || unsafe { Entered::all(first) };
     if let Some(kind) = why_not(queue, found, n, list()) {
-        return Err(PostError::new(Q::VERB, kind, 0, take_entries(queue, list())));
+        return Err(PostError::refused(Some(queue), kind, 0, take_entries(queue, list())));
     }
     list().for_each(|wr| wr.give(queue));
     let mut bad = ptr::null_mut();
@@ -126,12 +126,12 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
                 queue.in_flight.take_back(n - accepted);
                 let kind = Q::meaning(queue, bad, errno);
                 let rejected = take_entries(queue, Entered::all(bad));
-                PostError::new(Q::VERB, kind, accepted, rejected)
+                PostError::refused(Some(queue), kind, accepted, rejected)
             }
             None => {
                 queue.in_flight.poison();
                 let kind = PostErrorKind::OutcomeUnknown { errno };
-                PostError::new(Q::VERB, kind, 0, Rejected::new())
+                PostError::refused(Some(queue), kind, 0, Rejected::new())
             }
         };
         out.write(error);

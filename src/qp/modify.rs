@@ -132,7 +132,19 @@ impl<P: Profile> Core<P> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
         let modified = unsafe { modify(self.qp(), attr, mask as i32) };
-        modified.map_err(|errno| of_transition(&self.context(), way, (attr, mask), &asked(), errno))
+        modified
+            .map_err(|errno| of_transition(&self.context(), way, (attr, mask), &asked(), errno))?;
+        self.trace_transition(way);
+        Ok(())
+    }
+
+    /// Reports that the queue pair moved.
+    fn trace_transition(&self, _way: (QpState, QpState)) {
+        crate::sys::event!(
+            DEBUG, "proverbs::qp", "transition",
+            // SAFETY: the core keeps the queue pair alive.
+            qp_num = unsafe { (*self.qp()).qp_num }, from = %_way.0, to = %_way.1,
+        );
     }
 
     pub(super) fn move_to(&mut self, from: QpState, to: QpState) -> Result<(), Error> {
@@ -305,6 +317,9 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     pub(crate) fn moved_by_cm(mut self) -> Result<QueuePair<T, Rts, P>, Refused<Self>> {
         let limit = self.core.message_limit::<T>((QpState::Rtr, QpState::Rts), self.core.port);
         let moved = limit.map(|limit| self.core.limit_messages::<T>(limit));
+        if moved.is_ok() {
+            self.core.trace_transition((QpState::Rtr, QpState::Rts));
+        }
         self.moved(moved)
     }
 

@@ -30,6 +30,15 @@ use crate::sync::lock;
 pub unsafe trait Object: Sized {
     /// What must outlive this object (rules R11.8 and R12.1), or lives as long as it.
     type Parents;
+    /// Its name in C.
+    const NAME: &'static str;
+    /// The number of a queue pair.
+    ///
+    /// # Safety
+    /// `this` is live.
+    unsafe fn qp_num(_this: *const Self) -> Option<u32> {
+        None
+    }
     /// # Safety
     /// `this` is a live object of `control`'s provider, and is not used again if it succeeds.
     unsafe fn destroy(control: &Control, this: *mut Self) -> Answer;
@@ -74,7 +83,14 @@ impl<O: Object> Handle<O> {
     ///   thread.
     pub unsafe fn new(ptr: NonNull<O>, control: &'static Control, parents: O::Parents) -> Self {
         // INVARIANT: the object is live and has no other owner (this function's contract).
-        Handle::of(ptr, control, parents, None)
+        let handle = Handle::of(ptr, control, parents, None);
+        event!(
+            DEBUG, "proverbs::object", "created",
+            object = O::NAME, address = ?ptr,
+            // SAFETY: the object is live (this function's contract).
+            qp_num = unsafe { O::qp_num(ptr.as_ptr()) },
+        );
+        handle
     }
 
     /// The handle of an object that `keeper` keeps alive.
@@ -182,9 +198,22 @@ impl<O: Object> Handle<O> {
             drop(keeper);
             return Ok(());
         }
+        #[cfg(feature = "tracing")]
+        // SAFETY: the object is live (invariant).
+        let qp_num = unsafe { O::qp_num(self.ptr.as_ptr()) };
         // SAFETY: the object is live (invariant). It is marked as destroyed at once.
-        unsafe { O::destroy(self.control, self.ptr.as_ptr()) }?;
+        let destroyed = unsafe { O::destroy(self.control, self.ptr.as_ptr()) };
+        destroyed.inspect_err(|_errno| {
+            event!(
+                WARN, "proverbs::object", "not destroyed",
+                object = O::NAME, address = ?self.ptr, qp_num, errno = _errno,
+            );
+        })?;
         self.destroyed = true;
+        event!(
+            DEBUG, "proverbs::object", "destroyed",
+            object = O::NAME, address = ?self.ptr, qp_num,
+        );
         Ok(())
     }
 }
@@ -199,10 +228,17 @@ impl<O: Object> Drop for Handle<O> {
 }
 
 macro_rules! object {
-    ($c:ty, $verb:ident, $parents:ty) => {
+    ($c:ident, $verb:ident, $parents:ty $(, $number:ident)?) => {
         // SAFETY: an object of verbs.h.
         unsafe impl Object for $c {
             type Parents = $parents;
+            const NAME: &'static str = stringify!($c);
+
+            $(unsafe fn $number(this: *const Self) -> Option<u32> {
+                // SAFETY: the queue pair is live (this function's contract), and its number was
+                // written at creation.
+                Some(unsafe { (*this).$number })
+            })?
 
             unsafe fn destroy(control: &Control, this: *mut Self) -> Answer {
                 // SAFETY: `this` is a live object of the provider of `control`, whose verb is
@@ -378,11 +414,17 @@ object!(ibv_comp_channel, destroy_comp_channel, Arc<Context>);
 object!(ibv_cq, destroy_cq, CqParents);
 object!(ibv_srq, destroy_srq, SrqParents);
 object!(ibv_xrcd, close_xrcd, Arc<Context>);
-object!(ibv_qp, destroy_qp, QpParents);
+object!(ibv_qp, destroy_qp, QpParents, qp_num);
 
 // SAFETY: a queue pair is an object of verbs.h.
 unsafe impl Object for TargetQp {
     type Parents = Arc<Xrcd>;
+    const NAME: &'static str = "ibv_qp";
+
+    unsafe fn qp_num(this: *const Self) -> Option<u32> {
+        // SAFETY: a live queue pair, as in `destroy`.
+        unsafe { ibv_qp::qp_num(this.cast()) }
+    }
 
     unsafe fn destroy(control: &Control, this: *mut Self) -> Answer {
         // SAFETY: it is a queue pair, and this function's contract is the verb's.

@@ -8,6 +8,9 @@
 //! This is the only crate that names the C bindings: `bindings`, or with the feature rdma-sys that
 //! crate.
 
+#[macro_use]
+pub mod trace;
+
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub mod bindings;
 #[cfg(feature = "cm")]

@@ -24,6 +24,7 @@ pub struct MwParents {
 // SAFETY: an object of verbs.h.
 unsafe impl Object for ibv_mw {
     type Parents = MwParents;
+    const NAME: &'static str = "ibv_mw";
 
     unsafe fn destroy(_: &Control, this: *mut Self) -> Answer {
         // SAFETY: a live window points to its live context, whose table has no null entry

@@ -197,7 +197,9 @@ fn moving_to_error_flushes_everything_in_order() {
     assert_eq!(b.query().unwrap().state, Some(QpState::Err));
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for done in poll(&dev, &mut cb, 8) {
-        let Done::Failed(Failed { entry, direction, error }) = done else { panic!("{done:?}") };
+        let Done::Failed(failed) = done else { panic!("{done:?}") };
+        let Failed { entry, id: 0, direction, qp_num, error } = failed else { panic!("an id") };
+        assert_eq!((qp_num, error.qp_num), (b.qp_num(), b.qp_num()));
         assert_eq!(error.status, WcStatus::WrFlush);
         let mut buf = entry.unwrap();
         buf.set_len(1);
@@ -212,6 +214,42 @@ fn moving_to_error_flushes_everything_in_order() {
     let b = b.to_error().unwrap();
     drop(b);
     assert_eq!((pool.available(), poll_empty(&mut cb)), (40, 0));
+}
+
+/// Whatever becomes of a work request, its outcome has its number and that of its queue pair, also
+/// when it no longer borrows the completion queue. Proves R17.7.
+#[test]
+fn every_outcome_names_its_work_request_and_queue_pair() {
+    fails_on!(Iwarp, "R24.2");
+    let Pair { mut a, b: _b, mut ca, pool, dev, pd, .. } = Pair::<Rc>::new();
+    let region = pd.register::<RemoteWrite>(64).unwrap();
+    let there = region.remote().write();
+    let mut kept = |n: usize| {
+        let mut all: Vec<Outcome<'static, Buf>> = Vec::new();
+        until(&dev, "outcomes", || {
+            all.extend(ca.poll().unwrap().map(|done| done.outcome().detach().unwrap()));
+            all.len() >= n
+        });
+        all
+    };
+    for id in [1, u16::MAX, 0] {
+        a.post_send(wr::RdmaWrite::inline(b"x", there).with_id(id)).unwrap();
+    }
+    a.post_send(wr::RdmaWrite::new(filled(&pool, &[7]), there)).unwrap();
+    let sent = kept(4);
+    assert!(sent.iter().all(|done| done.qp_num() == a.qp_num()));
+    assert!(sent.iter().all(|done| matches!(done, Outcome::Sent(sent) if sent.id == done.id())));
+    assert_eq!(sent.iter().map(Outcome::id).collect::<Vec<_>>(), [1, u16::MAX, 0, 0]);
+
+    a.post_recv(wr::Recv::empty()).unwrap();
+    let mut a = a.to_error().unwrap();
+    a.post_send(wr::RdmaWrite::inline(b"x", there).with_id(9)).unwrap();
+    a.post_send(wr::RdmaWrite::new(filled(&pool, &[7]), there)).unwrap();
+    let flushed = kept(3);
+    let mut ids: Vec<_> = flushed.iter().map(|done| (done.id(), done.qp_num())).collect();
+    ids.sort();
+    assert_eq!(ids, [(0, a.qp_num()), (0, a.qp_num()), (9, a.qp_num())]);
+    assert!(flushed.iter().all(|done| matches!(done, Outcome::Failed(it) if it.id == done.id())));
 }
 
 /// Proves R8.19.

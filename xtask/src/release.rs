@@ -85,6 +85,7 @@ fn new_crate() -> Result<()> {
         let tree = cmd!(sh, "cargo tree --offline -e normal").text()?;
         let has_device = ["rand_core", "proverbs-loopback"].iter().any(|name| tree.contains(name));
         ensure!(has_device != features.is_empty(), "the dependencies:\n{tree}");
+        ensure!(!tree.contains("tracing"), "only the feature brings it:\n{tree}");
         cmd!(sh, "cargo run --quiet --offline").env("CARGO_TARGET_DIR", &built).run()?;
     }
     Ok(())

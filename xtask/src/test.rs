@@ -115,7 +115,7 @@ impl Part {
 const LIMIT: Duration = Duration::from_secs(85 * 60);
 
 /// What users may turn on.
-pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre";
+pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre,tracing";
 
 /// Those that are run by name only.
 const BY_NAME: [Part; 7] = [
@@ -211,7 +211,9 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Clippy => {
             clippy()?;
             // What is not used without a feature is a warning.
-            for feature in ["", "cm", "loopback", "tokio", "serde", "zerocopy", "anyhow", "eyre"] {
+            let alone =
+                ["", "cm", "loopback", "tokio", "serde", "zerocopy", "anyhow", "eyre", "tracing"];
+            for feature in alone {
                 let alone = ["clippy", "--no-default-features", "--features", feature];
                 cargo::run(&[&alone[..], &["--", "-D", "warnings"]].concat())?;
             }

@@ -89,6 +89,7 @@ impl Id {
         seen: Arc<Seen>,
         channel: Arc<Channel>,
     ) -> Self {
+        event!(DEBUG, "proverbs::cm", "id created", id = seen.key,);
         Id { ptr, seen, channel, groups: Groups::default(), is_gone: false }
     }
 
@@ -348,6 +349,7 @@ impl Id {
         // once. Its events were acknowledged under the lock, so the call does not wait.
         status(unsafe { (self.channel.calls.destroy_id)(self.ptr.as_ptr()) })?;
         self.is_gone = true;
+        event!(DEBUG, "proverbs::cm", "id destroyed", id = self.seen.key,);
         Ok(())
     }
 

@@ -179,7 +179,12 @@ pub enum ErrorKind {
 impl Error {
     #[doc(hidden)]
     pub fn new(verb: &'static str, kind: ErrorKind) -> Self {
-        Error(Box::new(Inner { verb, kind }))
+        let error = Error(Box::new(Inner { verb, kind }));
+        event!(
+            DEBUG, "proverbs::error", "refused",
+            verb, errno = error.errno(), error = %error,
+        );
+        error
     }
 
     #[doc(hidden)]
