@@ -17,7 +17,7 @@ use crate::in_flight::InFlight;
 use crate::in_flight::stale::StaleCredits;
 use crate::memory::arena::Arena;
 use crate::memory::buf::Buf;
-use crate::memory::entry::Owned;
+use crate::memory::entry::{Entry, Owned};
 use crate::memory::own::Memory;
 use crate::memory::pool::Pool;
 use crate::memory::slab::Slab;
@@ -75,9 +75,17 @@ impl<L: Threads> ProtectionDomain<L> {
         C: 'static,
         Buf<C>: Data<E>,
     {
+        self.create_srq_of(pool.feed())
+    }
+
+    /// Creates one for RC or UD.
+    pub(super) fn create_srq_of<T: SharesReceives, E: Entry, M: Limit>(
+        &self,
+        feed: Feed,
+    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error> {
         const VERB: &str = "ibv_create_srq";
         let pd = self.handle();
-        self.create_any_srq(VERB, pool, |_, init| {
+        self.create_any_srq(VERB, feed, |_, init| {
             let asked = init.attr;
             // SAFETY: the protection domain is live, and `init` is a local.
             let made = unsafe { (pd.control().create_srq)(pd.as_ptr(), init) };
@@ -89,20 +97,12 @@ impl<L: Threads> ProtectionDomain<L> {
 
     /// Creates a shared receive queue by a verb, which is given the counters of the queue, and its
     /// attributes, in which it returns what was granted.
-    pub(super) fn create_any_srq<T, E, M, C>(
+    pub(super) fn create_any_srq<T: SharesReceives, E: Entry, M: Limit>(
         &self,
         verb: &'static str,
-        pool: &impl FeedsSrq<C>,
+        feed: Feed,
         make: impl FnOnce(&Arc<QueueCounters>, &mut ibv_srq_init_attr) -> Result<Made, Error>,
-    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
-    where
-        T: SharesReceives,
-        E: Owned,
-        M: Limit,
-        C: 'static,
-        Buf<C>: Data<E>,
-    {
-        let feed = pool.feed();
+    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error> {
         if feed.pd != self.id() {
             let what = "the pool and the shared receive queue";
             return Err(Error::new(verb, ErrorKind::PdMismatch { what }));
@@ -221,7 +221,7 @@ mod sealed {
     }
 }
 
-/// A pool or an arena, for a shared receive queue.
+/// A pool or an arena, for a shared receive queue, or neither.
 #[doc(hidden)]
 pub struct Feed {
     /// The protection domain's number.
@@ -236,6 +236,11 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// No pool: at most `count` receives, which the program counts.
+    pub(super) fn counted_by_caller(pd: u32, count: u32) -> Self {
+        Feed { pd, number: 0, count: count as usize, first: 0, slab: 0, keep: Box::new(()) }
+    }
+
     fn of<C>(slots: &Slab<C>, keep: Box<dyn Any>) -> Self {
         Feed {
             pd: slots.region.pd(),
