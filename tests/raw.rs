@@ -344,6 +344,8 @@ fn a_window_is_closed_once() {
 #[cfg(feature = "rdma-sys")]
 #[path = "raw/bad_wr.rs"]
 mod bad_wr;
+#[path = "raw/credits.rs"]
+mod credits;
 #[path = "raw/drain.rs"]
 mod drain;
 #[path = "raw/lists.rs"]
