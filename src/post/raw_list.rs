@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code)] // emits and posts
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -145,15 +144,8 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
     }
 }
 
-impl<T, P, const G: usize> fmt::Debug for RawSendList<'_, T, P, G>
-where
-    T: Transport,
-    P: Profile<Entry = Raw>,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RawSendList({})", WorkRequests(self.count as u32))
-    }
-}
+impl_debug!([T: Transport, P: Profile<Entry = Raw>, const G: usize] RawSendList<'_, T, P, G>, |it|
+    "RawSendList({})", WorkRequests(it.count as u32));
 
 impl<T, P, O, D, A, F, S, const G: usize> Allows<call::Push<WorkRequest<O, D, A, F, S>>>
     for RawSendList<'_, T, P, G>

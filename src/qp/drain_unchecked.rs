@@ -36,10 +36,10 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
     /// of other queue pairs too: the wr_ids say what the device no longer has.
     ///
     /// It posts one work request of no bytes behind all sends, with the wr_id `markers[0]`, and one
-    /// behind all receives, with `markers[1]`, unless the queue pair has a shared receive queue. The
-    /// markers' completions are not passed on. Completions of one queue are in order, so all before
-    /// a marker have completed, those that were posted unsignaled included. A queue pair with two
-    /// completion queues needs two calls.
+    /// behind all receives, with `markers[1]`, unless the queue pair has a shared receive queue.
+    /// The markers' completions are not passed on. Completions of one queue are in order, so all
+    /// before a marker have completed, those that were posted unsignaled included. A queue pair
+    /// with two completion queues needs two calls.
     ///
     /// Receives that were taken from a shared receive queue have completed as far as they are in
     /// `cq`. A device may keep others, until the shared receive queue is destroyed

@@ -32,9 +32,9 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ///   names, and which lets the device write (`LOCAL_WRITE`) if a READ or atomic fills it. This
     ///   matters for [`Piece::from_raw`](crate::wr::Piece::from_raw), and for pieces of a region
     ///   of another domain ([R6.8](crate::guide::rules#r6-8));
-    /// - those regions stay registered ([R6.10](crate::guide::rules#r6-10)); nothing writes to the bytes that a SEND or WRITE sends, and nothing accesses those that a
-    ///   READ or atomic fills ([R11.1](crate::guide::rules#r11-1),
-    ///   [R11.2](crate::guide::rules#r11-2));
+    /// - those regions stay registered ([R6.10](crate::guide::rules#r6-10)); nothing writes to the
+    ///   bytes that a SEND or WRITE sends, and nothing accesses those that a READ or atomic fills
+    ///   ([R11.1](crate::guide::rules#r11-1), [R11.2](crate::guide::rules#r11-2));
     /// - a READ goes to memory whose bytes this process has at the addresses that it names, unless
     ///   signaling is selective: mlx5 may copy them there itself
     ///   ([R18.18](crate::guide::rules#r18-18));
@@ -203,9 +203,9 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// Until the completion of this work request, or until the queue pair was destroyed or reset,
     /// the regions that its data names are of the queue pair's protection domain, let the device
     /// write and stay registered, and nothing accesses the bytes
-    /// ([R11.2](crate::guide::rules#r11-2)). There are at most `max_recv_sge` pieces. If the error has no `bad_wr`, this holds as if the
-    /// post had succeeded. The caller ensures that no completion queue overruns
-    /// ([R9.9](crate::guide::rules#r9-9)).
+    /// ([R11.2](crate::guide::rules#r11-2)). There are at most `max_recv_sge` pieces. If the error
+    /// has no `bad_wr`, this holds as if the post had succeeded. The caller ensures that no
+    /// completion queue overruns ([R9.9](crate::guide::rules#r9-9)).
     ///
     /// # Errors
     /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted

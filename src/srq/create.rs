@@ -236,9 +236,18 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// No pool: at most `count` receives, which the program counts.
-    pub(super) fn counted_by_caller(pd: u32, count: u32) -> Self {
-        Feed { pd, number: 0, count: count as usize, first: 0, slab: 0, keep: Box::new(()) }
+    /// No pool: at most `max_wr` receives, which the program counts.
+    pub(super) fn counted_by_caller(
+        verb: &'static str,
+        pd: u32,
+        max_wr: u32,
+    ) -> Result<Self, Error> {
+        const MOST: u32 = u32::MAX / 4; // as of other queues
+        if max_wr > MOST {
+            return Err(Error::limit(verb, "max_wr", max_wr.into(), MOST.into()));
+        }
+        let (count, keep) = (max_wr as usize, Box::new(()));
+        Ok(Feed { pd, number: 0, count, first: 0, slab: 0, keep })
     }
 
     fn of<C>(slots: &Slab<C>, keep: Box<dyn Any>) -> Self {

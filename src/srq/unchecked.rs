@@ -19,16 +19,6 @@ use crate::terms::transport::Xrc;
 use crate::work::data::Fits;
 use crate::work::limits::{Limit, Max};
 
-/// The most receives that counters can count.
-const MOST: u32 = u32::MAX / 4;
-
-fn counted_by_caller(verb: &'static str, pd: u32, max_wr: u32) -> Result<Feed, Error> {
-    if max_wr > MOST {
-        return Err(Error::limit(verb, "max_wr", max_wr.into(), MOST.into()));
-    }
-    Ok(Feed::counted_by_caller(pd, max_wr))
-}
-
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates a shared receive queue for the `unsafe` path, with room for `max_wr` receives
     /// (`ibv_create_srq`). It serves queue pairs of profiles with `entry: Raw, receive: SharedRq`,
@@ -56,7 +46,7 @@ impl<L: Threads> ProtectionDomain<L> {
         T: SharesReceives + HasBothQueues,
         M: Limit,
     {
-        self.create_srq_of(counted_by_caller("ibv_create_srq", self.id(), max_wr)?)
+        self.create_srq_of(Feed::counted_by_caller("ibv_create_srq", self.id(), max_wr)?)
     }
 }
 
@@ -88,7 +78,8 @@ impl XrcDomain {
         max_wr: u32,
         cq: &CompletionQueue<Raw, L>,
     ) -> Result<SharedReceiveQueue<Xrc, Raw, M, L>, Error> {
-        self.create_srq_of(pd, counted_by_caller("ibv_create_srq_ex", pd.id(), max_wr)?, cq)
+        let feed = Feed::counted_by_caller("ibv_create_srq_ex", pd.id(), max_wr)?;
+        self.create_srq_of(pd, feed, cq)
     }
 }
 
@@ -97,7 +88,8 @@ impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
     /// carries its wr_id, and the number of the queue pair that took it.
     ///
     /// # Safety
-    /// Until the completion of this work request, or until the shared receive queue was destroyed:
+    /// Until the completion of this work request, or until the shared receive queue was destroyed
+    /// (a queue that is dropped is destroyed after the last queue pair that is attached to it):
     /// - the regions that its data names are of the queue's protection domain, let the device write
     ///   (`LOCAL_WRITE`), and stay registered ([R6.10](crate::guide::rules#r6-10));
     /// - nothing accesses the bytes ([R11.2](crate::guide::rules#r11-2)). The end of a queue pair

@@ -100,3 +100,66 @@ fn a_drain_takes_out_what_came_by_a_shared_queue() {
         assert_eq!(found, [0, 1, 10, 11], "{personality}");
     }
 }
+
+/// A drain that waits: beside a queue pair that completes work all the time, on a device that broke
+/// (then its time is over), and again when it is done.
+#[test]
+fn a_drain_passes_on_what_neighbours_complete() {
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
+    let create = || pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 8 }).unwrap();
+    let (ends, stays) = (create(), create());
+    let (ends_num, stays_num) = (ends.qp_num(), stays.qp_num());
+    let (mut ends, mut stays) = (connect(ends, gid, ends_num), connect(stays, gid, stays_num));
+    let nothing = |wr_id| wr::Sge::new(wr_id, []);
+    // SAFETY: they name no memory, and the completion queue has room.
+    unsafe {
+        ends.post_recv_unchecked(wr::Recv::new(nothing(1))).unwrap();
+        stays.post_recv_unchecked(wr::Recv::new(nothing(2))).unwrap();
+        stays.post_send_unchecked(wr::Send::new(nothing(MARKERS[0])).signaled()).unwrap();
+    }
+    let mut ends = ends.to_error().unwrap();
+    let (mut own, mut others) = (Vec::new(), 0);
+    for _ in 0..2 {
+        let found = |it: Completion<'_, Raw>| match it.qp_num() == ends_num {
+            true => own.push(it.raw_wr_id()),
+            false => {
+                others += 1;
+                // One more, as long as there is room.
+                if others < 8 {
+                    // SAFETY: as above.
+                    unsafe {
+                        stays.post_recv_unchecked(wr::Recv::new(nothing(2))).unwrap();
+                        let send = wr::Send::new(nothing(MARKERS[0])).signaled();
+                        let _ = stays.post_send_unchecked(send);
+                    }
+                }
+            }
+        };
+        // SAFETY: at most one receive is outstanding, and its wr_id is small.
+        unsafe { ends.drain_unchecked(&mut cq, MARKERS, TIME, found) }.unwrap();
+        assert_eq!(own, [1]);
+    }
+    assert!(others >= 2); // with a wr_id like a marker's, but another number
+}
+
+#[test]
+fn a_drain_on_a_broken_device_ends() {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
+    let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let number = qp.qp_num();
+    let mut qp = connect(qp, gid, number).to_error().unwrap();
+    assert!(fabric.break_device(&context));
+    for _ in 0..2 {
+        let time = Duration::from_millis(20);
+        // SAFETY: nothing is outstanding.
+        let error = unsafe { qp.drain_unchecked(&mut cq, MARKERS, time, |_| {}) }.unwrap_err();
+        assert_eq!(error.errno(), Some(libc::ETIMEDOUT), "{error}");
+    }
+}
