@@ -2,7 +2,7 @@
 
 use proverbs::completion::WcOpcode;
 use proverbs::device::Gid;
-use proverbs::loopback::{Fabric, Pair};
+use proverbs::loopback::{Fabric, Pair, Personality};
 use proverbs::memory::Raw;
 use proverbs::post::RawPostError;
 use proverbs::prelude::*;
@@ -23,6 +23,12 @@ fn connect<P: Profile<Initiator = Reads>>(
     let rtr = RcRtr::new(address, Qpn::try_from(peer).unwrap(), psn);
     let rts = RcRts::new(psn, ReadDepth::ONE);
     qp.modify(init).unwrap().modify(rtr).unwrap().modify(rts).unwrap()
+}
+
+/// Each way in which the software device behaves.
+fn personalities() -> [Personality; 5] {
+    let worst = [1, 2].map(Personality::worst);
+    [Personality::Plain, Personality::Rxe, Personality::Mlx5, worst[0], worst[1]]
 }
 
 /// Polls until `n` completions came: each wr_id, and what became of it.
@@ -338,8 +344,16 @@ fn a_window_is_closed_once() {
 #[cfg(feature = "rdma-sys")]
 #[path = "raw/bad_wr.rs"]
 mod bad_wr;
+#[path = "raw/credits.rs"]
+mod credits;
+#[path = "raw/drain.rs"]
+mod drain;
+#[path = "raw/lists.rs"]
+mod lists;
 #[path = "raw/sessions.rs"]
 mod sessions;
+#[path = "raw/srq.rs"]
+mod srq;
 #[allow(dead_code, unused_imports, unused_macros)] // Shared with the conformance suite.
 #[path = "conformance/support/mod.rs"]
 mod support;

@@ -369,8 +369,9 @@ table! {
     &'static [u8]          => [- - - - -]
     &'static mut [u8]      => [- - - - -]
     Vec<u8>                => [- - - - -]
-    Sge<'static, 1>        => [y y y - y]
-    Sge<'static, 2>        => [y y y - -]
+    Sge<'static, 1>        => [y y y y y]
+    Sge<'static, 2>        => [y y y y -]
+    SgeList<'static>       => [y y y y -]
 }
 
 // Data by what the queue gives back. Proves R11.1.

@@ -125,6 +125,41 @@ INLINE int list(struct env *e, uint32_t count)
 	return post(e, wr);
 }
 
+/* WRITEs and a last one with an immediate, as many as is known at run time. */
+int fast_kinds4of16(struct env *e)
+{
+	struct ibv_sge sge[16];
+	struct ibv_send_wr wr[16];
+	struct ibv_send_wr *at = wr;
+	uint32_t i, n = e->counts[1] < 16 ? e->counts[1] : 16;
+
+	if (n == 0)
+		return 0;
+	for (i = 0; i < n - 1; i++, at++) {
+		COPY(i)
+		emit_write(at, &sge[i], e);
+		at->wr_id = e->ids[i];
+		at->next = at + 1;
+	}
+	COPY(i)
+	emit_write_imm(at, &sge[i], e);
+	at->wr_id = e->ids[i];
+	at->next = NULL;
+	return post(e, wr);
+}
+
+/* As many elements as is known at run time: the program's own array. */
+int fast_sges(struct env *e)
+{
+	struct ibv_send_wr wr;
+
+	emit_write(&wr, e->pieces, e);
+	wr.num_sge = e->counts[1];
+	wr.wr_id = e->ids[0];
+	wr.next = NULL;
+	return post(e, &wr);
+}
+
 #define LIST(n, i) \
 	int fast_list##n##of16(struct env *e) \
 	{ \
@@ -150,6 +185,23 @@ LIST(16, 2)
 	}
 RECEIVES(1)
 RECEIVES(16)
+
+#define SHARED(n) \
+	int fast_srq##n(struct env *e) \
+	{ \
+		enum { COUNT = n }; \
+		struct ibv_sge sge[n]; \
+		struct ibv_recv_wr wr[n]; \
+		struct ibv_recv_wr *bad; \
+		int ret; \
+		TIMES_##n(RECV) \
+		ret = ibv_post_srq_recv(e->srq, wr, &bad); \
+		if (UNLIKELY(ret)) \
+			return failed(wr, bad, ret); \
+		return 0; \
+	}
+SHARED(1)
+SHARED(16)
 
 int fast_poll1(struct env *e)
 {

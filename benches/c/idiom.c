@@ -111,6 +111,35 @@ INLINE int list(struct env *e, uint32_t n)
 	POST(wr);
 }
 
+int idiom_kinds4of16(struct env *e)
+{
+	struct ibv_sge sge[16];
+	struct ibv_send_wr wr[16];
+	uint32_t i, n = e->counts[1];
+
+	if (n == 0)
+		return 0;
+	for (i = 0; i < n && i < 16; i++) {
+		sge[i] = (struct ibv_sge)SGE(i);
+		wr[i] = (struct ibv_send_wr){ .wr_id = e->ids[i], .next = &wr[i + 1],
+					      .sg_list = &sge[i], .num_sge = 1,
+					      .opcode = IBV_WR_RDMA_WRITE, RDMA };
+	}
+	wr[i - 1].next = NULL;
+	wr[i - 1].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+	wr[i - 1].imm_data = htonl(e->imm_data);
+	POST(wr);
+}
+
+int idiom_sges(struct env *e)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = e->ids[0], .sg_list = e->pieces, .num_sge = e->counts[1],
+		.opcode = IBV_WR_RDMA_WRITE, RDMA
+	};
+	POST(&wr);
+}
+
 #define LIST(n, i) \
 	int idiom_list##n##of16(struct env *e) \
 	{ \
@@ -134,6 +163,21 @@ LIST(16, 2)
 	}
 RECEIVES(1)
 RECEIVES(16)
+
+#define SHARED(n) \
+	int idiom_srq##n(struct env *e) \
+	{ \
+		enum { COUNT = n }; \
+		struct ibv_sge sge[n] = { TIMES_##n(SGE_OF) }; \
+		struct ibv_recv_wr wr[n] = { TIMES_##n(RECV_OF) }; \
+		struct ibv_recv_wr *bad; \
+		int ret = ibv_post_srq_recv(e->srq, wr, &bad); \
+		if (UNLIKELY(ret)) \
+			return failed(wr, bad, ret); \
+		return 0; \
+	}
+SHARED(1)
+SHARED(16)
 
 #define POLL(n) \
 	int idiom_poll##n(struct env *e) \

@@ -5,7 +5,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::Expr;
 use syn::spanned::Spanned;
 
-use crate::list::List;
+use crate::list::{List, UNCHECKED, UNSIGNALED};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -54,15 +54,23 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     });
     let (first, last) = (name("at", 0), name("at", count - 1));
     // What the whole list asks of the queue is told at the word that asks it, or at the queue.
-    let finish = match &list.unsignaled {
-        Some(word) => format_ident!("post_unsignaled", span = site.located_at(word.span())),
-        None => format_ident!("post", span = site.located_at(list.queue.span())),
-    };
-    let mut body = quote_spanned! {site=>
-        // SAFETY: all work requests were emitted in order, into slots that are still there, and
-        // these are their entries, and what is known of them.
-        unsafe {
-            #post.#finish([#(#entries.entry),*], #known, #first.cast(), #last.cast())
+    let at_word = |word: Option<&Ident>| word.map(|word| site.located_at(word.span()));
+    let mut body = if let Some(here) = at_word(list.word(UNCHECKED)) {
+        // Outside of any `unsafe` but the program's.
+        quote_spanned! {here=>
+            #post.post_raw([#(#entries.entry),*], #first.cast(), #last.cast())
+        }
+    } else {
+        let finish = match at_word(list.word(UNSIGNALED)) {
+            Some(here) => format_ident!("post_unsignaled", span = here),
+            None => format_ident!("post", span = site.located_at(list.queue.span())),
+        };
+        quote_spanned! {site=>
+            // SAFETY: all work requests were emitted in order, into slots that are still there, and
+            // these are their entries, and what is known of them.
+            unsafe {
+                #post.#finish([#(#entries.entry),*], #known, #first.cast(), #last.cast())
+            }
         }
     };
     let may_wait = list.requests.iter().skip(1).any(|wr| may_wait(wr.to_token_stream()));
@@ -70,7 +78,7 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
         body = quote_spanned! {site=> match (&mut #post).is_finished() { () => #body } };
     }
     for (i, request) in list.requests.iter().enumerate().rev() {
-        let is_last = list.unsignaled.is_none() && i + 1 == count;
+        let is_last = list.how.is_none() && i + 1 == count;
         body = emit(kind, &post, (i, is_last), request, &name, body);
     }
     if may_wait {

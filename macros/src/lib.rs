@@ -19,6 +19,11 @@ use list::List;
 /// with selective signaling the last work request is signaled; `post_send!(qp, [...], unsignaled)`
 /// leaves it as it is and returns a debt that says so.
 ///
+/// On a queue pair whose entry is `Raw`, `unsafe { post_send!(qp, [...], unchecked) }` posts a
+/// chain that the crate does no bookkeeping for, under the contract of `post_send_unchecked`. Only
+/// those work requests are signaled that say so, and the error is a `RawPostError` with the index
+/// of `bad_wr`. `post_recv!` and `post_srq_recv!` have the same form.
+///
 /// The result is `Ok`, or a `PostError` with the index of C's `bad_wr` and the entries of all work
 /// requests that the device did not take. If an expression panics or leaves with `?`, nothing is
 /// posted and what was evaluated is dropped. Until then the queue pair is borrowed: an expression

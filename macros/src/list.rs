@@ -1,4 +1,4 @@
-//! The input: a queue, a list of work requests, and perhaps `unsignaled`.
+//! The input: a queue, a list of work requests, and perhaps `unsignaled` or `unchecked`.
 
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -10,11 +10,15 @@ use crate::expand::Kind;
 /// Most work requests of a chain; longer lists are for the run-time builders.
 const MOST: usize = 128;
 
+pub const UNSIGNALED: &str = "unsignaled";
+pub const UNCHECKED: &str = "unchecked";
+
 pub struct List {
     pub queue: Expr,
     bracket: Bracket,
     pub requests: Punctuated<Expr, Token![,]>,
-    pub unsignaled: Option<Ident>,
+    /// How it is posted: `unsignaled` or `unchecked`, if not as usual.
+    pub how: Option<Ident>,
 }
 
 impl Parse for List {
@@ -34,21 +38,27 @@ impl Parse for List {
         let content;
         let bracket = bracketed!(content in input);
         let requests = Punctuated::parse_terminated(&content)?;
-        let mut unsignaled = None;
+        let mut how = None;
         if input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
             let word: Ident = input.parse()?;
-            if word != "unsignaled" {
-                let text = "expected `unsignaled`, which leaves the last work request unsignaled";
+            if word != UNSIGNALED && word != UNCHECKED {
+                let text = "expected `unsignaled`, which leaves the last work request unsignaled, \
+                            or `unchecked`, in an `unsafe` block";
                 return Err(Error::new(word.span(), text));
             }
-            unsignaled = Some(word);
+            how = Some(word);
             input.parse::<Option<Token![,]>>()?;
         }
-        Ok(List { queue, bracket, requests, unsignaled })
+        Ok(List { queue, bracket, requests, how })
     }
 }
 
 impl List {
+    /// Where it says that it is posted like this.
+    pub fn word(&self, how: &str) -> Option<&Ident> {
+        self.how.as_ref().filter(|word| *word == how)
+    }
+
     /// What can be seen without types. All that is wrong is told at once.
     pub fn check(&self, kind: Kind) -> Result<()> {
         let mut errors: Vec<Error> = Vec::new();
@@ -63,7 +73,7 @@ impl List {
             );
             errors.push(Error::new_spanned(first, text));
         }
-        if let (Some(word), Kind::Recv | Kind::SrqRecv) = (&self.unsignaled, kind) {
+        if let (Some(word), Kind::Recv | Kind::SrqRecv) = (self.word(UNSIGNALED), kind) {
             errors.push(Error::new(
                 word.span(),
                 "leave `unsignaled` out: every receive has a completion",

@@ -18,6 +18,7 @@
 //! | [`tokio`] | awaiting completions, connections and drains; other executors |
 //! | [`testing`] | faults, devices that differ, rdma_cm: on the loopback device |
 //! | [`porting`] | each C call beside its form here |
+//! | [`bookkeeping`] | a C program with wr_ids and credits of its own, ported to the `unsafe` path |
 //! | [`from_ibverbs`], [`from_sideway`] | the same for programs that use these crates |
 //! | [`compile_errors`] | how to read the compiler's messages |
 //! | [`performance`] | chains, signaling, inline data: when each pays, and how to measure it |
@@ -31,7 +32,7 @@ macro_rules! pages {
 
 pages! {
     queue_pairs memory posting completions shutdown one_sided layout tokio testing porting
-    from_ibverbs from_sideway compile_errors performance
+    bookkeeping from_ibverbs from_sideway compile_errors performance
 }
 
 #[doc = include_str!("../../RULES.md")]

@@ -7,6 +7,7 @@
 //! | `chain` | chains on the stack, for the posting macros |
 //! | `list` | lists whose length is known at run time, as programs see them |
 //! | `list_path` | how they are put together |
+//! | `raw_list` | lists of the `unsafe` path whose work requests differ |
 //! | `unchecked` | the `unsafe` path, which does no bookkeeping |
 //! | `slow`, `list_slow` | what these leave to cold functions |
 //! | `refusal` | what a refused post gives back |
@@ -20,6 +21,7 @@ mod list_slow;
 mod next_slot;
 pub(crate) mod path;
 pub(crate) mod queue;
+pub(crate) mod raw_list;
 pub(crate) mod refusal;
 mod slow;
 mod trace;
@@ -29,5 +31,6 @@ mod with_verb;
 pub use crate::work::refusal::PostErrorKind;
 pub use chain::Unsettled;
 pub use list::{RecvList, RecvSlots, SendList, SendSlots};
+pub use raw_list::RawSendList;
 pub use refusal::{PostError, PostFailure, Rejected};
 pub use unchecked::RawPostError;

@@ -106,8 +106,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             (*Link::head(at)).wr_id = wr_id;
             let known = Q::Verb::known(at);
             // What is posted from what is known needs no memory: where nothing shows that to
-            // others, nothing is stored there.
-            if !Q::Verb::KNOWS && !prev.is_null() {
+            // others, nothing is stored there. (The `unsafe` path posts what is in memory.)
+            if (!Q::Verb::KNOWS || !Q::Entry::OWNED) && !prev.is_null() {
                 (*Link::head(prev)).next = at;
             }
             pending.known_as(known)

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ptr;
 
 use crate::cold::out_of_line;
-use crate::memory::entry::Raw;
+use crate::memory::entry::{Entry, Raw};
 use crate::post::chain::Post;
 use crate::post::next_slot::next_slot;
 use crate::post::queue::Kind;
@@ -57,6 +57,13 @@ impl fmt::Display for RawPostError {
 
 impl std::error::Error for RawPostError {}
 
+impl RawPostError {
+    /// There is no slot for work request `index` of a list, and none was posted.
+    pub(crate) fn no_slot<Q: Kind>(index: usize) -> Self {
+        RawPostError { verb: Q::VERB, errno: libc::ENOMEM, bad_wr: Some(index) }
+    }
+}
+
 impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
     /// Posts one work request that the in-flight table does not know.
     ///
@@ -64,16 +71,29 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
     /// The queue may have it by the rules; the rest as for `QueuePair::post_send_unchecked`.
     #[inline(always)]
     pub(crate) unsafe fn one_unchecked<W: Work<Raw, Wr = Q::Wr>>(
-        mut self,
+        self,
         wr: W,
     ) -> Result<(), RawPostError> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Raw>>::Sges>::new();
-        let at = (&raw mut slot).cast();
         // SAFETY: the slot is a local for the elements of this work request, and stays until the
-        // post; what it names is the caller's contract.
+        // post; the rest is this function's contract.
+        unsafe { self.one_unchecked_at(wr, &raw mut slot) }
+    }
+
+    /// Like `one_unchecked`, in `slot`.
+    ///
+    /// # Safety
+    /// The slot is as for `put`; the rest as for `one_unchecked`.
+    #[inline(always)]
+    pub(crate) unsafe fn one_unchecked_at<W: Work<Raw, Wr = Q::Wr>, S>(
+        mut self,
+        wr: W,
+        slot: *mut Slot<Q::Wr, S>,
+    ) -> Result<(), RawPostError> {
+        // SAFETY: the slot is as `put` asks; what is in it is the caller's contract.
         unsafe {
-            self.put(0, wr, &raw mut slot, ptr::null_mut());
-            self.post_raw([], at, at)
+            self.put(0, wr, slot, ptr::null_mut());
+            self.post_raw([], slot.cast(), slot.cast())
         }
     }
 
@@ -106,6 +126,41 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         unsafe { self.post_raw([], first.cast(), end.sub(1).cast()) }
     }
 
+    /// Like `list_unchecked`, of any `n`, in `most` slots.
+    ///
+    /// # Safety
+    /// There are `most` slots from `first` on; the rest as for `list_unchecked`.
+    #[inline(always)]
+    pub(crate) unsafe fn listed<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
+        self,
+        first: *mut Slot<Q::Wr, [ibv_sge; G]>,
+        most: usize,
+        n: usize,
+        wr: impl FnMut(usize) -> W,
+    ) -> Result<(), RawPostError> {
+        if n > most {
+            return Err(RawPostError::no_slot::<Q>(0));
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        // SAFETY: there are `n` slots, at least one; the rest is this function's contract.
+        unsafe { self.list_unchecked(first, n, wr) }
+    }
+}
+
+/// The entry of the `unsafe` path: `Raw`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a queue of `{Self}` entries does bookkeeping: it has no `unchecked` chains",
+    label = "this queue gives `{Self}` back",
+    note = "leave `unchecked` out, or use a profile with `entry: Raw` (R11.1)"
+)]
+pub trait Unbooked: Entry {}
+
+impl Unbooked for Raw {}
+
+impl<T: Transport, Q: Kind> Post<'_, T, Q> {
     /// Posts the list `first..=last`.
     ///
     /// # Safety
@@ -116,10 +171,13 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
     #[inline(always)]
     pub unsafe fn post_raw<const N: usize>(
         self,
-        _: [Option<Raw>; N],
+        _: [Option<Q::Entry>; N],
         first: *mut Q::Wr,
         last: *mut Q::Wr,
-    ) -> Result<(), RawPostError> {
+    ) -> Result<(), RawPostError>
+    where
+        Q::Entry: Unbooked,
+    {
         let mut bad = ptr::null_mut();
         // SAFETY: the queue is alive and the list valid; the buffers are the caller's contract.
         let code = unsafe {

@@ -174,7 +174,7 @@ impl<T: Transport, P: Profile<Entry: Owned>> QueuePair<T, Err, P> {
     }
 }
 
-const VERB: &str = "drain";
+pub(super) const VERB: &str = "drain";
 
 /// How far a drain is.
 pub(super) struct Progress {
@@ -193,7 +193,7 @@ pub(super) struct Progress {
 }
 
 /// Why a queue pair cannot be drained.
-const UNKNOWN: &str = "a post had no known outcome, or the device did not take the error state: reset or \
+pub(super) const UNKNOWN: &str = "a post had no known outcome, or the device did not take the error state: reset or \
                        destroy the queue pair";
 
 impl<P: Profile> Core<P> {
@@ -230,6 +230,29 @@ impl<P: Profile> Core<P> {
     /// no room yet.
     fn post_sentinel<T: Transport>(&mut self) -> bool {
         let Some(wr_id) = self.send.in_flight.enter_sentinel() else { return true };
+        // SAFETY: room for its completion is booked (`SENTINEL`).
+        match unsafe { self.post_marker::<T>(wr_id) } {
+            Some(Ok(())) => return true,
+            // It is unknown whether the device has it (R8.20), so it stays in the counters.
+            Some(Err(false)) => self.send.in_flight.poison(),
+            Some(Err(true)) => self.send.in_flight.take_back(1),
+            None => {
+                self.send.in_flight.take_back(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Posts a send of no bytes, signaled. `None` if it is not posted, since nothing is outstanding
+    /// where no address handle is. An error says whether the device refused it for sure.
+    ///
+    /// # Safety
+    /// The completion queue has room for its completion.
+    pub(super) unsafe fn post_marker<T: Transport>(
+        &mut self,
+        wr_id: u64,
+    ) -> Option<Result<(), bool>> {
         let mut wr = zeroed::<ibv_send_wr>();
         wr.wr_id = wr_id;
         wr.opcode = ibv_wr_opcode::IBV_WR_SEND;
@@ -238,11 +261,7 @@ impl<P: Profile> Core<P> {
             // Providers read the address handle during the post. There is one, because an
             // outstanding work request named it.
             let posted = self.send.in_flight.posted();
-            let Some(ah) = self.ah.lend_any(posted) else {
-                self.send.in_flight.take_back(1);
-                return true;
-            };
-            wr.wr.ud.ah = ah;
+            wr.wr.ud.ah = self.ah.lend_any(posted)?;
             wr.wr.ud.remote_qpn = 1;
             wr.wr.ud.remote_qkey = 0;
         }
@@ -250,13 +269,10 @@ impl<P: Profile> Core<P> {
         // SAFETY: the queue pair is live, and the work request names no memory.
         let code =
             unsafe { <P::Posting as Posting>::Verb::post(self.send.object, &mut wr, &mut bad) };
-        if code != 0 && bad.is_null() {
-            // It is unknown whether the device has it (R8.20), so it stays in the counters.
-            self.send.in_flight.poison();
-        } else if code != 0 {
-            self.send.in_flight.take_back(1);
-        }
-        code == 0
+        Some(match code {
+            0 => Ok(()),
+            _ => Err(!bad.is_null()),
+        })
     }
 }
 

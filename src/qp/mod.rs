@@ -57,6 +57,7 @@ mod post;
 mod complete;
 
 mod drain;
+mod drain_unchecked;
 
 mod query;
 

@@ -6,14 +6,21 @@
 use crate::allows::{Allows, call};
 use crate::memory::entry::Raw;
 use crate::post::chain::{RecvPost, SendPost};
-use crate::post::list::SendSlots;
-use crate::post::queue::{Kind, Sends};
+use crate::post::list::{RecvSlots, SendSlots};
+use crate::post::raw_list::RawSendList;
 use crate::post::unchecked::RawPostError;
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::rules::{RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
+use crate::work::address::Address;
+use crate::work::data::{Fits, Takes};
+use crate::work::limits::Max;
+use crate::work::opcode::Opcode;
+use crate::work::prepared::{Placeholder, Prepared};
+use crate::work::request::WorkRequest;
+use crate::work::sge::Sge;
 
 impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// Posts one send work request and does no bookkeeping (`ibv_post_send`). With selective
@@ -22,14 +29,20 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     /// # Safety
     /// Until the completion of this work request (or of a later signaled one of this queue pair),
     /// or until the queue pair was destroyed or reset:
-    /// - the regions that its data names stay registered ([R6.10](crate::guide::rules#r6-10));
-    ///   nothing writes to the bytes that a SEND or WRITE sends, and nothing accesses those that a
-    ///   READ or atomic fills ([R11.1](crate::guide::rules#r11-1),
-    ///   [R11.2](crate::guide::rules#r11-2));
+    /// - each piece lies in a region of this queue pair's protection domain whose local key it
+    ///   names, and which lets the device write (`LOCAL_WRITE`) if a READ or atomic fills it. This
+    ///   matters for [`Piece::from_raw`](crate::wr::Piece::from_raw), and for pieces of a region
+    ///   of another domain ([R6.8](crate::guide::rules#r6-8));
+    /// - those regions stay registered ([R6.10](crate::guide::rules#r6-10)); nothing writes to the
+    ///   bytes that a SEND or WRITE sends, and nothing accesses those that a READ or atomic fills
+    ///   ([R11.1](crate::guide::rules#r11-1), [R11.2](crate::guide::rules#r11-2));
     /// - a READ goes to memory whose bytes this process has at the addresses that it names, unless
     ///   signaling is selective: mlx5 may copy them there itself
     ///   ([R18.18](crate::guide::rules#r18-18));
     /// - an address handle that it names is this queue pair's, and is not removed from it.
+    ///
+    /// An [`SgeList`](crate::wr::SgeList) has at most the profile's `max_send_sge` pieces: most
+    /// devices refuse more, but some do not look ([R3.1](crate::guide::rules#r3-1)).
     ///
     /// Lengths are not checked: a message longer than the port's `max_msg_sz`, or on UD longer than
     /// its active MTU, is left to the device, which may answer with an error completion or not at
@@ -108,29 +121,91 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
         Self: Allows<call::PostSend> + Allows<call::PostSendList<W, SGES>>,
         W: SendOn<T, P>,
     {
-        if n > N {
-            return Err(RawPostError {
-                verb: Sends::<P>::VERB,
-                errno: libc::ENOMEM,
-                bad_wr: Some(0),
-            });
-        }
-        if n == 0 {
-            return Ok(());
-        }
-        // SAFETY: the bounds are the rules, and say that a slot holds the elements of `D`. The rest
+        // SAFETY: the bounds are the rules, and say that a slot holds the elements of `W`. The rest
         // of the contract is this function's.
-        unsafe { SendPost::<T, P>::new(&mut self.core.send).list_unchecked(slots.first(), n, wr) }
+        unsafe { SendPost::<T, P>::new(&mut self.core.send).listed(slots.first(), N, n, wr) }
+    }
+
+    /// Begins a list of at most `N` sends, in `slots`, whose work requests may differ in opcode and
+    /// flags, as [`RawSendList`] shows.
+    #[inline(always)]
+    pub fn raw_send_list<'d, const N: usize, const G: usize>(
+        &'d mut self,
+        slots: &'d mut SendSlots<N, G>,
+    ) -> RawSendList<'d, T, P, G>
+    where
+        Self: Allows<call::PostSend>,
+    {
+        RawSendList::new(SendPost::new(&mut self.core.send), slots.first(), N)
+    }
+
+    /// Posts a prepared work request with `data` and does no bookkeeping (`ibv_post_send`). With
+    /// selective signaling it is signaled only if it says so.
+    ///
+    /// # Safety
+    /// As for [`post_send_unchecked`](Self::post_send_unchecked).
+    ///
+    /// # Errors
+    /// As for `post_send_unchecked`.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::memory::Raw;
+    /// profile! { Unchecked { entry: Raw } }
+    ///
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let (gid, psn) = (context.roce_v2_gid(1)?, Psn::try_from(0)?);
+    /// let region = pd.register::<RemoteWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
+    /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// # let myself = Qpn::try_from(qp.qp_num())?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, myself, psn))?;
+    /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
+    /// let to = region.remote().slice(2048, 4)?;
+    /// let mut write = wr::RdmaWrite::new(wr::Placeholder, to.write()).prepare();
+    /// for wr_id in 0..3 {
+    ///     let piece = wr::Piece::new(&region, 4 * wr_id..4 * wr_id + 4)?;
+    ///     // SAFETY: the region outlives the queue pair, nobody else touches it before the
+    ///     // completion, and `cq` has room.
+    ///     unsafe { qp.post_prepared_unchecked(&mut write, wr::Sge::new(wr_id as u64, [piece]))? };
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 3 {
+    ///     cq.poll()?.for_each(|completion| done.push(completion.raw_wr_id()));
+    /// }
+    /// assert_eq!(done, [0, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub unsafe fn post_prepared_unchecked<'w, O, A, F, G>(
+        &mut self,
+        prepared: &mut Prepared<O, Placeholder, A, F, G>,
+        data: Sge<'w, 1>,
+    ) -> Result<(), RawPostError>
+    where
+        Self: Allows<call::PostSend>,
+        WorkRequest<O, Sge<'w, 1>, A, F, G>: SendOn<T, P>,
+        O: Opcode + Takes<Sge<'w, 1>>,
+        A: Address,
+    {
+        // SAFETY: the bounds are the rules. The slot has one element, and is borrowed mutably. The
+        // rest of the contract is this function's.
+        unsafe {
+            let (ready, slot) = prepared.with(data, Some(data.flags));
+            SendPost::<T, P>::new(&mut self.core.send).one_unchecked_at(ready, slot)
+        }
     }
 
     /// Posts one receive work request and does no bookkeeping (`ibv_post_recv`).
     ///
     /// # Safety
     /// Until the completion of this work request, or until the queue pair was destroyed or reset,
-    /// the regions that its data names stay registered, and nothing accesses the bytes
-    /// ([R11.2](crate::guide::rules#r11-2)). If the error has no `bad_wr`, this holds as if the
-    /// post had succeeded. The caller ensures that no completion queue overruns
-    /// ([R9.9](crate::guide::rules#r9-9)).
+    /// the regions that its data names are of the queue pair's protection domain, let the device
+    /// write and stay registered, and nothing accesses the bytes
+    /// ([R11.2](crate::guide::rules#r11-2)). There are at most `max_recv_sge` pieces. If the error
+    /// has no `bad_wr`, this holds as if the post had succeeded. The caller ensures that no
+    /// completion queue overruns ([R9.9](crate::guide::rules#r9-9)).
     ///
     /// # Errors
     /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
@@ -179,5 +254,32 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     {
         // SAFETY: the bounds are the rules. The rest of the contract is this function's.
         unsafe { RecvPost::<T, P>::new(&mut self.core.recv).one_unchecked(wr) }
+    }
+
+    /// Posts a list of `n` receives and does no bookkeeping (`ibv_post_recv`). `wr` makes each by
+    /// its index, and `slots` have room for them. An empty list is Ok and posts nothing
+    /// ([R9.5](crate::guide::rules#r9-5)).
+    ///
+    /// # Safety
+    /// As for [`post_recv_unchecked`](Self::post_recv_unchecked), for each of them. If the device
+    /// refuses a list, those before `bad_wr` are posted.
+    ///
+    /// # Errors
+    /// As for `post_recv_unchecked`; also ENOMEM with a `bad_wr` of 0 if `n` exceeds the slots:
+    /// then none is posted.
+    #[inline(always)]
+    pub unsafe fn post_recv_list_unchecked<W, const N: usize, const G: usize>(
+        &mut self,
+        slots: &mut RecvSlots<N, G>,
+        n: usize,
+        wr: impl FnMut(usize) -> W,
+    ) -> Result<(), RawPostError>
+    where
+        Self: Allows<call::PostRecv>,
+        W: RecvOn<P> + Fits<Max<G>, P::MaxInline>,
+    {
+        // SAFETY: the bounds are the rules, and say that a slot holds the elements of `W`. The rest
+        // of the contract is this function's.
+        unsafe { RecvPost::<T, P>::new(&mut self.core.recv).listed(slots.first(), N, n, wr) }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Addressed, CreatedFor, FenceOn, IssuedBy, PostOn, SignaledOn};
 use crate::allows::Seal;
-use crate::memory::entry::{Entry, Owned};
+use crate::memory::entry::Entry;
 use crate::profile::Profile;
 use crate::sys::types::{ibv_recv_wr, ibv_send_wr};
 use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
@@ -146,7 +146,7 @@ pub trait SrqRecvOn<E: Entry, M: Limit>: Work<E, Wr = ibv_recv_wr> {
 
 impl<E, M, D> SrqRecvOn<E, M> for Recv<D>
 where
-    E: Owned,
+    E: Entry,
     M: Limit,
     D: Data<E, This: SrqSink + Fits<M, Max<0>>>,
 {

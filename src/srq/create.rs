@@ -76,9 +76,17 @@ impl<L: Threads> ProtectionDomain<L> {
         M: Limit,
         C: 'static,
     {
+        self.create_srq_of(pool.feed())
+    }
+
+    /// Creates one for RC or UD.
+    pub(super) fn create_srq_of<T: SharesReceives, E: Entry, M: Limit>(
+        &self,
+        feed: Feed,
+    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error> {
         const VERB: &str = "ibv_create_srq";
         let pd = self.handle();
-        self.create_any_srq(VERB, pool, |_, init| {
+        self.create_any_srq(VERB, feed, |_, init| {
             let asked = init.attr;
             // SAFETY: the protection domain is live, and `init` is a local.
             let made = unsafe { (pd.control().create_srq)(pd.as_ptr(), init) };
@@ -90,19 +98,12 @@ impl<L: Threads> ProtectionDomain<L> {
 
     /// Creates a shared receive queue by a verb, which is given the counters of the queue, and its
     /// attributes, in which it returns what was granted.
-    pub(super) fn create_any_srq<T, E, M, C>(
+    pub(super) fn create_any_srq<T: SharesReceives, E: Entry, M: Limit>(
         &self,
         verb: &'static str,
-        pool: &impl FeedsSrq<C>,
+        feed: Feed,
         make: impl FnOnce(&Arc<QueueCounters>, &mut ibv_srq_init_attr) -> Result<Made, Error>,
-    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error>
-    where
-        T: SharesReceives,
-        E: Owned,
-        M: Limit,
-        C: 'static,
-    {
-        let feed = pool.feed();
+    ) -> Result<SharedReceiveQueue<T, E, M, L>, Error> {
         if feed.pd != self.id() {
             let what = "the pool and the shared receive queue";
             return Err(Error::new(verb, ErrorKind::PdMismatch { what }));
@@ -235,7 +236,7 @@ where
     const SEAL: Seal = Seal;
 }
 
-/// A pool or an arena, for a shared receive queue.
+/// A pool or an arena, for a shared receive queue, or neither.
 #[doc(hidden)]
 pub struct Feed {
     /// The protection domain's number.
@@ -250,6 +251,20 @@ pub struct Feed {
 }
 
 impl Feed {
+    /// No pool: at most `max_wr` receives, which the program counts.
+    pub(super) fn counted_by_caller(
+        verb: &'static str,
+        pd: u32,
+        max_wr: u32,
+    ) -> Result<Self, Error> {
+        const MOST: u32 = u32::MAX / 4; // as of other queues
+        if max_wr > MOST {
+            return Err(Error::limit(verb, "max_wr", max_wr.into(), MOST.into()));
+        }
+        let (count, keep) = (max_wr as usize, Box::new(()));
+        Ok(Feed { pd, number: 0, count, first: 0, slab: 0, keep })
+    }
+
     fn of<C>(slots: &Slab<C>, keep: Box<dyn Any>) -> Self {
         Feed {
             pd: slots.region.pd(),

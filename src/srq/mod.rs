@@ -7,6 +7,7 @@ mod dependents;
 mod post;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
+mod unchecked;
 mod xrc;
 
 use std::any::Any;
@@ -172,6 +173,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// The number of receives posted here whose completion was not taken apart or dropped yet. It
     /// is counted on each call, in time proportional to the pool's buffers.
     ///
+    /// It is 0 if the entry is [`Raw`](crate::memory::Raw): then the program counts them.
+    ///
     /// Receives of unknown fate count too. So it shows when a device keeps a receive of a queue
     /// pair that is gone ([how a queue pair ends](crate::qp#how-a-queue-pair-ends)); the buffer
     /// comes back when the shared receive queue is destroyed.
@@ -221,7 +224,8 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
 
     /// Gives the queue room for at least `max_wr` receives (`ibv_modify_srq`), where the device can
     /// (`SRQ_RESIZE`): fewer than its pool has buffers, or as many again. A post beyond that is
-    /// refused with its buffers. What completion queues have booked does not change.
+    /// refused with its buffers. What completion queues have booked does not change. A queue whose
+    /// entry is [`Raw`](crate::memory::Raw) can only grow, since all its receives may be posted.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -257,7 +261,11 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         }
         let can =
             DeviceCap::from_bits_retain(limits.device_cap_flags).contains(DeviceCap::SRQ_RESIZE);
-        let posted = self.recvs_outstanding();
+        // Of receives that the program counts, each may be outstanding.
+        let posted = match E::OWNED {
+            true => self.recvs_outstanding(),
+            false => self.query()?.max_wr as usize,
+        };
         let asked = || match can {
             true => format!("max_wr {max_wr}, {posted} receives outstanding"),
             false => format!("max_wr {max_wr}, the device has no SRQ_RESIZE"),

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the bounds are what posting asks for
 
-use crate::memory::entry::Owned;
+use crate::memory::entry::{Entry, Owned};
 use crate::post::chain::{Begun, Post, SrqPost};
 use crate::post::refusal::PostError;
 use crate::rules::{SharesReceives, SrqRecvOn};
@@ -45,7 +45,9 @@ impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         // SAFETY: the bounds are the rules.
         unsafe { SrqPost::<T, E, M>::new(&mut self.queue).one(wr) }
     }
+}
 
+impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
     #[doc(hidden)]
     #[inline(always)]
     pub fn begin_srq(&mut self) -> Begun<SrqPost<'_, T, E, M>> {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::SharedReceiveQueue;
-use super::create::FeedsSrq;
+use super::create::{Feed, FeedsSrq};
 use crate::allows::{Allows, call};
 use crate::completion::attachments::Share;
 use crate::completion::queue::CompletionQueue;
@@ -78,6 +78,15 @@ impl XrcDomain {
         C: 'static,
         L: Threads,
     {
+        self.create_srq_of(pd, pool.feed(), cq)
+    }
+
+    pub(super) fn create_srq_of<E: Entry, M: Limit, L: Threads>(
+        &self,
+        pd: &ProtectionDomain<L>,
+        feed: Feed,
+        cq: &CompletionQueue<E, L>,
+    ) -> Result<SharedReceiveQueue<Xrc, E, M, L>, Error> {
         let here = &pd.handle().parents().context;
         let mismatch = |what| Err(Error::new(VERB, ErrorKind::ContextMismatch { what }));
         if !Arc::ptr_eq(self.handle().parents(), here) {
@@ -87,7 +96,7 @@ impl XrcDomain {
         if !Arc::ptr_eq(&shared.handle().parents().context, here) {
             return mismatch("the completion queue and the protection domain");
         }
-        pd.create_any_srq(VERB, pool, |counters, init| {
+        pd.create_any_srq(VERB, feed, |counters, init| {
             let asked = init.attr;
             shared.attach(VERB, counters, [0, asked.max_wr], Share::Receives)?;
             let refused = |errno| refused(VERB, errno, asked);

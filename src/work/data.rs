@@ -26,6 +26,7 @@ use crate::work::prepared::Placeholder;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Emitted, How, WorkRequest};
 use crate::work::sge::Sge;
+use crate::work::sge_list::SgeList;
 use crate::work::with_id::WithId;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
@@ -133,6 +134,7 @@ into_data! {
     [] Empty;
     [] Placeholder;
     [const N: usize] Sge<'_, N>;
+    [] SgeList<'_>;
 }
 
 /// An opcode, or a receive, that takes the data `D`: [`Source`], [`Sink`], [`RecvSink`] and
@@ -237,6 +239,7 @@ impl<C: 'static> Source for BufList<C> {}
 impl Source for Empty {}
 impl Source for Placeholder {}
 impl<const N: usize> Source for Sge<'_, N> {}
+impl Source for SgeList<'_> {}
 
 impl<C: 'static> Sink for Buf<C> {}
 #[diagnostic::do_not_recommend]
@@ -253,6 +256,7 @@ impl Sink for Empty {}
 impl Sink for Placeholder {}
 #[diagnostic::do_not_recommend]
 impl<const N: usize> Sink for Sge<'_, N> {}
+impl Sink for SgeList<'_> {}
 
 impl<C: 'static> RecvSink for Buf<C> {}
 impl<C: 'static, const N: usize> RecvSink for [Buf<C>; N] {}
@@ -260,11 +264,14 @@ impl<C: 'static, const N: usize> RecvSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> RecvSink for BufList<C> {}
 impl RecvSink for Empty {}
 impl<const N: usize> RecvSink for Sge<'_, N> {}
+impl RecvSink for SgeList<'_> {}
 
 impl<C: 'static> SrqSink for Buf<C> {}
 impl<C: 'static, const N: usize> SrqSink for [Buf<C>; N] where Max<N>: AtLeastOne {}
 impl<C: 'static, const N: usize> SrqSink for ArrayVec<Buf<C>, N> {}
 impl<C: 'static> SrqSink for BufList<C> {}
+impl<const N: usize> SrqSink for Sge<'_, N> {}
+impl SrqSink for SgeList<'_> {}
 
 impl<C: 'static> AtomicSink for Buf<C> {}
 #[diagnostic::do_not_recommend]
@@ -287,6 +294,7 @@ impl<M: Limit, I: Limit> Fits<M, I> for InlineSlice<'_> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for InlineList<'_, N> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for WithId<D> {}
 impl<const N: usize, M: Limit + Sges<N>, I: Limit> Fits<M, I> for Sge<'_, N> {}
+impl<M: Limit, I: Limit> Fits<M, I> for SgeList<'_> {}
 impl<O, D: Fits<M, I>, A, F, G, M: Limit, I: Limit> Fits<M, I> for WorkRequest<O, D, A, F, G> {}
 impl<D: Fits<M, I>, M: Limit, I: Limit> Fits<M, I> for Recv<D> {}
 
@@ -315,6 +323,7 @@ pub(super) mod sealed {
     impl<const N: usize> Sealed for InlineList<'_, N> {}
     impl<D> Sealed for WithId<D> {}
     impl<const N: usize> Sealed for Sge<'_, N> {}
+    impl Sealed for SgeList<'_> {}
     impl<O, D, A, F, G> Sealed for WorkRequest<O, D, A, F, G> {}
     impl<D> Sealed for Recv<D> {}
 }

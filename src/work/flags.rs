@@ -85,4 +85,31 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     {
         self.with(|address| address, SendFlags::SIGNALED)
     }
+
+    /// Asks for a completion if `is_signaled`, for code that decides it at run time: both have one
+    /// type, so a list may have both.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// profile! { Stream { signaling: Selective } }
+    ///
+    /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pd, .. } =
+    /// #     proverbs::loopback::pair_of::<Stream>()?;
+    /// # let region = pd.register::<RemoteWrite>(64)?;
+    /// let at = region.remote().write();
+    /// let mut slots = SendSlots::<8>::new();
+    /// let mut list = a.send_list(&mut slots);
+    /// list.extend((0..8).map(|i| wr::RdmaWrite::inline(b"written!", at).signaled_if(i % 4 == 3)))?;
+    /// list.post()?;
+    /// # proverbs::loopback::poll(&mut cq, 2)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline(always)]
+    pub fn signaled_if(self, is_signaled: bool) -> WorkRequest<O, D, A, F, Signaled>
+    where
+        Self: Allows<call::SetSignaled>,
+    {
+        let flags = if is_signaled { SendFlags::SIGNALED } else { SendFlags::empty() };
+        self.with(|address| address, flags)
+    }
 }

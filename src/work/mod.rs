@@ -13,6 +13,7 @@ pub(crate) mod recv;
 pub(crate) mod refusal;
 pub(crate) mod request;
 pub(crate) mod sge;
+pub(crate) mod sge_list;
 pub(crate) mod wc_opcode;
 mod window;
 pub(crate) mod with_id;

@@ -278,8 +278,10 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Place
             let emitted: Emitted<E> = self.data.emit(&raw mut (*wr_box).sge, how, check);
             let wr = slot.cast::<ibv_send_wr>();
             (*wr).sg_list = emitted.sges;
-            (*wr_box).address.check(check);
-            Pending::new(emitted.entry, 0)
+            if E::OWNED {
+                (*wr_box).address.check(check);
+            }
+            Pending::new(emitted.entry, emitted.wr_id)
         }
     }
 

@@ -16,6 +16,7 @@ use crate::work::request::{Check, Emitted, How};
 
 /// A piece of a registered region: an element of an [`Sge`] (`struct ibv_sge` of ibv_post_send(3)).
 #[derive(Clone, Copy)]
+#[repr(transparent)] // a slice of them is C's `sg_list`
 pub struct Piece<'mr> {
     pub(crate) sge: ibv_sge,
     region: PhantomData<&'mr ()>,
@@ -40,6 +41,24 @@ impl<'mr> Piece<'mr> {
             OutOfBounds::new(Container::Element, offset, len as u64, available)
         })?;
         Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
+    }
+
+    /// `length` bytes at `addr` of a region that this crate need not know, by its local key: one
+    /// that C registered, for example. With [`inline`](Sge::inline) the bytes are anywhere in
+    /// memory and the key is ignored.
+    ///
+    /// This is safe because a piece is only numbers. Posting it is `unsafe`, and there the caller
+    /// promises that they are right.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// let piece = wr::Piece::from_raw(0x7f00_0000_1000, 64, 0x1234); // of a C program's `ibv_mr`
+    /// let sge: wr::Sge<'static, 1> = wr::Sge::new(7, [piece]);
+    /// assert!(format!("{sge:?}").contains("64 bytes"));
+    /// ```
+    #[doc(alias("ibv_sge", "lkey"))]
+    pub fn from_raw(addr: u64, length: u32, lkey: u32) -> Self {
+        Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData }
     }
 }
 

@@ -296,6 +296,8 @@ mod polling {
 }
 
 mod raw {
+    mod a_chain_without_checks_is_unsafe;
+    mod a_raw_shared_receive_queue_serves_raw_queue_pairs;
     mod an_unchecked_list_asks_for_all_that_types_hold;
     mod an_unchecked_post_asks_for_room_and_a_queue;
     mod an_unchecked_post_asks_for_the_state;

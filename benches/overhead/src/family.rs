@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem;
 use std::ptr;
 
-use proverbs::memory::Owned;
+use proverbs::memory::{Owned, Raw};
 use proverbs::prelude::*;
 use proverbs::qp::Max;
 use proverbs::raw::AsRaw;
@@ -86,6 +86,7 @@ pub fn all(stub: &Stub) -> Vec<Family> {
     vec![
         caller(stub),
         caller_datagram(stub),
+        caller_shared(stub),
         all_signaled("signal-all", stub, DEPTH, signal_all_rows()),
         datagram_signaled(stub),
         gather(stub),
@@ -120,6 +121,7 @@ fn caller(stub: &Stub) -> Family {
         ..row("poll16", typed::poll16)
     });
     rows.push(Row { raw: Some(raw::cycle), ..row("cycle", typed::cycle) });
+    rows.extend(rows![typed: kinds4of16 sges]);
     Family {
         name: "caller",
         twins: &["idiom", "fast"],
@@ -147,6 +149,29 @@ fn caller_datagram(stub: &Stub) -> Family {
         restore: None,
         twin,
         rows: rows![typed raw: ud_send],
+    }
+}
+
+fn caller_shared(stub: &Stub) -> Family {
+    let ground = Ground::new();
+    let cq = ground.cq();
+    let srq = ground.pd.create_raw_srq::<Rc, Max<1>>(16).expect("a shared queue");
+    let qp = ground.pd.create_qp::<Rc, CallerFed>(&cq, &cq, Depth::on_srq(16, &srq));
+    let qp = bring_up(&ground, qp.expect("a queue pair"));
+    let handle = srq.as_raw().cast();
+    let (world, twin) = ground.world(stub, qp, cq);
+    twin.srq = handle;
+    let (pieces, ids) = (world.pieces, world.ids);
+    mem::forget(world);
+    Family {
+        name: "caller",
+        twins: &["idiom", "fast"],
+        signal_all: true,
+        holds: false,
+        world: leak(typed::Shared { srq, pieces, ids }),
+        restore: None,
+        twin,
+        rows: rows![typed: srq1 srq16],
     }
 }
 
@@ -253,6 +278,7 @@ fn gather(stub: &Stub) -> Family {
 }
 
 profile! { Fed { receive: SharedRq } }
+profile! { CallerFed { receive: SharedRq, entry: Raw } }
 
 fn shared(stub: &Stub) -> Family {
     let ground = Ground::new();

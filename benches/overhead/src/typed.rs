@@ -1,50 +1,15 @@
-//! The caller's books, typed: `post_send_unchecked`, and chains as a macro of it would expand.
+//! The caller's books, typed: `post_send_unchecked`, chains, lists, and a shared receive queue.
 
+use proverbs::memory::Raw;
 use proverbs::post::RawPostError;
 use proverbs::prelude::*;
 
 use crate::form::{Checked, completed_badly, form, poll_failed};
+use crate::twin::MOST;
 use crate::world::{Caller, World};
 
 type Books = World<Caller>;
 type Datagrams = World<Caller, Ud, wr::Destination>;
-
-/// `post_send!` for the `unsafe` path, which has no such macro yet.
-macro_rules! post_unchecked {
-    ($qp:expr, $begin:ident, [$head:expr $(, $tail:expr)* $(,)?]) => {{
-        // SAFETY: what `emit` gives is dropped: nothing of the `unsafe` path owns anything.
-        let mut post = unsafe { $qp.$begin().vouch() };
-        let wr = $head;
-        let mut slot = post.slot(&wr);
-        let at = &raw mut slot;
-        emit!($begin post 0, wr, at, std::ptr::null_mut());
-        post_unchecked!(@next $begin post at at 1u32, [$($tail),*])
-    }};
-    (@next $begin:ident $post:ident $first:ident $prev:ident $i:expr, [$head:expr $(, $tail:expr)*]) => {{
-        let wr = $head;
-        let mut slot = $post.slot(&wr);
-        let at = &raw mut slot;
-        emit!($begin $post $i, wr, at, $prev.cast());
-        post_unchecked!(@next $begin $post $first at $i + 1, [$($tail),*])
-    }};
-    (@next $begin:ident $post:ident $first:ident $last:ident $i:expr, []) => {
-        // SAFETY: all were emitted in order into slots that are still there; the stub reads them at
-        // once.
-        unsafe { $post.post_raw([], $first.cast(), $last.cast()) }
-    };
-}
-
-macro_rules! emit {
-    (begin_send $post:ident $i:expr, $wr:expr, $at:expr, $prev:expr) => {
-        let before = $post.start();
-        // SAFETY: the slot is a local that stays until the post.
-        let _ = unsafe { $post.emit($i, false, before, $wr, $at, $prev) };
-    };
-    (begin_recv $post:ident $i:expr, $wr:expr, $at:expr, $prev:expr) => {
-        // SAFETY: the slot is a local that stays until the post.
-        let _ = unsafe { $post.emit($wr, $at, $prev) };
-    };
-}
 
 macro_rules! one {
     ($name:ident($w:ident) $wr:expr) => {
@@ -91,7 +56,8 @@ macro_rules! chain {
     ($name:ident: $($i:literal)*) => {
         form! { $name(w: Books) {
             let at = w.at;
-            post_unchecked!(w.qp, begin_send, [$(wr::RdmaWrite::new(sge!(w, $i), at)),*]).code()
+            // SAFETY: the stub is done with the work requests when the post returns.
+            unsafe { post_send!(w.qp, [$(wr::RdmaWrite::new(sge!(w, $i), at)),*], unchecked) }.code()
         }}
     };
 }
@@ -101,12 +67,51 @@ chain! { chain8: 0 1 2 3 4 5 6 7 }
 chain! { chain16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 chain! { chain32: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 }
 
-form! { mixed4(w: Books) post_unchecked!(w.qp, begin_send, [
-    wr::RdmaWrite::new(sge!(w, 0), w.at),
-    wr::Send::new(sge!(w, 1).inline()),
-    wr::RdmaRead::new(sge!(w, 2), w.from),
-    wr::FetchAndAdd::new(sge!(w, 3), w.cell, w.add),
-]).code() }
+form! { mixed4(w: Books) {
+    // SAFETY: the stub is done with the work requests when the post returns.
+    unsafe { post_send!(w.qp, [
+        wr::RdmaWrite::new(sge!(w, 0), w.at),
+        wr::Send::new(sge!(w, 1).inline()),
+        wr::RdmaRead::new(sge!(w, 2), w.from),
+        wr::FetchAndAdd::new(sge!(w, 3), w.cell, w.add),
+    ], unchecked) }.code()
+}}
+
+/// WRITEs and a last one with an immediate.
+#[inline(always)]
+fn kinds(w: &mut Books) -> Result<(), RawPostError> {
+    let (at, imm_data) = (w.at, w.imm_data);
+    let mut slots = SendSlots::<16>::new();
+    let n = (w.counts[1] as usize).min(16);
+    let (ids, pieces) = (&w.ids[..n], &w.pieces[..n]);
+    let mut list = w.qp.raw_send_list(&mut slots);
+    let Some(last) = n.checked_sub(1) else { return Ok(()) };
+    for i in 0..last {
+        list.push(wr::RdmaWrite::new(wr::Sge::new(ids[i], [pieces[i]]), at))?;
+    }
+    list.push(wr::RdmaWriteWithImm::new(wr::Sge::new(ids[last], [pieces[last]]), at, imm_data))?;
+    // SAFETY: the stub is done with the work requests when the post returns.
+    unsafe { list.post() }
+}
+form! { kinds4of16(w: Books) kinds(w).code() }
+
+form! { sges(w: Books) {
+    let pieces = wr::SgeList::new(w.ids[0], &w.pieces[..(w.counts[1] as usize).min(MOST)]);
+    // SAFETY: the stub is done with the work request when the post returns.
+    unsafe { w.qp.post_send_unchecked(wr::RdmaWrite::new(pieces, w.at)) }.code()
+}}
+
+/// A shared receive queue, and what it is given.
+pub struct Shared {
+    pub srq: SharedReceiveQueue<Rc, Raw>,
+    pub pieces: [wr::Piece<'static>; MOST],
+    pub ids: [u64; MOST],
+}
+
+form! { srq1(w: Shared) {
+    // SAFETY: the stub is done with the work request when the post returns.
+    unsafe { w.srq.post_srq_recv_unchecked(wr::Recv::new(sge!(w, 0))) }.code()
+}}
 
 #[inline(always)]
 fn listed(w: &mut Books, count: u32) -> Result<(), RawPostError> {
@@ -123,13 +128,15 @@ form! { list4of16(w: Books) listed(w, w.counts[1]).code() }
 form! { list16of16(w: Books) listed(w, w.counts[2]).code() }
 
 macro_rules! receives {
-    ($name:ident: $($i:literal)*) => {
-        form! { $name(w: Books)
-            post_unchecked!(w.qp, begin_recv, [$(wr::Recv::new(sge!(w, $i))),*]).code()
-        }
+    ($name:ident $world:ident, $post:ident $queue:ident: $($i:literal)*) => {
+        form! { $name(w: $world) {
+            // SAFETY: the stub is done with the work requests when the post returns.
+            unsafe { $post!(w.$queue, [$(wr::Recv::new(sge!(w, $i))),*], unchecked) }.code()
+        }}
     };
 }
-receives! { recv16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
+receives! { srq16 Shared, post_srq_recv srq: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
+receives! { recv16 Books, post_recv qp: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 
 form! { poll1(w: Books) {
     match w.cq.poll_one() {

@@ -1,0 +1,151 @@
+//! Draining a queue pair of the `unsafe` path: the crate does not know what is outstanding, so a
+//! marker behind it tells.
+
+#![allow(unsafe_code)] // posts the markers
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::QueuePair;
+use super::drain::{UNKNOWN, VERB};
+use crate::completion::queue::CompletionQueue;
+use crate::completion::wc::Completion;
+use crate::memory::entry::Raw;
+use crate::post::chain::RecvPost;
+use crate::profile::Profile;
+use crate::sys::types::ibv_qp_type;
+use crate::terms::error::Error;
+use crate::terms::state::Err;
+use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
+use crate::work::recv::Recv;
+use crate::work::sge::Sge;
+
+/// A work request behind all others of its queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    /// The queue has none, or completes elsewhere, or the marker has completed.
+    Over,
+    NotPosted,
+    Posted,
+}
+
+impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
+    /// Polls `cq` until everything of this queue pair that completes into it has completed, for at
+    /// most `timeout` ([R10.14](crate::guide::rules#r10-14)). Every completion is passed on, those
+    /// of other queue pairs too: the wr_ids say what the device no longer has.
+    ///
+    /// It posts one work request of no bytes behind all sends, with the wr_id `markers[0]`, and one
+    /// behind all receives, with `markers[1]`, unless the queue pair has a shared receive queue.
+    /// The markers' completions are not passed on. Completions of one queue are in order, so all
+    /// before a marker have completed, those that were posted unsignaled included. A queue pair
+    /// with two completion queues needs two calls.
+    ///
+    /// Receives that were taken from a shared receive queue have completed as far as they are in
+    /// `cq`. A device may keep others, until the shared receive queue is destroyed
+    /// ([R7.7](crate::guide::rules#r7-7)).
+    ///
+    /// # Safety
+    /// Besides the completions of everything outstanding, `cq` has room for those of the markers
+    /// ([R9.9](crate::guide::rules#r9-9)): there is room for the send, and for the receive if fewer
+    /// receives than the depth are outstanding. No outstanding work request of this queue pair has
+    /// a marker's wr_id.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the queue pair does not
+    /// complete into `cq`; EIO if `cq` is dead ([R10.12](crate::guide::rules#r10-12)) or a
+    /// marker had no known outcome ([R8.20](crate::guide::rules#r8-20)); ETIMEDOUT if
+    /// the markers did not complete in time. Then the drain may be repeated, with other markers.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use std::time::Duration;
+    /// use proverbs::memory::Raw;
+    /// profile! { Unchecked { entry: Raw } }
+    ///
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.register::<LocalWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(32)?;
+    /// let qp = pd.create_qp::<Rc, Unchecked>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// let mut qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// for wr_id in 0..3 {
+    ///     let into = wr::Piece::new(&region, 64 * wr_id..64 * (wr_id + 1))?;
+    ///     // SAFETY: the region outlives the queue pair, nobody else touches it before the
+    ///     // completion, and `cq` has room.
+    ///     unsafe { qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(wr_id as u64, [into])))? };
+    /// }
+    /// let mut qp = qp.to_error()?;
+    /// let mut flushed = Vec::new();
+    /// // SAFETY: 3 of 8 receives are outstanding, and their wr_ids are small.
+    /// unsafe {
+    ///     qp.drain_unchecked(&mut cq, [u64::MAX, u64::MAX], Duration::from_secs(1), |completion| {
+    ///         flushed.push(completion.raw_wr_id());
+    ///     })?;
+    /// }
+    /// assert_eq!(flushed, [0, 1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub unsafe fn drain_unchecked<L: Threads>(
+        &mut self,
+        cq: &mut CompletionQueue<Raw, L>,
+        markers: [u64; 2],
+        timeout: Duration,
+        mut found: impl FnMut(Completion<'_, Raw>),
+    ) -> Result<(), Error> {
+        let sends = Arc::ptr_eq(cq.shared(), &self.core.send_cq);
+        let receives = Arc::ptr_eq(cq.shared(), &self.core.recv_cq);
+        if !sends && !receives {
+            let asked = "the queue pair does not complete into this completion queue";
+            return Err(Error::os(VERB, libc::EINVAL, asked));
+        }
+        let has_own_receives = !self.has_srq() && T::QP_TYPE != ibv_qp_type::IBV_QPT_XRC_SEND;
+        let state = |is_here| if is_here { Marker::NotPosted } else { Marker::Over };
+        let mut is_at = [state(sends), state(receives && has_own_receives)];
+        // Receives of a shared queue have no marker: what was there is taken out.
+        let mut left_to_see = if receives && self.has_srq() { cq.capacity() as usize } else { 0 };
+        let own = self.qp_num();
+        let end = Instant::now().checked_add(timeout);
+        loop {
+            if is_at[0] == Marker::NotPosted {
+                // SAFETY: there is room for its completion (this function's contract).
+                is_at[0] = match unsafe { self.core.post_marker::<T>(markers[0]) } {
+                    None => Marker::Over,
+                    Some(Ok(())) => Marker::Posted,
+                    // The queue is full: polling makes room.
+                    Some(Err(true)) => Marker::NotPosted,
+                    Some(Err(false)) => return Err(Error::os(VERB, libc::EIO, UNKNOWN)),
+                };
+            }
+            if is_at[1] == Marker::NotPosted {
+                let marker = Recv::new(Sge::new(markers[1], []));
+                let post = RecvPost::<T, P>::new(&mut self.core.recv);
+                // SAFETY: it names no memory, and there is room for its completion.
+                is_at[1] = match unsafe { post.one_unchecked(marker) } {
+                    Ok(()) => Marker::Posted,
+                    Err(refused) if refused.bad_wr.is_some() => Marker::NotPosted,
+                    Err(_) => return Err(Error::os(VERB, libc::EIO, UNKNOWN)),
+                };
+            }
+            let (completions, sees_all) = cq.poll_and_see()?;
+            left_to_see = if sees_all { 0 } else { left_to_see.saturating_sub(completions.len()) };
+            for completion in completions {
+                let is_marker =
+                    |i: usize| is_at[i] == Marker::Posted && completion.raw_wr_id() == markers[i];
+                match [0, 1].into_iter().find(|&i| is_marker(i)) {
+                    Some(i) if completion.qp_num() == own => is_at[i] = Marker::Over,
+                    _ => found(completion),
+                }
+            }
+            if is_at == [Marker::Over; 2] && left_to_see == 0 {
+                return Ok(());
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                let asked = format!(
+                    "the markers did not complete within {timeout:?}: the device is late, or a \
+                     queue has no room for its marker"
+                );
+                return Err(Error::os(VERB, libc::ETIMEDOUT, asked));
+            }
+        }
+    }
+}

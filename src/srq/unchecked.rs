@@ -1,0 +1,175 @@
+//! Shared receive queues of the `unsafe` path: the caller counts the receives and chooses their
+//! wr_ids.
+
+#![allow(unsafe_code)] // that is what it is for
+
+use crate::completion::queue::CompletionQueue;
+use crate::device::pd::ProtectionDomain;
+use crate::device::xrc::XrcDomain;
+use crate::memory::entry::Raw;
+use crate::post::chain::SrqPost;
+use crate::post::list::RecvSlots;
+use crate::post::unchecked::RawPostError;
+use crate::rules::{HasBothQueues, SharesReceives, SrqRecvOn};
+use crate::srq::SharedReceiveQueue;
+use crate::srq::create::Feed;
+use crate::terms::error::Error;
+use crate::terms::threads::Threads;
+use crate::terms::transport::Xrc;
+use crate::work::data::Fits;
+use crate::work::limits::{Limit, Max};
+
+impl<L: Threads> ProtectionDomain<L> {
+    /// Creates a shared receive queue for the `unsafe` path, with room for `max_wr` receives
+    /// (`ibv_create_srq`). It serves queue pairs of profiles with `entry: Raw, receive: SharedRq`,
+    /// each of which books `max_wr` entries of its completion queue, once for all queue pairs that
+    /// share the completion queue.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// A queue pair that ends may keep receives that it took from the queue. The device does not
+    /// complete them, so they count as posted until the shared receive queue is destroyed
+    /// ([R7.7](crate::guide::rules#r7-7)).
+    ///
+    /// [`post_srq_recv_unchecked`](SharedReceiveQueue::post_srq_recv_unchecked) has an example.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the device grants less than asked for
+    /// ([R2.11](crate::guide::rules#r2-11)), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
+    /// the errno: EINVAL if the device's shared receive queues hold fewer.
+    #[doc(alias("ibv_create_srq", "ibv_srq_init_attr", "max_wr"))]
+    pub fn create_raw_srq<T, M>(
+        &self,
+        max_wr: u32,
+    ) -> Result<SharedReceiveQueue<T, Raw, M, L>, Error>
+    where
+        T: SharesReceives + HasBothQueues,
+        M: Limit,
+    {
+        self.create_srq_of(Feed::counted_by_caller("ibv_create_srq", self.id(), max_wr)?)
+    }
+}
+
+impl XrcDomain {
+    /// Creates a shared receive queue of XRC for the `unsafe` path, with room for `max_wr` receives
+    /// (`ibv_create_srq_ex`), as [`ProtectionDomain::create_raw_srq`] does for other transports.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{device::XrcdFile, memory::Raw, qp::Max};
+    /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
+    /// let can = context.abilities()?.can::<Xrc>().ok_or("the device has no XRC")?;
+    /// let domain = context.open_xrcd(&can, XrcdFile::Private)?;
+    /// let cq: CompletionQueue<Raw> = context.create_cq(16)?;
+    /// let srq = domain.create_raw_srq::<Max<1>, _>(&pd, 16, &cq)?;
+    /// assert_eq!(cq.unbooked(), cq.capacity() - 16);
+    /// # drop(srq);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`XrcDomain::create_srq`].
+    #[doc(alias = "ibv_create_srq_ex")]
+    pub fn create_raw_srq<M: Limit, L: Threads>(
+        &self,
+        pd: &ProtectionDomain<L>,
+        max_wr: u32,
+        cq: &CompletionQueue<Raw, L>,
+    ) -> Result<SharedReceiveQueue<Xrc, Raw, M, L>, Error> {
+        let feed = Feed::counted_by_caller("ibv_create_srq_ex", pd.id(), max_wr)?;
+        self.create_srq_of(pd, feed, cq)
+    }
+}
+
+impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
+    /// Posts one receive work request and does no bookkeeping (`ibv_post_srq_recv`). The completion
+    /// carries its wr_id, and the number of the queue pair that took it.
+    ///
+    /// # Safety
+    /// Until the completion of this work request, or until the shared receive queue was destroyed
+    /// (a queue that is dropped is destroyed after the last queue pair that is attached to it):
+    /// - the regions that its data names are of the queue's protection domain, let the device write
+    ///   (`LOCAL_WRITE`), and stay registered ([R6.10](crate::guide::rules#r6-10));
+    /// - nothing accesses the bytes ([R11.2](crate::guide::rules#r11-2)). The end of a queue pair
+    ///   does not end this: receives that it took without a completion stay the device's.
+    ///
+    /// There are at most `M` elements ([R3.1](crate::guide::rules#r3-1)), and no more receives
+    /// without a polled completion than the `max_wr` that the queue was created with, so that no
+    /// completion queue overruns ([R9.9](crate::guide::rules#r9-9)). If the error has no `bad_wr`,
+    /// all this holds as if the post had succeeded.
+    ///
+    /// # Errors
+    /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
+    /// here ([R9.6](crate::guide::rules#r9-6)).
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// use proverbs::{memory::Raw, qp::Max};
+    /// profile! { Server { entry: Raw, receive: SharedRq } }
+    ///
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// # let (gid, psn) = (context.roce_v2_gid(1)?, Psn::try_from(0)?);
+    /// let region = pd.register::<LocalWrite>(4096)?;
+    /// let mut cq: CompletionQueue<Raw> = context.create_cq(64)?;
+    /// let mut srq = pd.create_raw_srq::<Rc, Max<1>>(16)?;
+    /// let qp = pd.create_qp::<Rc, Server>(&cq, &cq, Depth::on_srq(8, &srq))?;
+    /// # let myself = Qpn::try_from(qp.qp_num())?;
+    /// # let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
+    /// # let qp = qp.modify(RcRtr::new(AddressVector::roce_v2(gid, gid.gid())?, myself, psn))?;
+    /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
+    /// region.write_at(0, b"hello")?;
+    /// let (from, into) = (wr::Piece::new(&region, 0..5)?, wr::Piece::new(&region, 2048..4096)?);
+    /// // SAFETY: the region outlives the queue pair and the shared receive queue, nobody else
+    /// // touches the two pieces before they completed, and `cq` has room for both.
+    /// unsafe {
+    ///     srq.post_srq_recv_unchecked(wr::Recv::new(wr::Sge::new(1, [into])))?;
+    ///     qp.post_send_unchecked(wr::Send::new(wr::Sge::new(2, [from])))?;
+    /// }
+    /// let mut done = Vec::new();
+    /// while done.len() < 2 {
+    ///     for completion in cq.poll()? {
+    ///         completion.status()?;
+    ///         done.push((completion.raw_wr_id(), completion.byte_len()));
+    ///     }
+    /// }
+    /// assert!(done.contains(&(1, Some(5))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "ibv_post_srq_recv")]
+    #[inline(always)]
+    pub unsafe fn post_srq_recv_unchecked<W>(&mut self, wr: W) -> Result<(), RawPostError>
+    where
+        W: SrqRecvOn<Raw, M>,
+    {
+        // SAFETY: the bounds are the rules. The rest of the contract is this function's.
+        unsafe { SrqPost::<T, Raw, M>::new(&mut self.queue).one_unchecked(wr) }
+    }
+
+    /// Posts a list of `n` receives and does no bookkeeping (`ibv_post_srq_recv`). `wr` makes each
+    /// by its index, and `slots` have room for them. An empty list is Ok and posts nothing
+    /// ([R9.5](crate::guide::rules#r9-5)).
+    ///
+    /// # Safety
+    /// As for [`post_srq_recv_unchecked`](Self::post_srq_recv_unchecked), for each of them. If the
+    /// device refuses a list, those before `bad_wr` are posted.
+    ///
+    /// # Errors
+    /// As for `post_srq_recv_unchecked`; also ENOMEM with a `bad_wr` of 0 if `n` exceeds the slots:
+    /// then none is posted.
+    #[inline(always)]
+    pub unsafe fn post_srq_recv_list_unchecked<W, const N: usize, const G: usize>(
+        &mut self,
+        slots: &mut RecvSlots<N, G>,
+        n: usize,
+        wr: impl FnMut(usize) -> W,
+    ) -> Result<(), RawPostError>
+    where
+        W: SrqRecvOn<Raw, M> + Fits<Max<G>, Max<0>>,
+    {
+        // SAFETY: the bounds are the rules, and say that a slot holds the elements of `W`. The rest
+        // of the contract is this function's.
+        unsafe { SrqPost::<T, Raw, M>::new(&mut self.queue).listed(slots.first(), N, n, wr) }
+    }
+}

@@ -1,0 +1,165 @@
+//! Draining without bookkeeping: every wr_id comes back, and nothing else of the queue pair is
+//! outstanding then.
+
+use std::time::Duration;
+
+use proverbs::loopback::Fabric;
+use proverbs::memory::Raw;
+use proverbs::prelude::*;
+use proverbs::qp::Max;
+
+use super::{connect, personalities};
+
+profile! { Own { entry: Raw, signaling: Selective } }
+profile! { OwnInSessions { entry: Raw, signaling: Selective, posting: ExtendedPosting } }
+profile! { Shared { entry: Raw, receive: SharedRq } }
+
+const MARKERS: [u64; 2] = [u64::MAX, u64::MAX - 1];
+const TIME: Duration = Duration::from_secs(5);
+
+/// The unsignaled sends have no completion but their marker's, which is not passed on.
+fn own<P>()
+where
+    P: Profile<Entry = Raw, Receive = OwnRq, Initiator = Reads, Threads = AnyThread>,
+    for<'a> wr::WorkRequest<wr::RdmaWrite, wr::Sge<'a, 1>>: wr::SendOn<Rc, P>,
+    for<'a> wr::Recv<wr::Sge<'a, 1>>: wr::RecvOn<P>,
+{
+    for personality in personalities() {
+        let context = Fabric::with(personality).open_device();
+        let gid = context.query_gid(1, 1).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let (mut sent, mut received) =
+            (context.create_cq(16).unwrap(), context.create_cq(16).unwrap());
+        let qp = pd.create_qp::<Rc, P>(&sent, &received, Depth { send: 4, recv: 4 }).unwrap();
+        let number = qp.qp_num();
+        let mut qp = connect(qp, gid, number);
+        let region = pd.register::<RemoteAll>(64).unwrap();
+        let sge = |wr_id| wr::Sge::new(wr_id, [wr::Piece::new(&region, 0..8).unwrap()]);
+        let to = region.remote().slice(32, 8).unwrap().write();
+        // SAFETY: the region lives to the end of the test, its bytes are touched by atomics only,
+        // and the completion queues have room.
+        unsafe {
+            for wr_id in 0..3 {
+                qp.post_recv_unchecked(wr::Recv::new(sge(wr_id))).unwrap();
+                qp.post_send_unchecked(wr::RdmaWrite::new(sge(wr_id + 10), to)).unwrap();
+            }
+        }
+        let mut qp = qp.to_error().unwrap();
+        let mut other: CompletionQueue<Raw> = context.create_cq(4).unwrap();
+        let mut found = Vec::new();
+        // SAFETY: three receives of four are outstanding, with other wr_ids.
+        unsafe {
+            let error = qp.drain_unchecked(&mut other, MARKERS, TIME, |_| {}).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::EINVAL));
+            qp.drain_unchecked(&mut sent, MARKERS, TIME, |it| found.push(it.raw_wr_id())).unwrap();
+            // Those that were flushed complete, signaled or not.
+            assert!(found.iter().all(|wr_id| (10..13).contains(wr_id)), "{personality}: {found:?}");
+            found.clear();
+            qp.drain_unchecked(&mut received, MARKERS, TIME, |it| found.push(it.raw_wr_id()))
+                .unwrap();
+        }
+        assert_eq!(found, [0, 1, 2], "{personality}");
+        drop(qp);
+    }
+}
+
+#[test]
+fn a_drain_gives_every_wr_id_back() {
+    own::<Own>();
+    own::<OwnInSessions>();
+}
+
+/// What arrived before the error is in the completion queue, and is passed on.
+#[test]
+fn a_drain_takes_out_what_came_by_a_shared_queue() {
+    for personality in personalities() {
+        let context = Fabric::with(personality).open_device();
+        let gid = context.query_gid(1, 1).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let mut cq: CompletionQueue<Raw> = context.create_cq(32).unwrap();
+        let mut srq = pd.create_raw_srq::<Rc, Max<1>>(8).unwrap();
+        let qp = pd.create_qp::<Rc, Shared>(&cq, &cq, Depth::on_srq(4, &srq)).unwrap();
+        let number = qp.qp_num();
+        let mut qp = connect(qp, gid, number);
+        // SAFETY: they name no memory, and the completion queue has room.
+        unsafe {
+            for wr_id in 0..4 {
+                srq.post_srq_recv_unchecked(wr::Recv::new(wr::Sge::new(wr_id, []))).unwrap();
+            }
+            for wr_id in 10..12 {
+                qp.post_send_unchecked(wr::Send::new(wr::Sge::new(wr_id, []))).unwrap();
+            }
+        }
+        while qp.query().unwrap().state != Some(proverbs::state::QpState::Rts) {}
+        let mut qp = qp.to_error().unwrap();
+        let mut found = Vec::new();
+        // SAFETY: the completion queue has room for a marker.
+        unsafe { qp.drain_unchecked(&mut cq, MARKERS, TIME, |it| found.push(it.raw_wr_id())) }
+            .unwrap();
+        found.sort_unstable();
+        assert_eq!(found, [0, 1, 10, 11], "{personality}");
+    }
+}
+
+/// A drain that waits: beside a queue pair that completes work all the time, on a device that broke
+/// (then its time is over), and again when it is done.
+#[test]
+fn a_drain_passes_on_what_neighbours_complete() {
+    let context = Fabric::new().open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
+    let create = || pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 8 }).unwrap();
+    let (ends, stays) = (create(), create());
+    let (ends_num, stays_num) = (ends.qp_num(), stays.qp_num());
+    let (mut ends, mut stays) = (connect(ends, gid, ends_num), connect(stays, gid, stays_num));
+    let nothing = |wr_id| wr::Sge::new(wr_id, []);
+    // SAFETY: they name no memory, and the completion queue has room.
+    unsafe {
+        ends.post_recv_unchecked(wr::Recv::new(nothing(1))).unwrap();
+        stays.post_recv_unchecked(wr::Recv::new(nothing(2))).unwrap();
+        stays.post_send_unchecked(wr::Send::new(nothing(MARKERS[0])).signaled()).unwrap();
+    }
+    let mut ends = ends.to_error().unwrap();
+    let (mut own, mut others) = (Vec::new(), 0);
+    for _ in 0..2 {
+        let found = |it: Completion<'_, Raw>| match it.qp_num() == ends_num {
+            true => own.push(it.raw_wr_id()),
+            false => {
+                others += 1;
+                // One more, as long as there is room.
+                if others < 8 {
+                    // SAFETY: as above.
+                    unsafe {
+                        stays.post_recv_unchecked(wr::Recv::new(nothing(2))).unwrap();
+                        let send = wr::Send::new(nothing(MARKERS[0])).signaled();
+                        let _ = stays.post_send_unchecked(send);
+                    }
+                }
+            }
+        };
+        // SAFETY: at most one receive is outstanding, and its wr_id is small.
+        unsafe { ends.drain_unchecked(&mut cq, MARKERS, TIME, found) }.unwrap();
+        assert_eq!(own, [1]);
+    }
+    assert!(others >= 2); // with a wr_id like a marker's, but another number
+}
+
+#[test]
+fn a_drain_on_a_broken_device_ends() {
+    let fabric = Fabric::new();
+    let context = fabric.open_device();
+    let gid = context.query_gid(1, 1).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq: CompletionQueue<Raw> = context.create_cq(64).unwrap();
+    let qp = pd.create_qp::<Rc, Own>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let number = qp.qp_num();
+    let mut qp = connect(qp, gid, number).to_error().unwrap();
+    assert!(fabric.break_device(&context));
+    for _ in 0..2 {
+        let time = Duration::from_millis(20);
+        // SAFETY: nothing is outstanding.
+        let error = unsafe { qp.drain_unchecked(&mut cq, MARKERS, time, |_| {}) }.unwrap_err();
+        assert_eq!(error.errno(), Some(libc::ETIMEDOUT), "{error}");
+    }
+}
