@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
 use crate::allows::{Allows, Seal, call};
-use crate::memory::opaque::Opaque;
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -89,8 +88,7 @@ pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfence
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region`, and to no others
     /// ([R6.11](crate::guide::rules#r6-11)). The rights of the region's own key do not matter; to
-    /// write, its memory must be writable. A window to a [`Relaxed`](crate::memory::Relaxed) region
-    /// is `Relaxed` too ([R18.41](crate::guide::rules#r18-41)).
+    /// write, its memory must be writable.
     ///
     /// # Errors
     /// The window is given back: [`ErrorKind::PdMismatch`] if the region is of another protection
@@ -122,10 +120,6 @@ where
     R: BindsWindows,
     M: Memory<Protection: RegistersAs<A>>,
 {
-    const SEAL: Seal = Seal;
-}
-
-impl<A: BindsTo<R>, R: BindsWindows, K> Allows<call::BindWindow<A>> for MemoryRegion<R, Opaque<K>> {
     const SEAL: Seal = Seal;
 }
 
