@@ -205,7 +205,7 @@ impl<A: Remote, M: Memory> OnDemandRegion<A, M> {
     }
 
     /// The key with which a peer reaches the region: see [`MemoryRegion::remote`].
-    pub fn remote(&self) -> RemoteSlice<A> {
+    pub fn remote(&self) -> RemoteSlice<A::Key> {
         self.region.remote()
     }
 
