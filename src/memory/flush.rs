@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
 use crate::memory::registered::AccessFlags;
-use crate::memory::relaxed::Ordered;
+use crate::memory::relaxed::{Bulk, Ordered};
 use crate::memory::remote::{Container, OutOfBounds, RemoteSlice};
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
@@ -85,6 +85,7 @@ macro_rules! flushable {
     ($t:ident: $($flag:ident)*) => {
         impl<A: Remote> Sealed for $t<A> {}
         impl<A: Remote> Access for $t<A> {
+            type Key = $t<A>;
             const FLAGS: u32 = A::FLAGS $(| AccessFlags::$flag.bits())*;
             const NAME: &'static str = A::NAME;
         }
@@ -94,6 +95,9 @@ macro_rules! flushable {
         impl<A: Remote + GrantsAtomic> GrantsAtomic for $t<A> {}
         impl<A: Remote> GrantsFlush for $t<A> {}
         impl<A: Remote + Ordered> Ordered for $t<A> {}
+        impl<A: Remote + Bulk> Bulk for $t<A> {
+            const RELAXED: &'static str = A::RELAXED;
+        }
         impl<A: Remote + Includes<B>, B: Remote> Includes<Flushable<B>> for $t<A> {}
         flushable!(plain $t: RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
     };

@@ -211,7 +211,7 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
     }
 
     /// The key with which a peer reaches the region: see [`MemoryRegion::remote`].
-    pub fn remote(&self) -> RemoteSlice<A>
+    pub fn remote(&self) -> RemoteSlice<A::Key>
     where
         MemoryRegion<A, M>: Allows<call::RemoteKey>,
     {

@@ -114,7 +114,9 @@ impl ProtectionDomain {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [`on_demand`](Self::on_demand) makes it a region whose pages are not pinned.
+/// [`on_demand`](Self::on_demand) makes it a region whose pages are not pinned,
+/// [`opaque`](Self::opaque) one in memory that something else uses as well, and
+/// [`relaxed_ordering`](Self::relaxed_ordering) one to which writes may arrive in any order.
 #[must_use = "`create` or `create_in` registers the region"]
 pub struct RegionBuilder<'a, A: Access> {
     pub(super) pd: &'a ProtectionDomain,
@@ -184,9 +186,10 @@ ruled_by! { WriteAt: [A: Access, M] MemoryRegion<A, M>, M; }
 
 impl<A: Access, M> MemoryRegion<A, M> {
     /// The key with which a peer reaches the whole region with all its rights: C's `mr->addr` and
-    /// `mr->rkey`.
+    /// `mr->rkey`. How the region is registered beyond them, such as
+    /// [`Relaxed`](crate::memory::Relaxed), is no part of the key's type.
     #[doc(alias = "rkey")]
-    pub fn remote(&self) -> RemoteSlice<A>
+    pub fn remote(&self) -> RemoteSlice<A::Key>
     where
         Self: Allows<call::RemoteKey>,
     {

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use crate::memory::own::{ReadOnly, RegistersAs};
+use crate::memory::region::RegionBuilder;
 use crate::memory::registered::AccessFlags;
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
-    Access, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, Remote, RemoteAll,
-    RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, Remote,
+    RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 
 /// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may
@@ -17,9 +18,12 @@ use crate::memory::rights::{
 /// they leave it out, and all is as with `A`. The loopback device takes it and writes in order: a
 /// message at once.
 ///
-/// So nothing in this memory tells that something else has arrived: it has no cells and takes no
-/// atomics, and a last byte says nothing of those before it. A completion tells, or a WRITE behind
-/// it to a flag in a region of its own, without `Relaxed` ([R18.41](crate::guide::rules#r18-41)).
+/// It is a choice of the side that registers: the key that a peer has is that of `A`. It can be
+/// combined with atomics.
+///
+/// Nothing in this memory tells that something else has arrived: it has no cells, and a last byte
+/// says nothing of those before it. A completion tells, or a WRITE behind it to a flag in a region
+/// of its own, without `Relaxed` ([R18.41](crate::guide::rules#r18-41)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -28,12 +32,14 @@ use crate::memory::rights::{
 /// #     proverbs::loopback::pair()?;
 /// use std::sync::atomic::Ordering;
 ///
-/// let bulk = pd.register::<Relaxed<RemoteWrite>>(4096)?;
+/// let bulk: MemoryRegion<Relaxed<RemoteWrite>> =
+///     pd.region::<RemoteWrite>().relaxed_ordering().create(4096)?;
+/// let told: RemoteSlice<RemoteWrite> = bulk.remote();
 /// let flag = pd.register::<RemoteWrite>(8)?;
 /// // At the peer:
 /// let mut data = pool.take().ok_or("no buffer")?;
 /// data.copy_from(b"a page of data")?;
-/// a.post_send(wr::RdmaWrite::new(data, bulk.remote().write()))?;
+/// a.post_send(wr::RdmaWrite::new(data, told.write()))?;
 /// a.post_send(wr::RdmaWrite::inline(&1u64.to_ne_bytes(), flag.remote().write()))?;
 /// # proverbs::loopback::poll(&mut cq, 2)?;
 /// // And here:
@@ -72,12 +78,11 @@ pub struct Relaxed<A: Bulk>(Infallible, PhantomData<A>);
 #[diagnostic::on_unimplemented(
     message = "no flag or counter can be in `{Self}` memory",
     label = "writes to this region arrive in any order",
-    note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion. A memory window to this region has `Relaxed` rights (R18.41)"
+    note = "register a region of its own for flags and counters, as in `pd.register::<RemoteWrite>(64)`, and write to it behind the data; or wait for a completion (R18.41)"
 )]
 pub trait Ordered: Access {}
 
-/// Rights ([`Access`]) for data of which nothing tells that the rest is there: they can be
-/// [`Relaxed`].
+/// Rights ([`Access`]) that can be [`Relaxed`]: the plain ones of regions that devices write.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -87,12 +92,12 @@ pub trait Ordered: Access {}
 /// ) -> Result<MemoryRegion<Relaxed<A>>, proverbs::Error> {
 ///     pd.register(1 << 20)
 /// }
-/// let _ = (register::<RemoteRead>, register::<RemoteWrite>, register::<RemoteReadWrite>);
+/// let _ = (register::<RemoteRead>, register::<RemoteWrite>, register::<RemoteAll>);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be relaxed",
-    label = "atomics are for flags and counters, which need an order",
-    note = "keep what atomics work on in a region of its own, without `Relaxed` (R18.41)"
+    label = "not the rights of a region themselves",
+    note = "`Relaxed` is inside of `Windowed` and around `Flushable`: `Windowed<Relaxed<RemoteWrite>>`, `Relaxed<Flushable<RemoteWrite>>`; in memory that can be written `Relaxed<LocalWrite>` is for this program alone (R18.41)"
 )]
 pub trait Bulk: Ordered {
     /// The name of the relaxed rights in messages.
@@ -110,18 +115,38 @@ macro_rules! rights {
 }
 
 rights!(ordered: LocalWrite LocalRead RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
-rights!(bulk: LocalWrite RemoteRead RemoteWrite RemoteReadWrite);
+rights!(bulk: LocalWrite RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
 
 impl<A: Bulk> Sealed for Relaxed<A> {}
 impl<A: Bulk> Access for Relaxed<A> {
+    type Key = A::Key;
     const FLAGS: u32 = A::FLAGS | AccessFlags::RELAXED_ORDERING.bits();
     const NAME: &'static str = A::RELAXED;
 }
 impl<A: Bulk + GrantsRead> GrantsRead for Relaxed<A> {}
 impl<A: Bulk + GrantsWrite> GrantsWrite for Relaxed<A> {}
+impl<A: Bulk + GrantsAtomic> GrantsAtomic for Relaxed<A> {}
 impl<A: Bulk + Remote> Remote for Relaxed<A> {}
-impl<A: Bulk + Includes<B>, B: Bulk> Includes<Relaxed<B>> for Relaxed<A> {}
+impl<A: Bulk + Includes<B>, B: Access> Includes<B> for Relaxed<A> {}
 impl RegistersAs<Relaxed<RemoteRead>> for ReadOnly {}
+
+impl<'a, A: Bulk> RegionBuilder<'a, A> {
+    /// With `IBV_ACCESS_RELAXED_ORDERING`: the region's rights are [`Relaxed`], and its keys are
+    /// those of `A`.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.region::<RemoteAll>().relaxed_ordering().create(4096)?;
+    /// let key: RemoteSlice<RemoteAll> = region.remote();
+    /// # let _ = key;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "IBV_ACCESS_RELAXED_ORDERING")]
+    pub fn relaxed_ordering(self) -> RegionBuilder<'a, Relaxed<A>> {
+        self.pd.region()
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -136,6 +161,7 @@ mod tests {
             (<Relaxed<RemoteRead>>::FLAGS, RemoteRead::FLAGS),
             (<Relaxed<RemoteWrite>>::FLAGS, RemoteWrite::FLAGS),
             (<Relaxed<RemoteReadWrite>>::FLAGS, RemoteReadWrite::FLAGS),
+            (<Relaxed<RemoteAll>>::FLAGS, RemoteAll::FLAGS),
         ] {
             assert_eq!(relaxed, strict | 1 << 20); // IBV_ACCESS_RELAXED_ORDERING
             assert_eq!((relaxed & OPTIONAL_ACCESS, strict & OPTIONAL_ACCESS), (1 << 20, 0));

@@ -39,6 +39,9 @@ use crate::memory::registered::AccessFlags;
 /// ```
 #[doc(alias = "ibv_access_flags")]
 pub trait Access: sealed::Sealed + 'static {
+    /// The rights of the key that a peer has: these, without what is the region's own affair, such
+    /// as [`Relaxed`](crate::memory::Relaxed).
+    type Key: Access;
     #[doc(hidden)]
     const FLAGS: u32;
     /// The name used in messages.
@@ -179,6 +182,7 @@ macro_rules! rights {
     ($t:ident: $($flag:ident)* => $($grant:ident)*; includes $($sub:ident)*) => {
         impl sealed::Sealed for $t {}
         impl Access for $t {
+            type Key = $t;
             const FLAGS: u32 =
                 AccessFlags::LOCAL_WRITE.bits() $(| AccessFlags::$flag.bits())*;
             const NAME: &'static str = stringify!($t);

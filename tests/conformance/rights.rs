@@ -156,7 +156,7 @@ fn memory_that_can_be_written() {
             RemoteAll: Registers ALL, Relaxed<RemoteRead>: Registers READ,
             Relaxed<RemoteWrite>: Registers WRITE, Relaxed<RemoteReadWrite>: Registers READ_WRITE,
             Windowed<RemoteRead>: Registers READ, Windowed<RemoteAll>: Registers ALL,
-            Windowed<Relaxed<RemoteWrite>>: Registers WRITE;
+            Windowed<Relaxed<RemoteWrite>>: Registers WRITE, Relaxed<RemoteAll>: Registers ALL;
         "a mapping", Mapping::new(8192).unwrap() =>
             RemoteRead: Registers READ, RemoteWrite: Registers WRITE, RemoteAll: Registers ALL,
             Relaxed<RemoteWrite>: Registers WRITE, Windowed<RemoteAll>: Registers ALL;
@@ -253,8 +253,8 @@ fn windows_on_regions() {
             RemoteAll: ALL;
         Windowed<RemoteAll> => RemoteRead: READ, RemoteWrite: WRITE, RemoteAtomic: ATOMIC;
         Windowed<Relaxed<RemoteWrite>> =>
-            Relaxed<RemoteRead>: READ, Relaxed<RemoteWrite>: WRITE,
-            Relaxed<RemoteReadWrite>: READ_WRITE;
+            RemoteRead: READ, RemoteWrite: WRITE, RemoteReadWrite: READ_WRITE,
+            RemoteAtomic: ATOMIC;
     }
 }
 

@@ -344,16 +344,16 @@ fn nothing_but_a_bind_ends_a_key() {
     region.destroy().unwrap();
 }
 
-/// The rights are the window's; to relaxed memory it is relaxed (R18.41).
+/// The rights are the window's, to relaxed memory too (R18.41).
 #[test]
 fn the_rights_are_the_windows() {
     fails_on!(Siw, "R18.17");
     let mut p = Pair::<Rc, Any>::new();
     let relaxed = p.pd.register::<Windowed<Relaxed<LocalWrite>>>(64).unwrap();
     let window = p.pd.alloc_mw().unwrap();
-    p.a.bind_mw(wr::MwBind::<Relaxed<RemoteRead>>::new(window, &relaxed, 0..64).unwrap()).unwrap();
-    let entry = ended(&mut p).1.into_bound_type1::<RemoteRead>().unwrap_err().into_object();
-    let bound = entry.into_bound_type1::<Relaxed<RemoteRead>>().unwrap();
+    p.a.bind_mw(wr::MwBind::<RemoteRead>::new(window, &relaxed, 0..64).unwrap()).unwrap();
+    let entry = ended(&mut p).1.into_bound_type1::<RemoteWrite>().unwrap_err().into_object();
+    let bound = entry.into_bound_type1::<RemoteRead>().unwrap();
     let remote = bound.remote();
     let forged = RemoteSlice::<RemoteWrite>::from_parts(remote.addr(), 64, remote.rkey());
     assert_eq!(written(&mut p, b"no right", forged), Err(WcStatus::RemAccess));

@@ -163,7 +163,6 @@ mod memory {
     mod no_bytes_of_opaque_memory;
     mod no_cell_of_a_local_region;
     mod no_device_memory_without_proof;
-    mod no_flag_in_a_relaxed_window;
     mod no_flag_in_relaxed_memory;
     mod no_key_with_rights_that_the_region_lacks;
     mod no_local_inv_of_a_lent_window;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use crate::memory::registered::AccessFlags;
-use crate::memory::relaxed::{Bulk, Ordered, Relaxed};
+use crate::memory::relaxed::Ordered;
 use crate::memory::rights::sealed::Sealed;
 use crate::memory::rights::{
     Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
@@ -48,23 +48,16 @@ pub struct Windowed<A: Access>(Infallible, PhantomData<A>);
 )]
 pub trait BindsWindows: Access {}
 
-/// `Self: BindsTo<R>`: a memory window with these rights may be bound to a region with the rights
-/// `R`: one to a [`Relaxed`] region is `Relaxed` too, and so grants no atomics
-/// ([R18.41](crate::guide::rules#r18-41), [R1.7](crate::guide::rules#r1-7)).
+/// `Self: BindsTo<R>`: a memory window with these rights, which are a peer's, may be bound to a
+/// region with the rights `R` ([R18.41](crate::guide::rules#r18-41),
+/// [R1.7](crate::guide::rules#r1-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// use proverbs::memory::{BindsTo, Relaxed, Windowed};
 /// fn may_be_bound<A: BindsTo<R>, R: proverbs::memory::BindsWindows>() {}
 /// may_be_bound::<RemoteAtomic, Windowed<LocalWrite>>();
-/// may_be_bound::<Relaxed<RemoteWrite>, Windowed<Relaxed<LocalWrite>>>();
-/// ```
-///
-/// ```compile_fail,E0277
-/// # use proverbs::prelude::*;
-/// # use proverbs::memory::{BindsTo, Relaxed, Windowed};
-/// # fn may_be_bound<A: BindsTo<R>, R: proverbs::memory::BindsWindows>() {}
-/// may_be_bound::<RemoteAtomic, Windowed<Relaxed<LocalWrite>>>(); // its writes have no order
+/// may_be_bound::<RemoteWrite, Windowed<Relaxed<LocalWrite>>>();
 /// ```
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -75,15 +68,15 @@ pub trait BindsWindows: Access {}
 pub trait BindsTo<R: BindsWindows>: Remote {}
 
 macro_rules! binds {
-    ($($rights:ident)*) => { $(impl<R: BindsWindows + Ordered> BindsTo<R> for $rights {})* };
+    ($($rights:ident)*) => { $(impl<R: BindsWindows> BindsTo<R> for $rights {})* };
 }
 
 binds!(RemoteRead RemoteWrite RemoteReadWrite RemoteAtomic RemoteAll);
-impl<A: Bulk + Remote, R: BindsWindows> BindsTo<R> for Relaxed<A> {}
 
 impl<A: Access> BindsWindows for Windowed<A> {}
 impl<A: Access> Sealed for Windowed<A> {}
 impl<A: Access> Access for Windowed<A> {
+    type Key = Windowed<A::Key>;
     const FLAGS: u32 = A::FLAGS | AccessFlags::MW_BIND.bits();
     const NAME: &'static str = A::NAME;
 }

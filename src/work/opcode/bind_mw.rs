@@ -3,8 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::allows::{Allows, Seal, call};
-use crate::memory::opaque::Opaque;
+use crate::allows::{Allows, call};
 use crate::memory::own::{Memory, RegistersAs};
 use crate::memory::region::MemoryRegion;
 use crate::memory::registered::Registered;
@@ -89,8 +88,7 @@ pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfence
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region`, and to no others
     /// ([R6.11](crate::guide::rules#r6-11)). The rights of the region's own key do not matter; to
-    /// write, its memory must be writable. A window to a [`Relaxed`](crate::memory::Relaxed) region
-    /// is `Relaxed` too ([R18.41](crate::guide::rules#r18-41)).
+    /// write, its memory must be writable.
     ///
     /// # Errors
     /// The window is given back: [`ErrorKind::PdMismatch`] if the region is of another protection
@@ -119,10 +117,6 @@ impl<A: Access> BindMw<A> {
 allows! {
     [A: BindsTo<R>, R: BindsWindows, M: Memory<Protection: RegistersAs<A>>] MemoryRegion<R, M>:
         BindWindow<A>;
-}
-
-impl<A: BindsTo<R>, R: BindsWindows, K> Allows<call::BindWindow<A>> for MemoryRegion<R, Opaque<K>> {
-    const SEAL: Seal = Seal;
 }
 
 /// What a window with the rights `A` is bound to, if it may be.

@@ -1,24 +1,22 @@
 // R18.41, ibv_reg_mr(3): the legal twin of the test of this name.
-use proverbs::memory::Relaxed;
+use proverbs::memory::{Relaxed, Windowed};
 use proverbs::prelude::*;
 
 fn poll(flag: &MemoryRegion<RemoteWrite>) {
     let _ = flag.cell(0);
 }
 
-fn count(counters: &MemoryRegion<RemoteAtomic>) {
-    let _ = counters.remote().atomic(0);
-}
-
-fn relaxed(bulk: &MemoryRegion<Relaxed<RemoteReadWrite>>) -> RemoteSlice<Relaxed<RemoteWrite>> {
-    let _ = (bulk.remote().write(), bulk.remote().read());
+fn keys(bulk: &MemoryRegion<Relaxed<RemoteAll>>) -> RemoteSlice<RemoteWrite> {
+    let all: RemoteSlice<RemoteAll> = bulk.remote();
+    let _ = (all.write(), all.read(), all.atomic(0));
     bulk.export()
 }
 
 fn register(pd: &ProtectionDomain) {
-    let _ = pd.register::<Relaxed<RemoteReadWrite>>(64);
+    let _ = pd.register::<Windowed<Relaxed<RemoteWrite>>>(64);
+    let _ = pd.region::<RemoteAll>().relaxed_ordering().create(64);
 }
 
 pub fn main() {
-    let _ = (poll, count, relaxed, register);
+    let _ = (poll, keys, register);
 }
