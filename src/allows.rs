@@ -226,6 +226,8 @@ pub mod call {
         /// [`SendList::push`](crate::post::SendList::push) and `extend` of work requests `W`, and
         /// those of a [`RecvList`](crate::post::RecvList).
         Push(W)
+        /// [`RawSendList::push`](crate::post::RawSendList::push) of work requests `W`.
+        PushUnchecked(W)
         /// [`QueuePair::post_send_list_unchecked`](crate::QueuePair::post_send_list_unchecked) of
         /// work requests `W` with room for `G` scatter/gather elements each.
         PostSendList(W, const G: usize)

@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use crate::allows::{Allows, Seal, call};
+use crate::allows::{Allows, Same, Seal, call};
 use crate::memory::entry::Raw;
 use crate::post::chain::SendPost;
 use crate::post::next_slot::next_slot;
@@ -96,7 +96,7 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
     pub fn push<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
         W: SendOn<T, P> + 'd,
-        Self: Allows<call::Push<W>>,
+        Self: Allows<call::PushUnchecked<W>>,
     {
         if self.count == self.most {
             return Err(RawPostError::no_slot::<Sends<P>>(self.count));
@@ -147,13 +147,14 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
 impl_debug!([T: Transport, P: Profile<Entry = Raw>, const G: usize] RawSendList<'_, T, P, G>, |it|
     "RawSendList({})", WorkRequests(it.count as u32));
 
-impl<T, P, O, D, A, F, S, const G: usize> Allows<call::Push<WorkRequest<O, D, A, F, S>>>
-    for RawSendList<'_, T, P, G>
+impl<'d, T, P, O, D, A, F, S, const G: usize, Object>
+    Allows<call::PushUnchecked<WorkRequest<O, D, A, F, S>>> for Object
 where
     T: Transport,
     P: Profile<Entry = Raw>,
     O: AllowedInList<T>,
     D: Fits<Max<G>, P::MaxInline>,
+    Object: Same<This = RawSendList<'d, T, P, G>>,
 {
     const SEAL: Seal = Seal;
 }
