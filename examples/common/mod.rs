@@ -171,7 +171,7 @@ impl Station {
         buf
     }
 
-    /// The client's first message: a pattern that is 0 at the start of each page, where C's -c looks.
+    /// The client's first message: a pattern, with 0 at the start of each page, where C's -c looks.
     pub fn first(&self, size: usize, mut buf: Buf) -> Buf {
         buf.set_len(size);
         (0..).zip(&mut buf[..]).for_each(|(at, byte)| *byte = at as u8);

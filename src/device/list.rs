@@ -119,8 +119,8 @@ impl Device {
     /// as two software devices on one interface: then the first by name.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the addresses that there are; others
-    /// as for [`devices`].
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the addresses that there are;
+    /// others as for [`devices`].
     pub fn by_ip(address: IpAddr) -> Result<(Device, DevicePort), Error> {
         let has = |port: &DevicePort| port.addresses.contains(&address);
         find(devices()?, has, || format!("the IP address {address}"))
@@ -130,8 +130,8 @@ impl Device {
     /// name.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the interfaces that there are; others
-    /// as for [`devices`].
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the interfaces that there are;
+    /// others as for [`devices`].
     pub fn by_interface(name: &str) -> Result<(Device, DevicePort), Error> {
         let has = |port: &DevicePort| port.interfaces.iter().any(|interface| interface == name);
         find(devices()?, has, || format!("the network interface {name}"))

@@ -67,7 +67,8 @@ fn impls_of_allows(text: &str) -> Vec<(String, String)> {
         in_macro = (in_macro && line != "}") || head.is_some();
         let head = head.unwrap_or(line).trim_start();
         let is_impl = line.contains("Allows<call::") && line.contains(" for ");
-        if !is_impl && !(in_macro && head.starts_with('[')) {
+        let is_row = in_macro && head.starts_with('[');
+        if !is_impl && !is_row {
             continue;
         }
         let mut whole = head.to_owned();
