@@ -197,7 +197,7 @@ macro_rules! elements_at_run_time {
                 let mut there = [0; 32];
                 region.read_at(700, &mut there).unwrap();
                 assert_eq!(&there[..8], b"on stack");
-                assert_eq!(&there[20..32], b"0\0\0\x0001\0\0012\0");
+                assert_eq!(&there[20..32], b"0\x00\x00\x0001\x00\x00012\x00");
             });
         }
     };
