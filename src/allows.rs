@@ -187,6 +187,8 @@ pub mod call {
         RemoteKey
         /// [`MemoryRegion::piece`](crate::MemoryRegion::piece).
         Piece
+        /// [`MemoryRegion::source`](crate::MemoryRegion::source).
+        Source
         /// [`MemoryRegion::share`](crate::MemoryRegion::share).
         Share
         /// [`MemoryRegion::cell`](crate::MemoryRegion::cell).
@@ -231,6 +233,10 @@ pub mod call {
         /// [`QueuePair::post_send_list_unchecked`](crate::QueuePair::post_send_list_unchecked) of
         /// work requests `W` with room for `G` scatter/gather elements each.
         PostSendList(W, const G: usize)
+        /// [`QueuePair::post_recv_list_unchecked`](crate::QueuePair::post_recv_list_unchecked) of
+        /// receives `W` with room for `G` scatter/gather elements each, and that of a shared receive
+        /// queue.
+        PostRecvList(W, const G: usize)
         /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
         /// `MwBind`.
         BindWindow(A)

@@ -177,6 +177,7 @@ allows! {
     [A: Remote, M] MemoryRegion<A, M>: RemoteKey;
     [A: Includes<B> + Remote, B: Access, M] MemoryRegion<A, M>: Export<B>;
     [A: Access, M: HasPieces] MemoryRegion<A, M>: Piece;
+    [A: Access, M: HasSources] MemoryRegion<A, M>: Source;
     [A: Access, M: NeverChanges] MemoryRegion<A, M>: Share;
     [A: Remote + Ordered, M: Memory<Protection: CanBeWritten>] MemoryRegion<A, M>: CellAt;
     [R: RuledBy<call::WriteAt, Part: Memory<Protection: CanBeWritten>>] R: WriteAt;
@@ -353,7 +354,7 @@ impl<A: Access, M> MemoryRegion<A, M> {
     /// As for [`piece`](Self::piece).
     pub fn source(&self, offset: usize, len: usize) -> Result<ReadOnlyBuf, OutOfBounds>
     where
-        M: HasSources,
+        Self: Allows<call::Source>,
     {
         self.owning_handle(offset, len).map(ReadOnlyBuf)
     }

@@ -63,7 +63,7 @@ use crate::work::request::{SendSlot, WorkRequest};
 /// assert_eq!(done, [3, 9]); // the last WRITE, and the receive
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias("ibv_post_send", "ibv_send_wr", "next"))]
+#[doc(alias("ibv_post_send", "ibv_send_wr"))]
 #[must_use = "a list does nothing until it is posted"]
 pub struct RawSendList<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> {
     // Invariants:

@@ -29,6 +29,7 @@ allows! {
     [T: Transport, S: State, P: Profile, O: PostOn<T>] QueuePair<T, S, P>: DataInOrder<O>;
     [T: Transport, S: State, P: Profile, W: Fits<Max<G>, P::MaxInline>, const G: usize]
         QueuePair<T, S, P>: PostSendList<W, G>;
+    [W: Fits<Max<G>, Max<0>>, const G: usize] W: PostRecvList<W, G>;
 }
 
 ruled_by! { ToError:

@@ -15,8 +15,7 @@ use crate::rules::{RecvOn, SendOn};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
 use crate::work::address::Address;
-use crate::work::data::{Fits, Takes};
-use crate::work::limits::Max;
+use crate::work::data::Takes;
 use crate::work::opcode::Opcode;
 use crate::work::prepared::{Placeholder, Prepared};
 use crate::work::request::WorkRequest;
@@ -276,7 +275,7 @@ impl<T: Transport, S: State, P: Profile<Entry = Raw>> QueuePair<T, S, P> {
     ) -> Result<(), RawPostError>
     where
         Self: Allows<call::PostRecv>,
-        W: RecvOn<P> + Fits<Max<G>, P::MaxInline>,
+        W: RecvOn<P> + Allows<call::PostRecvList<W, G>>,
     {
         // SAFETY: the bounds are the rules, and say that a slot holds the elements of `W`. The rest
         // of the contract is this function's.

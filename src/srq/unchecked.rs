@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // that is what it is for
 
+use crate::allows::{Allows, call};
 use crate::completion::queue::CompletionQueue;
 use crate::device::pd::ProtectionDomain;
 use crate::device::xrc::XrcDomain;
@@ -10,14 +11,13 @@ use crate::memory::entry::Raw;
 use crate::post::chain::SrqPost;
 use crate::post::list::RecvSlots;
 use crate::post::unchecked::RawPostError;
-use crate::rules::{HasBothQueues, SharesReceives, SrqRecvOn};
+use crate::rules::{SharesReceives, SrqRecvOn};
 use crate::srq::SharedReceiveQueue;
 use crate::srq::create::Feed;
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
 use crate::terms::transport::Xrc;
-use crate::work::data::Fits;
-use crate::work::limits::{Limit, Max};
+use crate::work::limits::Limit;
 
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates a shared receive queue for the `unsafe` path, with room for `max_wr` receives
@@ -43,7 +43,8 @@ impl<L: Threads> ProtectionDomain<L> {
         max_wr: u32,
     ) -> Result<SharedReceiveQueue<T, Raw, M, L>, Error>
     where
-        T: SharesReceives + HasBothQueues,
+        Self: Allows<call::CreateSrq<T>>,
+        T: SharesReceives,
         M: Limit,
     {
         self.create_srq_of(Feed::counted_by_caller("ibv_create_srq", self.id(), max_wr)?)
@@ -166,7 +167,7 @@ impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
         wr: impl FnMut(usize) -> W,
     ) -> Result<(), RawPostError>
     where
-        W: SrqRecvOn<Raw, M> + Fits<Max<G>, Max<0>>,
+        W: SrqRecvOn<Raw, M> + Allows<call::PostRecvList<W, G>>,
     {
         // SAFETY: the bounds are the rules, and say that a slot holds the elements of `W`. The rest
         // of the contract is this function's.

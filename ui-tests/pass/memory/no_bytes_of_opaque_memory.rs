@@ -28,5 +28,6 @@ fn either_way(region: &Region, fixed: &MemoryRegion<RemoteRead, Opaque<(), ReadO
 /// # Safety
 /// The bytes stay mapped, and nothing else uses them.
 unsafe fn register(pd: &ProtectionDomain, base: NonNull<u8>) {
+    // SAFETY: this function's contract is the same.
     let _ = unsafe { pd.region::<RemoteRead>().opaque_read_only(base, 4, ()) };
 }
