@@ -13,7 +13,7 @@ const RECORDED: &str = "benches/recorded.toml";
 
 const HEAD: &str = "\
 # Instructions of the hot rows, written by `cargo xtask overhead --record`. A count may be 2 higher.
-# A commit that records more than before gives the reason in CHANGELOG.md.
+# A commit that records more than before gives the reason in its message.
 
 ";
 

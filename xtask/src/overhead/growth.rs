@@ -15,7 +15,7 @@ const RECORDED: &str = "benches/growth.toml";
 const HEAD: &str = "\
 # Upper bounds of `cargo xtask growth`, which writes them with --record: instructions of one
 # operation, beside so many others. A commit that records more than before gives the reason in
-# CHANGELOG.md.
+# its message.
 
 ";
 
