@@ -21,22 +21,9 @@ const LIBRARIES: [&str; 6] =
 
 /// The suites, but for what starts a process of its own, and for advices and nodes of memory, which
 /// qemu-user does not pass on to the kernel.
-const SUITES: [&str; 14] = [
-    "--features",
-    test::FEATURES,
-    "--test",
-    "conformance",
-    "--test",
-    "attack",
-    "--",
-    "--quiet",
-    "--skip",
-    "exit::",
-    "--skip",
-    "own_memory::a_mapping_that_is_populated_locked_and_not_inherited",
-    "--skip",
-    "own_memory::a_node_that_is_not_there",
-];
+const SUITES: &str = "--test conformance --test attack -- --quiet --skip exit:: \
+                      --skip own_memory::a_mapping_that_is_populated_locked_and_not_inherited \
+                      --skip own_memory::a_node_that_is_not_there";
 
 /// Compiles the crate for aarch64, and runs the suites there.
 pub fn suites() -> Result<()> {
@@ -53,7 +40,8 @@ pub fn suites() -> Result<()> {
         ["aarch64-linux-gnu-gcc".to_owned(), flags, format!("qemu-aarch64 -L {}", root.display())];
     let env: Vec<(&str, &str)> =
         names.iter().zip(&values).map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    cargo::run_with(&[&["test", "--target", TARGET], &SUITES[..]].concat(), &env)
+    let test = ["test", "--target", TARGET, "--features", test::FEATURES];
+    cargo::run_with(&test.into_iter().chain(SUITES.split(' ')).collect::<Vec<_>>(), &env)
 }
 
 /// The directory with the libraries, fetched if it is not there.

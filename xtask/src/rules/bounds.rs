@@ -118,8 +118,7 @@ fn implemented(line: &str) -> &str {
     of.trim_start_matches(['&', '\'']).split(['<', ' ', '{']).next().unwrap_or(of)
 }
 
-/// Every bound in a where-clause, and that of inline data. Private functions are
-/// left out: their callers have the bounds.
+/// Every bound in a where-clause. Private functions are left out: their callers have the bounds.
 fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = Vec::new();
@@ -166,11 +165,6 @@ fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
                 let gap = if rest.is_empty() { "" } else { " " };
                 push(format!("        {subject}:{gap}{},", rest.join(" + ")), subject, lost);
             }
-        }
-        // `pub fn inline<O: InlineOp>(`.
-        let bound = "O: InlineOp";
-        if is_public && code.contains("fn ") && code.contains(bound) {
-            push(line.replacen(bound, "O", 1), "O", "InlineOp");
         }
     }
     all
