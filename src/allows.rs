@@ -234,8 +234,8 @@ pub mod call {
         /// work requests `W` with room for `G` scatter/gather elements each.
         PostSendList(W, const G: usize)
         /// [`QueuePair::post_recv_list_unchecked`](crate::QueuePair::post_recv_list_unchecked) of
-        /// receives `W` with room for `G` scatter/gather elements each, and that of a shared receive
-        /// queue.
+        /// receives `W` with room for `G` scatter/gather elements each, and that of a shared
+        /// receive queue.
         PostRecvList(W, const G: usize)
         /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
         /// `MwBind`.

@@ -1,7 +1,8 @@
 //! The calls with which a program begins, in the order of use.
 //!
 //! rustdoc shows methods in the order of the modules that define them, and this module is the
-//! first. So the page of [`Context`] begins with them. They return what several rooms define.
+//! first. So the pages of [`Context`] and [`ProtectionDomain`] begin with them. They return what
+//! several rooms define.
 
 use crate::completion::builder::{self, CqBuilder};
 use crate::completion::channel::CompletionChannel;
@@ -9,7 +10,15 @@ use crate::completion::queue::CompletionQueue;
 use crate::device::context::{self, Context};
 use crate::device::pd::ProtectionDomain;
 use crate::memory::entry::Entry;
+use crate::memory::pool::{Pool, PoolBuilder};
+use crate::memory::region::{MemoryRegion, RegionBuilder};
+use crate::memory::rights::Access;
+use crate::profile::Profile;
+use crate::qp::{CreatedWith, QueuePair, create};
 use crate::terms::error::Error;
+use crate::terms::state::Reset;
+use crate::terms::threads::Threads;
+use crate::terms::transport::Transport;
 
 impl Context {
     /// Opens the device called `name` (`ibv_open_device`).
@@ -91,5 +100,139 @@ impl Context {
     #[doc(alias = "ibv_create_comp_channel")]
     pub fn create_comp_channel(&self) -> Result<CompletionChannel, Error> {
         CompletionChannel::new(self)
+    }
+}
+
+impl ProtectionDomain {
+    /// Registers a region of `count` buffers of `size` bytes each, for sends and receives
+    /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the
+    /// result of an atomic ([R4.1](crate::guide::rules#r4-1)).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// A buffer begins at a multiple of 8. If `size` is a multiple of 16, 64 or another power of
+    /// two up to the page size, all buffers begin at a multiple of that.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let pool = pd.create_pool(64, 4096)?; // 64 buffers of 4096 bytes: one region of 256 KiB
+    /// assert_eq!(pool.available(), 64);
+    /// assert!(pd.create_pool(0, 4096).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if a number exceeds 2^31 - 1. Otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the region would be empty
+    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if memory or `ulimit -l` does not suffice.
+    pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
+        self.pool(size).contexts(|_| ()).create(count)
+    }
+
+    /// A pool of buffers of `size` bytes each, to be created with the options of [`PoolBuilder`]: a
+    /// context in each buffer, and memory of the program's own. A buffer has at least 8 bytes, and
+    /// a size is rounded up to a multiple of 8.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let pool = pd.pool(4096).contexts(|index| index).create(64)?;
+    /// assert_eq!((pool.count(), pool.available()), (64, 64));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pool(&self, size: usize) -> PoolBuilder<'_> {
+        PoolBuilder::of(self, size)
+    }
+
+    /// Registers a region of `len` bytes with the rights `A` (`ibv_reg_mr`).
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let counters = pd.register::<RemoteAtomic>(64)?;
+    /// counters.cell(8)?.store(1, std::sync::atomic::Ordering::Relaxed);
+    /// let at_peer = counters.remote().atomic(8)?; // for FETCH_AND_ADD, once the peer knows it
+    /// # let _ = at_peer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0
+    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if there is no memory.
+    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may not pin so
+    /// much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the device's
+    /// `max_mr_size`.
+    pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
+        self.region().create(len)
+    }
+
+    /// A region with the rights `A`, to be created with the options of [`RegionBuilder`]: memory of
+    /// the program's own, and pages on demand.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
+    /// let region = pd.region::<RemoteRead>().create_in(vec![7u8; 4096])?;
+    /// let memory: Vec<u8> = region.destroy()?;
+    /// # drop(memory);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn region<A: Access>(&self) -> RegionBuilder<'_, A> {
+        RegionBuilder::of(self)
+    }
+}
+
+impl<L: Threads> ProtectionDomain<L> {
+    /// Creates a queue pair (`ibv_create_qp`) with a [`Depth`](crate::qp::Depth), or with
+    /// [`Depth::on_srq`](crate::qp::Depth::on_srq) if its profile says `receive: SharedRq`. On UD
+    /// either may have [flags](crate::qp::Depth::flags) (`ibv_create_qp_ex`). An SRD queue pair
+    /// ([example](crate::QueuePair::sender)) is created by `efadv_create_qp_ex`, which is looked up
+    /// in libefa when it is first called.
+    ///
+    /// [Blocks](crate::guide::shutdown) while the device does not answer.
+    ///
+    /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
+    /// the same queue. A shared receive queue books room for all its buffers on `recv_cq`, unless
+    /// it has done so for another queue pair. If the device cannot grant a limit, the error names
+    /// it.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
+    /// let cq = context.create_cq(8 + 1 + 8)?;
+    /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
+    /// assert_eq!(cq.capacity() - cq.unbooked(), 17);
+    /// let error =
+    ///     pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: u32::MAX / 8, recv: 1 });
+    /// assert!(error.unwrap_err().to_string().contains("max_send_wr"));
+    /// # drop(qp);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) with the device's maximum,
+    /// [`ErrorKind::CqTooSmall`](crate::ErrorKind::CqTooSmall) if a completion queue has too few
+    /// entries left ([R9.9](crate::guide::rules#r9-9)),
+    /// [`ErrorKind::ContextMismatch`](crate::ErrorKind::ContextMismatch) if it is of another
+    /// context ([R12.1](crate::guide::rules#r12-1)),
+    /// [`ErrorKind::PdMismatch`](crate::ErrorKind::PdMismatch) if the shared receive queue is of
+    /// another protection domain ([R7.4](crate::guide::rules#r7-4)), otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or EINVAL if the device
+    /// knows no such flags; for SRD, ENOSYS if there is no libefa.so.1, and EOPNOTSUPP if the
+    /// device is no EFA, or lacks RDMA.
+    #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
+    #[doc(alias("rdma_create_qp_ex", "ibv_create_qp_ex", "IBV_QP_INIT_ATTR_PD"))]
+    #[doc(alias("IBV_QP_INIT_ATTR_CREATE_FLAGS", "ibv_qp_init_attr_ex", "qp_context", "qp_type"))]
+    #[doc(alias("sq_sig_all", "create_flags", "efadv_create_qp_ex"))]
+    pub fn create_qp<T: Transport, P: Profile<Threads = L>>(
+        &self,
+        send_cq: &CompletionQueue<P::Entry, L>,
+        recv_cq: &CompletionQueue<P::Entry, L>,
+        depth: impl CreatedWith<T, P>,
+    ) -> Result<QueuePair<T, Reset, P>, Error> {
+        create::create_with(self, send_cq, recv_cq, depth)
     }
 }

@@ -45,47 +45,6 @@ pub struct Pool<C: 'static = (), M = Pages> {
 }
 
 impl ProtectionDomain {
-    /// Registers a region of `count` buffers of `size` bytes each, for sends and receives
-    /// (`ibv_reg_mr` with LOCAL_WRITE). A buffer has at least 8 bytes, so that it can hold the
-    /// result of an atomic ([R4.1](crate::guide::rules#r4-1)).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// A buffer begins at a multiple of 8. If `size` is a multiple of 16, 64 or another power of
-    /// two up to the page size, all buffers begin at a multiple of that.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let pool = pd.create_pool(64, 4096)?; // 64 buffers of 4096 bytes: one region of 256 KiB
-    /// assert_eq!(pool.available(), 64);
-    /// assert!(pd.create_pool(0, 4096).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if a number exceeds 2^31 - 1. Otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if the region would be empty
-    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if memory or `ulimit -l` does not suffice.
-    pub fn create_pool(&self, count: usize, size: usize) -> Result<Pool, Error> {
-        self.pool(size).contexts(|_| ()).create(count)
-    }
-
-    /// A pool of buffers of `size` bytes each, to be created with the options of [`PoolBuilder`]: a
-    /// context in each buffer, and memory of the program's own. A buffer has at least 8 bytes, and
-    /// a size is rounded up to a multiple of 8.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let pool = pd.pool(4096).contexts(|index| index).create(64)?;
-    /// assert_eq!((pool.count(), pool.available()), (64, 64));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn pool(&self, size: usize) -> PoolBuilder<'_> {
-        PoolBuilder { pd: self, size, make: |_| () }
-    }
-
     /// A pool in that part of `memory` which `choose` names: some buffers of `size` bytes.
     fn pool_of<M: Memory, C: 'static>(
         &self,
@@ -127,6 +86,10 @@ pub struct PoolBuilder<'a, F = fn(usize)> {
 }
 
 impl<'a> PoolBuilder<'a> {
+    pub(crate) fn of(pd: &'a ProtectionDomain, size: usize) -> Self {
+        PoolBuilder { pd, size, make: |_| () }
+    }
+
     /// Puts a context of the program's own in each buffer, which `contexts` makes of the buffer's
     /// index: what C keeps behind `wr_id`. It is chosen once.
     ///

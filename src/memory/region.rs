@@ -62,47 +62,6 @@ pub struct MemoryRegion<A: Access, M = Pages> {
     _is: PhantomData<Invariant<(A, M)>>,
 }
 
-impl ProtectionDomain {
-    /// Registers a region of `len` bytes with the rights `A` (`ibv_reg_mr`).
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let counters = pd.register::<RemoteAtomic>(64)?;
-    /// counters.cell(8)?.store(1, std::sync::atomic::Ordering::Relaxed);
-    /// let at_peer = counters.remote().atomic(8)?; // for FETCH_AND_ADD, once the peer knows it
-    /// # let _ = at_peer;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if `len` is 0
-    /// ([R6.4](crate::guide::rules#r6-4)), ENOMEM if there is no memory.
-    /// [`ErrorKind::LockedMemory`](crate::ErrorKind::LockedMemory) if the process may not pin so
-    /// much, [`ErrorKind::Limit`](crate::ErrorKind::Limit) if it is more than the device's
-    /// `max_mr_size`.
-    pub fn register<A: Access>(&self, len: usize) -> Result<MemoryRegion<A>, Error> {
-        self.region().create(len)
-    }
-
-    /// A region with the rights `A`, to be created with the options of [`RegionBuilder`]: memory of
-    /// the program's own, and pages on demand.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
-    /// let region = pd.region::<RemoteRead>().create_in(vec![7u8; 4096])?;
-    /// let memory: Vec<u8> = region.destroy()?;
-    /// # drop(memory);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn region<A: Access>(&self) -> RegionBuilder<'_, A> {
-        RegionBuilder { pd: self, _rights: PhantomData }
-    }
-}
-
 /// A [`MemoryRegion`] to be created ([`ProtectionDomain::region`]).
 ///
 /// ```
@@ -121,6 +80,12 @@ impl ProtectionDomain {
 pub struct RegionBuilder<'a, A: Access> {
     pub(super) pd: &'a ProtectionDomain,
     _rights: PhantomData<fn() -> A>,
+}
+
+impl<'a, A: Access> RegionBuilder<'a, A> {
+    pub(crate) fn of(pd: &'a ProtectionDomain) -> Self {
+        RegionBuilder { pd, _rights: PhantomData }
+    }
 }
 
 impl<A: Access> RegionBuilder<'_, A> {

@@ -42,54 +42,6 @@ const VERB: &str = "ibv_create_qp";
 pub(super) const SENTINEL: u32 = 1;
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Creates a queue pair (`ibv_create_qp`) with a [`Depth`], or with [`Depth::on_srq`] if its
-    /// profile says `receive: SharedRq`. On UD either may have [flags](Depth::flags)
-    /// (`ibv_create_qp_ex`). An SRD queue pair ([example](QueuePair::sender)) is created by
-    /// `efadv_create_qp_ex`, which is looked up in libefa when it is first called.
-    ///
-    /// [Blocks](crate::guide::shutdown) while the device does not answer.
-    ///
-    /// It books `depth.send + 1` entries of `send_cq` and `depth.recv` of `recv_cq`, which may be
-    /// the same queue. A shared receive queue books room for all its buffers on `recv_cq`, unless
-    /// it has done so for another queue pair. If the device cannot grant a limit, the error names
-    /// it.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// # let proverbs::loopback::Pair { pd, context, .. } = proverbs::loopback::pair()?;
-    /// let cq = context.create_cq(8 + 1 + 8)?;
-    /// let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 8, recv: 8 })?;
-    /// assert_eq!(cq.capacity() - cq.unbooked(), 17);
-    /// let error =
-    ///     pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, Depth { send: u32::MAX / 8, recv: 1 });
-    /// assert!(error.unwrap_err().to_string().contains("max_send_wr"));
-    /// # drop(qp);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::Limit`] with the device's maximum, [`ErrorKind::CqTooSmall`] if a completion
-    /// queue has too few entries left ([R9.9](crate::guide::rules#r9-9)),
-    /// [`ErrorKind::ContextMismatch`] if it is of another context
-    /// ([R12.1](crate::guide::rules#r12-1)), [`ErrorKind::PdMismatch`] if the shared receive queue
-    /// is of another protection domain ([R7.4](crate::guide::rules#r7-4)), otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EOPNOTSUPP or EINVAL if the device
-    /// knows no such flags; for SRD, ENOSYS if there is no libefa.so.1, and EOPNOTSUPP if the
-    /// device is no EFA, or lacks RDMA.
-    #[doc(alias("ibv_create_qp", "ibv_qp_init_attr", "send_cq", "recv_cq"))]
-    #[doc(alias("rdma_create_qp_ex", "ibv_create_qp_ex", "IBV_QP_INIT_ATTR_PD"))]
-    #[doc(alias("IBV_QP_INIT_ATTR_CREATE_FLAGS", "ibv_qp_init_attr_ex", "qp_context", "qp_type"))]
-    #[doc(alias("sq_sig_all", "create_flags", "efadv_create_qp_ex"))]
-    pub fn create_qp<T: Transport, P: Profile<Threads = L>>(
-        &self,
-        send_cq: &CompletionQueue<P::Entry, L>,
-        recv_cq: &CompletionQueue<P::Entry, L>,
-        depth: impl CreatedWith<T, P>,
-    ) -> Result<QueuePair<T, Reset, P>, Error> {
-        let With { depth, srq, flags } = depth.parts();
-        create::<T, P>(self, send_cq, recv_cq, depth, srq, flags)
-    }
-
     /// Creates an initiator of XRC (`ibv_create_qp` with `IBV_QPT_XRC_SEND`): a queue pair with
     /// sends alone. The profile says so: `receive: NoRq`.
     ///
@@ -115,6 +67,17 @@ impl<L: Threads> ProtectionDomain<L> {
         let depth = Depth { send: depth, recv: 0 };
         create::<Xrc, P>(self, cq, cq, depth, None, QpCreateFlags::default())
     }
+}
+
+/// [`ProtectionDomain::create_qp`].
+pub(crate) fn create_with<T: Transport, P: Profile>(
+    pd: &ProtectionDomain<P::Threads>,
+    send_cq: &CompletionQueue<P::Entry, P::Threads>,
+    recv_cq: &CompletionQueue<P::Entry, P::Threads>,
+    depth: impl CreatedWith<T, P>,
+) -> Result<QueuePair<T, Reset, P>, Error> {
+    let With { depth, srq, flags } = depth.parts();
+    create::<T, P>(pd, send_cq, recv_cq, depth, srq, flags)
 }
 
 /// One copy for each transport and profile, whatever its queue pairs are created with.

@@ -48,7 +48,7 @@
 #![allow(unsafe_code)] // owns the C object
 
 // First, because rustdoc shows methods in the order of the modules that define them.
-mod create;
+pub(crate) mod create;
 
 mod modify;
 
