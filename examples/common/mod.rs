@@ -5,8 +5,6 @@
 //! `perf` is the one for figures. Without an RDMA device both ends run in this process, on the
 //! loopback device.
 
-#![allow(dead_code)] // UD has no path MTU, and tokio_pingpong awaits
-
 mod record;
 
 use std::io::{Read, Write};
@@ -139,6 +137,7 @@ impl Station {
         });
         let peers = peers.collect::<Result<Vec<_>>>()?;
         let (there, here) = (peers.len(), mine.len());
+        ensure!(self.options.num_qp.is_none_or(|q| q == here), "-q is for srq_pingpong");
         ensure!(there == here, "the peer has {there} queue pairs, not {here}: use the same -q");
         let connected = connect(peers)?;
         // The server answers when it can receive, and the client may send when it has the answer.

@@ -240,7 +240,7 @@ fn every_outcome_names_its_work_request_and_queue_pair() {
     assert!(sent.iter().all(|done| matches!(done, Outcome::Sent(sent) if sent.id == done.id())));
     assert_eq!(sent.iter().map(Outcome::id).collect::<Vec<_>>(), [1, u16::MAX, 0, 0]);
 
-    a.post_recv(wr::Recv::empty()).unwrap();
+    a.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
     let mut a = a.to_error().unwrap();
     a.post_send(wr::RdmaWrite::inline(b"x", there).with_id(9)).unwrap();
     a.post_send(wr::RdmaWrite::new(filled(&pool, &[7]), there)).unwrap();
