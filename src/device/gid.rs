@@ -74,7 +74,7 @@ impl GidEntry {
             return None;
         }
         let name = CStr::from_bytes_until_nul(&name).ok()?.to_str().ok()?;
-        // The index is that of the device's namespace: here it may be another's.
+        // The index counts in the device's namespace: here another interface may have it.
         let is_it = |interface: &Interface| interface.name == name && interface.has(self.gid);
         interfaces().ok()?.iter().any(is_it).then(|| name.to_owned())
     }

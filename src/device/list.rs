@@ -15,7 +15,8 @@ use crate::terms::gid::Gid;
 
 const VERB: &str = "ibv_get_device_list";
 
-/// The RDMA devices of this machine (`ibv_get_device_list`), by name; empty if the kernel has none.
+/// The RDMA devices of this machine (`ibv_get_device_list`), in libibverbs's order; empty if the
+/// kernel has none.
 ///
 /// [Blocks](crate::guide::shutdown) while a device does not answer.
 ///
@@ -38,7 +39,7 @@ const VERB: &str = "ibv_get_device_list";
 #[doc(alias = "rdma_free_devices")]
 pub fn devices() -> Result<Vec<Device>, Error> {
     let names = names()?;
-    // Without a list of interfaces, none is told.
+    // Without a list of interfaces, the ports show none.
     let sysfs = Sysfs { root: Path::new("/sys"), interfaces: interfaces().unwrap_or_default() };
     Ok(names.into_iter().map(|name| sysfs.device(name)).collect())
 }
@@ -46,10 +47,7 @@ pub fn devices() -> Result<Vec<Device>, Error> {
 /// The names of the devices.
 pub(crate) fn names() -> Result<Vec<String>, Error> {
     let errno = match device::names() {
-        Ok(mut names) if !names.is_empty() => {
-            names.sort();
-            return Ok(names);
-        }
+        Ok(names) if !names.is_empty() => return Ok(names),
         Ok(_) => 0,
         Err(errno) => errno,
     };
@@ -116,7 +114,7 @@ pub struct DevicePort {
 
 impl Device {
     /// The device that has an IP address of this machine, with the port. Several devices may, such
-    /// as two software devices on one interface: then the first by name.
+    /// as two software devices on one interface: then it is the first of [`devices`].
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the addresses that there are;
@@ -126,8 +124,8 @@ impl Device {
         find(devices()?, has, || format!("the IP address {address}"))
     }
 
-    /// The device that belongs to a network interface, with the port; if several do, the first by
-    /// name.
+    /// The device that belongs to a network interface, with the port; if several do, the first
+    /// of [`devices`].
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the interfaces that there are;
@@ -221,7 +219,7 @@ impl Sysfs<'_> {
             .filter(|(_, gid): &(u32, Gid)| !gid.is_zero())
             .collect();
         // The kernel names the interface that a GID comes from, as its own namespace calls it. Here
-        // the name may be another's, or nobody's, so the GID has to fit too.
+        // another interface may have the name, so the GID has to fit too.
         let named = |index| read(&path.join(format!("gid_attrs/ndevs/{index}")));
         let belongs = |interface: &&Interface| {
             let fits = |&&(_, gid): &&(u32, Gid)| interface.has(gid);
@@ -360,7 +358,7 @@ mod tests {
         assert_eq!(device.ports[0].interfaces, ["eth0"]);
     }
 
-    /// The names in sysfs are those of the device's namespace.
+    /// sysfs has the names of the device's namespace.
     #[test]
     fn a_name_of_another_namespace_is_not_told() {
         let tree = Tree::new("namespace");
