@@ -240,7 +240,7 @@ pub mod call {
         /// [`BindMw::new`](crate::wr::BindMw::new) of a window with the rights `A`, and that of
         /// `MwBind`.
         BindWindow(A)
-        /// Posting a prepared work request with the buffer `D` in the place of its
+        /// Posting a prepared work request with the buffer `D` in place of its
         /// [`Placeholder`](crate::wr::Placeholder), as
         /// [`post_prepared`](crate::QueuePair::post_prepared) does.
         Fill(D)

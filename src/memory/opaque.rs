@@ -102,7 +102,7 @@ impl<A: Access> RegionBuilder<'_, A> {
     ///     let table: Box<[AtomicU64]> = (0..512).map(AtomicU64::new).collect();
     ///     let base = NonNull::from(&table[..]).cast();
     ///     // BROKEN: `()` keeps nothing, so the table is freed at the end of this function, and
-    ///     // peers write to memory that is somebody else's by then.
+    ///     // peers write to memory that has another owner by then.
     ///     Ok(unsafe { pd.region().opaque(base, 4096, ()) }?)
     /// }
     /// # type Opaque = proverbs::memory::Opaque<()>;
@@ -213,7 +213,7 @@ impl<A: Access> RegionBuilder<'_, A> {
     /// # let proverbs::loopback::Pair { pd, .. } = proverbs::loopback::pair()?;
     /// let weights: Arc<[u8]> = Arc::from(*b"used here, and read by peers");
     /// let base = NonNull::from(&weights[5..]).cast();
-    /// // SAFETY: the keeper keeps the bytes, and nobody changes them.
+    /// // SAFETY: the keeper keeps the bytes, and nothing changes them.
     /// let region = unsafe {
     ///     pd.region::<RemoteRead>().opaque_read_only(base, 23, weights.clone())
     /// }?;

@@ -231,28 +231,21 @@ impl<P: Profile> Core<P> {
     fn post_sentinel<T: Transport>(&mut self) -> bool {
         let Some(wr_id) = self.send.in_flight.enter_sentinel() else { return true };
         // SAFETY: room for its completion is booked (`SENTINEL`).
-        match unsafe { self.post_marker::<T>(wr_id) } {
-            Some(Ok(())) => return true,
-            // It is unknown whether the device has it (R8.20), so it stays in the counters.
-            Some(Err(false)) => self.send.in_flight.poison(),
-            Some(Err(true)) => self.send.in_flight.take_back(1),
-            None => {
-                self.send.in_flight.take_back(1);
-                return true;
-            }
+        let posted = unsafe { self.post_marker::<T>(wr_id) };
+        match posted {
+            Posted::Yes => {}
+            Posted::NotNeeded | Posted::Refused => self.send.in_flight.take_back(1),
+            // It may complete, so it stays in the counters.
+            Posted::Unknown => self.send.in_flight.poison(),
         }
-        false
+        matches!(posted, Posted::Yes | Posted::NotNeeded)
     }
 
-    /// Posts a send of no bytes, signaled. `None` if it is not posted, since nothing is outstanding
-    /// where no address handle is. An error says whether the device refused it for sure.
+    /// Posts a send of no bytes, signaled.
     ///
     /// # Safety
     /// The completion queue has room for its completion.
-    pub(super) unsafe fn post_marker<T: Transport>(
-        &mut self,
-        wr_id: u64,
-    ) -> Option<Result<(), bool>> {
+    pub(super) unsafe fn post_marker<T: Transport>(&mut self, wr_id: u64) -> Posted {
         let mut wr = zeroed::<ibv_send_wr>();
         wr.wr_id = wr_id;
         wr.opcode = ibv_wr_opcode::IBV_WR_SEND;
@@ -261,7 +254,8 @@ impl<P: Profile> Core<P> {
             // Providers read the address handle during the post. There is one, because an
             // outstanding work request named it.
             let posted = self.send.in_flight.posted();
-            wr.wr.ud.ah = self.ah.lend_any(posted)?;
+            let Some(ah) = self.ah.lend_any(posted) else { return Posted::NotNeeded };
+            wr.wr.ud.ah = ah;
             wr.wr.ud.remote_qpn = 1;
             wr.wr.ud.remote_qkey = 0;
         }
@@ -269,11 +263,24 @@ impl<P: Profile> Core<P> {
         // SAFETY: the queue pair is live, and the work request names no memory.
         let code =
             unsafe { <P::Posting as Posting>::Verb::post(self.send.object, &mut wr, &mut bad) };
-        Some(match code {
-            0 => Ok(()),
-            _ => Err(!bad.is_null()),
-        })
+        match code {
+            0 => Posted::Yes,
+            _ if bad.is_null() => Posted::Unknown,
+            _ => Posted::Refused,
+        }
     }
+}
+
+/// Whether a marker was posted.
+pub(super) enum Posted {
+    Yes,
+    /// Nothing is outstanding, since there is no address handle.
+    NotNeeded,
+    /// The queue has no room, or the device refused for another reason.
+    Refused,
+    /// The device did not say which work request it refused, so it may have it
+    /// ([R8.20](crate::guide::rules#r8-20)).
+    Unknown,
 }
 
 impl<E: Owned> fmt::Debug for Drained<'_, E> {

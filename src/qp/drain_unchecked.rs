@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::QueuePair;
-use super::drain::{UNKNOWN, VERB};
+use super::drain::{Posted, UNKNOWN, VERB};
 use crate::completion::queue::CompletionQueue;
 use crate::completion::wc::Completion;
 use crate::memory::entry::Raw;
@@ -109,11 +109,11 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
             if is_at[0] == Marker::NotPosted {
                 // SAFETY: there is room for its completion (this function's contract).
                 is_at[0] = match unsafe { self.core.post_marker::<T>(markers[0]) } {
-                    None => Marker::Over,
-                    Some(Ok(())) => Marker::Posted,
+                    Posted::NotNeeded => Marker::Over,
+                    Posted::Yes => Marker::Posted,
                     // The queue is full: polling makes room.
-                    Some(Err(true)) => Marker::NotPosted,
-                    Some(Err(false)) => return Err(Error::os(VERB, libc::EIO, UNKNOWN)),
+                    Posted::Refused => Marker::NotPosted,
+                    Posted::Unknown => return Err(Error::os(VERB, libc::EIO, UNKNOWN)),
                 };
             }
             if is_at[1] == Marker::NotPosted {

@@ -236,7 +236,7 @@ pub trait HasPieces: 'static {}
 #[diagnostic::do_not_recommend]
 impl<M: Memory<Protection: CanBeWritten>> HasPieces for M {}
 
-/// What has a region of which pieces can be sent and never filled: memory that no device writes.
+/// Memory whose regions have pieces that can be sent and never filled: no device writes it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a device may write this region, so no piece of it is only a source",
