@@ -220,6 +220,7 @@ fn moving_to_error_flushes_everything_in_order() {
 /// when it no longer borrows the completion queue. Proves R17.7.
 #[test]
 fn every_outcome_names_its_work_request_and_queue_pair() {
+    fails_on!(Siw, "R24.7"); // it posts in the error state
     let Pair { mut a, b: _b, mut ca, pool, dev, pd, .. } = Pair::<Rc>::new();
     let region = pd.register::<RemoteWrite>(64).unwrap();
     let there = region.remote().write();
