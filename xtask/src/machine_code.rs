@@ -1,14 +1,14 @@
 //! `cargo xtask test machine-code`: what the post paths are compiled to.
 //!
-//! Each function of `benches/machine_code.rs` may make one indirect call, the provider's, and calls
+//! Each function of `benches/overhead/examples/machine_code.rs` may make one indirect call, the provider's, and calls
 //! to the crate's cold paths; no panic, no allocation, no atomic read-modify-write and no fence.
 
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::sh::{self, Run, cmd};
-use crate::{paths, setup};
+use crate::sh::Run;
+use crate::{overhead, paths, setup};
 
 /// The functions, each with the cold paths that it may call (parts of mangled names).
 const FUNCTIONS: [&str; 7] = [
@@ -30,12 +30,9 @@ pub fn check() -> Result<()> {
         bail!("machine code is looked at on x86-64 only");
     }
     setup::ensure(&[setup::Group::Build])?;
-    let target = paths::below_target("machine-code")?;
-    let rustc = ["rustc", "--release", "--bench", "machine_code", "--target-dir"];
-    let sh = sh::at(paths::workspace());
-    let file = target.join("post.s");
+    let file = paths::below_target("overhead")?.join("post.s");
     let emit = format!("--emit=asm={}", file.display());
-    cmd!(sh, "cargo {rustc...} {target} -- {emit} -C codegen-units=1")
+    overhead::build::cargo_measured("rustc", &["--example", "machine_code", "--", &emit])?
         .step("Compiling the post paths")?;
     let asm = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
     let mut failures = Vec::new();

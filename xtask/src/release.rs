@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::setup::{self, Group};
 use crate::sh::{self, Next, Run, Shell, cmd};
-use crate::test::FEATURES;
+use crate::test::{FEATURES, TEST};
 use crate::{cargo, paths, toolchain};
 
 /// Publishes nothing: packs each crate, runs a new one that depends on them, and looks at the
@@ -153,8 +153,7 @@ fn without_libraries() -> Result<()> {
         cmd!(sh::here(), "unshare {command...} {args...}")
     };
     let suites = ["--test", "conformance", "--test", "attack", "--test", "cm"];
-    hidden(&[&["test", "--features", FEATURES][..], &suites].concat())
-        .step("Running the suites without libibverbs")?;
+    hidden(&[&TEST[..], &suites].concat()).step("Running the suites without libibverbs")?;
     let said = hidden(&["xtask", "demo"]).text()?;
     let reason = said.lines().find(|line| line.contains("libibverbs.so.1 cannot be loaded"));
     let reason = reason.with_context(|| format!("without libibverbs: {said}"))?;

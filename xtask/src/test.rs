@@ -8,6 +8,7 @@ pub mod guest;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -117,6 +118,9 @@ const LIMIT: Duration = Duration::from_secs(85 * 60);
 /// What users may turn on.
 pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre,tracing";
 
+/// How the suites are built here: all from one build, which takes the same packages and features.
+pub const TEST: [&str; 4] = ["test", "--workspace", "--features", FEATURES];
+
 /// Those that are run by name only.
 const BY_NAME: [Part; 7] = [
     Part::Interop,
@@ -219,15 +223,15 @@ fn run(part: Part, args: &Args) -> Result<()> {
             }
             Ok(())
         }
-        Part::Unit => cargo::run(&["test", "--workspace", "--lib", "--bins", "--examples"]),
+        Part::Unit => cargo::run(&[&TEST[..], &UNITS].concat()),
         Part::Loopback => loopback(),
         Part::Bindings => bindings(),
         Part::Simulation => suites::quick(),
         Part::Doc => doc(),
         Part::Package => release::package(false),
         Part::Anywhere => release::anywhere(),
-        Part::Ui => cargo::run(&["test", "--test", "ui"]),
-        Part::Rules => cargo::run(&["test", "--test", "rules", "--test", "truth_table"]),
+        Part::Ui => cargo::run(&suites("ui")),
+        Part::Rules => cargo::run(&suites("rules truth_table")),
         Part::Loom => loom::check(),
         Part::MachineCode => machine_code::check(),
         Part::Overhead => {
@@ -256,11 +260,13 @@ fn quick() -> Result<()> {
     cargo::run(&["fmt", "--all", "--check"])?;
     clippy()?;
     eprintln!("\n--- unit tests, and the suites on the plain loopback device");
-    let units = ["--workspace", "--lib", "--bins", "--examples"];
-    cargo::run(&[&suites(PLAIN)[..], &units].concat())?;
+    cargo::run(&[&suites(PLAIN)[..], &UNITS].concat())?;
     eprintln!("\n--- the suites on the worst loopback device");
     cargo::run_with(&suites(ANYWHERE), &device("worst:1", ""))
 }
+
+/// Whatever has unit tests.
+const UNITS: [&str; 3] = ["--lib", "--bins", "--examples"];
 
 /// The loopback devices after the plain one in a world of IPv4: a personality, empty for the plain
 /// one, a world, and the suites that run there. An unknown provider's devices get the crate's
@@ -314,7 +320,7 @@ const PLAIN: &str = "conformance attack faults endpoint worlds cm allocation des
 /// How cargo is asked for these suites.
 fn suites(names: &'static str) -> Vec<&'static str> {
     let names = names.split(' ').flat_map(|name| ["--test", name]);
-    ["test", "--quiet", "--features", FEATURES].into_iter().chain(names).collect()
+    TEST.into_iter().chain(["--quiet"]).chain(names).collect()
 }
 
 fn loopback() -> Result<()> {
@@ -328,27 +334,14 @@ fn loopback() -> Result<()> {
     Ok(())
 }
 
-/// A program is linked to neither library: both are loaded when they are used.
-fn links() -> Result<()> {
-    // The linker's line is printed only when it runs: so the example is another one each time.
-    let other = format!("metadata={}", std::process::id());
-    let build = ["rustc", "--quiet", "--example", "first_steps", "--", "--print", "link-args"];
-    let said = cargo::cargo(&[&build[..], &["-C", &other]].concat())?.text()?;
-    let found =
-        ["ibverbs", "rdmacm", "efa"].iter().any(|name| said.contains(&format!("lib{name}")));
-    ensure!(said.contains("first_steps") && !found, "a library is linked: {said}");
-    Ok(())
-}
-
 fn bindings() -> Result<()> {
-    links()?;
     let env = setup::libclang()?;
     let test = ["test", "--features", "rdma-sys"];
     let agreement = ["--lib", "agreement", "--", "--include-ignored"];
     let mut with_newest = env.to_vec();
     let headers = soft_roce::newest_headers().map(|headers| headers.display().to_string());
     with_newest.extend(headers.map(|headers| ("PROVERBS_HEADERS", headers)));
-    let names = ["test", "--test", "c_names", "--", "--include-ignored"];
+    let names = [&suites("c_names")[..], &["--", "--include-ignored"]].concat();
     cargo::run_with(&names, &with_newest)?;
     cargo::run_with(&[&test[..], &agreement].concat(), &with_newest)?;
     let types = ["--quiet", "--test", "conformance", "--test", "raw"];
@@ -359,7 +352,7 @@ fn bindings() -> Result<()> {
 fn doc() -> Result<()> {
     // Items that `proverbs` re-exports have their examples in their own crates.
     let crates = ["-p", "proverbs", "-p", "proverbs-sys", "-p", "proverbs-loopback"];
-    cargo::run(&[&["test", "--doc", "--features", FEATURES], &crates[..]].concat())?;
+    cargo::run(&[&TEST[..], &["--doc"]].concat())?;
     cargo::run_with(
         &[&["doc", "--no-deps", "--quiet", "--features", FEATURES], &crates[..]].concat(),
         &[("RUSTDOCFLAGS", "-D warnings")],
@@ -407,7 +400,12 @@ fn search() -> Result<()> {
 /// Every example answers `--help`, and those that need no device do what their page shows, in the
 /// dev profile, as a reader of the page runs them. Those of rdma_cm run in the part `interop`.
 fn examples() -> Result<()> {
-    cargo::run(&["build", "--quiet", "--features", FEATURES, "--examples"])?;
+    let build = [&["build"], &TEST[1..], &["--examples", "--bins"]].concat();
+    let built = cargo::executables("Building the examples", &build)?;
+    let example = |name: &str, args: &[&str]| -> Result<()> {
+        let program = cargo::named(&built, name)?;
+        Ok(cmd!(sh::at(paths::workspace()), "{program} {args...}").run()?)
+    };
     for entry in fs::read_dir(paths::workspace().join("examples"))? {
         let path = entry?.path();
         let is_example = path.join("main.rs").exists() || path.extension() == Some("rs".as_ref());
@@ -415,18 +413,26 @@ fn examples() -> Result<()> {
             example(name, &["--help"])?;
         }
     }
+    is_linked_to_no_verbs(&cargo::named(&built, "first_steps")?)?;
     for name in ["first_steps", "structs", "windows", "forward", "kv", "devinfo"] {
         example(name, &[])?;
     }
     example("faults", &["42"])?;
     example("log", &["-d", "loopback"])?;
-    let perf = ["run", "--quiet", "-p", "perf", "--"];
-    cargo::run(&[&perf[..], &["--help"]].concat())?;
-    cargo::run(&[&perf[..], &["-d", "loopback", "-V", "send", "--lat"]].concat())?;
+    example("perf", &["--help"])?;
+    example("perf", &["-d", "loopback", "-V", "send", "--lat"])?;
     light()?;
     for name in ["rc_pingpong", "uc_pingpong", "ud_pingpong", "srq_pingpong", "tokio_pingpong"] {
         example(name, &["-d", "loopback", "-c"])?;
     }
+    Ok(())
+}
+
+/// Both libraries are loaded when they are used.
+fn is_linked_to_no_verbs(program: &Path) -> Result<()> {
+    let needed = cmd!(sh::here(), "readelf --dynamic {program}").text()?;
+    let found = ["libibverbs", "librdmacm", "libefa"].iter().any(|name| needed.contains(name));
+    ensure!(needed.contains("[libc.so.6]") && !found, "a library is linked: {needed}");
     Ok(())
 }
 
@@ -437,11 +443,6 @@ fn light() -> Result<()> {
         ensure!(!tree.contains(heavy), "the examples depend on {heavy}:\n{tree}");
     }
     Ok(())
-}
-
-fn example(name: &str, args: &[&str]) -> Result<()> {
-    let run = ["run", "--quiet", "--features", FEATURES, "--example", name, "--"];
-    cargo::run(&[&run, args].concat())
 }
 
 /// `cargo xtask demo`: the short example, and a ping-pong, both ends in one process on the loopback

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::sh::{self, Run, cmd};
+use crate::sh::{self, Cmd, Run, cmd};
 use crate::{cargo, paths};
 
 /// What both compilers get. No frame pointers, no hardening of the distribution's, and position
@@ -119,12 +119,17 @@ fn compile(compiler: &str, level: &str, files: &[String], out: &Path) -> Result<
 
 /// Builds the Rust forms: opt-level 3 in one codegen unit.
 pub fn forms() -> Result<PathBuf> {
+    cargo_measured("build", &[])?.step("Compiling the Rust forms")?;
+    Ok(paths::below_target("overhead")?.join("release/proverbs-overhead"))
+}
+
+/// `cargo COMMAND` on the package of the Rust forms, with the options of what is measured.
+pub fn cargo_measured(command: &str, args: &[&str]) -> Result<Cmd<'static>> {
     let target = paths::below_target("overhead")?;
     let target = target.to_str().context("the target directory is not UTF-8")?;
-    let args = ["build", "--release", "--package", "proverbs-overhead", "--target-dir", target];
-    let cmd = cargo::cargo(&args)?;
+    let line = [command, "--release", "--package", "proverbs-overhead", "--target-dir", target];
+    let cmd = cargo::cargo(&[&line, args].concat())?;
     // Warnings and settings of the user's environment stay out of the numbers.
     let cmd = cmd.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    cmd.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1").step("Compiling the Rust forms")?;
-    Ok(Path::new(target).join("release/proverbs-overhead"))
+    Ok(cmd.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"))
 }

@@ -10,7 +10,7 @@
 //! | `page` | the dated page of figures, which README repeats |
 //! | `growth` | `cargo xtask growth`: what cold operations cost beside many other objects |
 
-mod build;
+pub mod build;
 mod gate;
 pub mod growth;
 mod page;

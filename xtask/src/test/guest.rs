@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use crate::setup::{self, Group};
 use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Driver, Guest, Library, NAMED};
-use crate::test::FEATURES;
+use crate::test::{FEATURES, TEST};
 use crate::{cargo, paths, what_c_does};
 
 /// The suites, in one boot.
@@ -17,8 +17,9 @@ pub fn suites(device: Option<&str>) -> Result<()> {
     let tests = cargo::executables(
         "Building the suites and the tests of rdma_cm",
         &[
-            &["test", "--no-run", "--features", FEATURES][..],
-            &["--test", "conformance", "--test", "attack", "--test", "cm", "--test", "handles"],
+            &TEST[..],
+            &["--no-run", "--test", "conformance", "--test", "attack"],
+            &["--test", "cm", "--test", "handles"],
         ]
         .concat(),
     )?;
@@ -48,8 +49,18 @@ pub fn interop(device: Option<&str>) -> Result<()> {
     let tests = cargo::executables(
         "Building the tests",
         &[
-            &["test", "--no-run", "--features", FEATURES, "--test", "cm"][..],
-            &["--test", "differential", "--test", "load", "--test", "imm_interop"],
+            &TEST[..],
+            &[
+                "--no-run",
+                "--test",
+                "cm",
+                "--test",
+                "differential",
+                "--test",
+                "load",
+                "--test",
+                "imm_interop",
+            ],
             &["--test", "absence"],
         ]
         .concat(),
@@ -142,9 +153,8 @@ fn connections_c() -> Result<PathBuf> {
 /// conformance, and on a kernel with a slow network what siw sends from a program's pages.
 pub fn siw() -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let build = ["test", "--no-run", "--features", FEATURES, "--test", "conformance"];
-    let tests =
-        cargo::executables("Building the suites", &[&build[..], &["--test", "cm"]].concat())?;
+    let build = [&TEST[..], &["--no-run", "--test", "conformance", "--test", "cm"]].concat();
+    let tests = cargo::executables("Building the suites", &build)?;
     let (conformance, cm) = (path_of(&tests, "conformance")?, path_of(&tests, "cm")?);
     let examples = &examples()?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
@@ -195,7 +205,7 @@ pub fn perftest(library: Option<Library>) -> Result<()> {
 /// one library. One that fails does not keep the others from running.
 pub fn kernels(kernel: Option<&str>, library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let build = ["test", "--no-run", "--features", FEATURES, "--test"];
+    let build = [&TEST[..], &["--no-run", "--test"]].concat();
     let build = [&build[..], &["conformance", "--test", "attack", "--test", "cm"]].concat();
     let tests = cargo::executables("Building the suites", &build)?;
     let suites = [path_of(&tests, "conformance")?, path_of(&tests, "attack")?];
