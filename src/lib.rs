@@ -165,6 +165,7 @@ pub mod raw;
 pub mod rules;
 pub mod srq;
 mod wait;
+mod wait_for;
 mod work;
 
 use proverbs_sys::{self as sys, cold, sync, terms};
@@ -180,6 +181,16 @@ pub mod state {
 /// The transports, the first type parameter of a [`QueuePair`].
 pub mod transport {
     pub use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
+}
+
+/// One sleep for everything that a thread waits for: completions, events of rdma_cm, asynchronous
+/// events, and wakes of other threads.
+///
+/// Each kind has calls of its own: [`CompletionChannel::wait`], [`cm::EventChannel::wait`],
+/// [`DeviceEvents::wait`].
+pub mod events {
+    pub use crate::wait::Waker;
+    pub use crate::wait_for::{Found, WaitFor, wait};
 }
 
 /// Numbers and codes with fewer bits than the integers that C keeps them in.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "debug",
     "allows",
     "cold_calls",
@@ -32,6 +32,7 @@ const ORDER: [&str; 24] = [
     "loopback",
     "endpoint",
     "cm",
+    "wait_for",
     "diagnostics",
     "guide",
 ];

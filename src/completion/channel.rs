@@ -118,7 +118,7 @@ impl CompletionChannel {
 
     /// Takes an event if there is one, whichever queue's it is.
     #[inline(always)]
-    pub(super) fn take_event(&mut self) -> Result<(), Error> {
+    pub(crate) fn take_event(&mut self) -> Result<(), Error> {
         match self.get_event() {
             Ok(_) | Err(libc::EAGAIN | libc::EINTR) => Ok(()),
             Err(errno) => Err(unreadable(errno)),

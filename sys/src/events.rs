@@ -255,13 +255,14 @@ fn control(epoll: &OwnedFd, operation: c_int, fd: BorrowedFd<'_>) -> Result<(), 
 
 /// Waits until one of these descriptors is readable, for at most this many milliseconds (without a
 /// bound if negative). Returns a bit for each one that is readable: 0 after the time-out or a
-/// signal.
+/// signal. There are at most 32.
 #[cfg(not(miri))]
 #[inline]
 pub fn wait_readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     milliseconds: c_int,
 ) -> Result<u32, c_int> {
+    const { assert!(N <= 32) };
     let mut polls =
         fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
     // SAFETY: `N` pollfds, which are a local.
