@@ -456,6 +456,7 @@ mod tests {
         };
         use raw::ibv_event_type::*;
         assert_eq!(copied(IBV_EVENT_PORT_ERR, Element { port_num: 2 }), 2);
+        assert_eq!(copied(IBV_EVENT_DEVICE_FATAL, Element { port_num: 2 }), 0, "it names nothing");
         let object = (&raw mut qp).cast();
         assert_eq!(copied(IBV_EVENT_QP_FATAL, Element { object }), 17);
         // SAFETY: a queue pair.
