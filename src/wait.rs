@@ -127,6 +127,12 @@ impl<'w> Sleep<'w> {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
+    /// Whether neither a deadline nor a waker ends it. (Miri's descriptors do not block.)
+    #[inline(always)]
+    pub(crate) fn is_endless(&self) -> bool {
+        self.end.is_none() && self.waker.is_none() && !cfg!(miri)
+    }
+
     /// Sleeps until `fd` is readable, the waker is woken, or the deadline has passed. Returns
     /// whether to look again. A call that is over says no only after a look that found nothing, so
     /// that something which arrived together with the waker or the deadline is found first.

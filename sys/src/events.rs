@@ -57,7 +57,7 @@ pub(crate) fn that_never_blocks<T>(
 }
 
 /// Takes an event and acknowledges it: the `cq_context` of its queue, or the errno, `EAGAIN` if
-/// there is none. Never blocks. (In line, so that a wake has C's instructions here: 20 less. Both
+/// there is none. Blocks only if the descriptor does. (In line, so that a wake has C's instructions here: 20 less. Both
 /// pointers are in one local: two took a register that the loop over the completions then lacked, 3
 /// instructions each.)
 ///
@@ -197,13 +197,23 @@ impl Affiliation {
 
 /// Sets O_NONBLOCK: reading the descriptor when nothing is there returns EAGAIN.
 pub(crate) fn never_block(fd: c_int) -> Result<(), c_int> {
+    set_nonblock(fd, true)
+}
+
+/// Whether a read of the descriptor blocks when nothing is there.
+pub fn set_blocking(fd: BorrowedFd<'_>, blocks: bool) -> Result<(), c_int> {
+    set_nonblock(fd.as_raw_fd(), !blocks)
+}
+
+fn set_nonblock(fd: c_int, nonblock: bool) -> Result<(), c_int> {
     // SAFETY: a system call on a descriptor, without pointers.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags < 0 {
         return Err(errno());
     }
+    let flags = if nonblock { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
     // SAFETY: a system call on a descriptor, without pointers.
-    let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) };
+    let code = unsafe { libc::fcntl(fd, libc::F_SETFL, flags) };
     if code < 0 { Err(errno()) } else { Ok(()) }
 }
 
