@@ -49,9 +49,16 @@ pub fn extract(text: &str, kind: Kind) -> Prose {
         Kind::Config => {
             for (i, line) in text.lines().enumerate() {
                 let is_value = line.split('#').next().unwrap_or("").matches('"').count() % 2 == 1;
-                match line.split_once("# ").filter(|_| !is_value) {
-                    Some((code, comment)) => pages.line(i + 1, comment, !code.trim().is_empty()),
-                    None => pages.end(),
+                let comment = line.split_once("# ").filter(|_| !is_value);
+                let after_code = comment.is_none_or(|(code, _)| !code.trim().is_empty());
+                if after_code {
+                    pages.end();
+                }
+                if let Some((_, comment)) = comment {
+                    pages.line(i + 1, comment, after_code);
+                }
+                if after_code {
+                    pages.end();
                 }
             }
         }

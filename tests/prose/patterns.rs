@@ -102,7 +102,7 @@ pub const RULES: &[Rule] = &[
         "of-someones",
         "\"belongs to\", \"of the\"",
         r"\b(of|is|are|was|were) (the|an?|another) [a-z]+'s( own\b|[.,;:)]|$)",
-        r"\bis (the|this) crate's own\b",
+        r"\b(is|are) (the|this) crate's own\b",
     ),
     rule(
         "is-of",
