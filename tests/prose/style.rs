@@ -16,7 +16,6 @@ const NOT_YET: &[&str] = &[
     "benches",
     "demo",
     "deny.toml",
-    "docs",
     "examples",
     "fuzz",
     "loopback",
