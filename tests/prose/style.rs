@@ -13,10 +13,7 @@ use crate::patterns::{RULES, Rule};
 const NOT_YET: &[&str] = &[
     "benches",
     "examples",
-    "fuzz",
     "loopback",
-    "macros",
-    "models",
     "src/absence.rs",
     "src/allows.rs",
     "src/black_box.rs",
