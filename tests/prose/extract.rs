@@ -33,7 +33,7 @@ pub enum Kind {
     Markdown,
     /// Rust or C.
     Code,
-    /// TOML or YAML: only comments.
+    /// TOML: only comments.
     Config,
 }
 
