@@ -1,9 +1,9 @@
-/* Sleeping on a completion channel: the queue is armed when it was found empty, and polled once more, before anybody sleeps.
- * (To arm it before it is polled takes a poll less. But then devices tell of what is about to be polled: an event and
- * its interrupt for each wake, in vain.) */
+/* Waits on a completion channel: an empty queue is armed and polled once more before the program sleeps. (Arming it before the
+ * first poll would save one poll. But then devices would send a useless event and interrupt for each completion that is polled
+ * anyway.) */
 #include "life.h"
 
-/* Sleeps, and takes the event. */
+/* Waits, and takes the event. */
 INLINE int event_of(struct ibv_cq *cq)
 {
 	struct ibv_cq *of;
