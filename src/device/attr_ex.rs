@@ -133,16 +133,7 @@ impl Context {
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno.
-    #[doc(alias("ibv_query_device_ex", "orig_attr", "odp_caps", "tso_caps", "rss_caps"))]
-    #[doc(alias(
-        "packet_pacing_caps",
-        "tm_caps",
-        "cq_mod_caps",
-        "pci_atomic_caps",
-        "xrc_odp_caps"
-    ))]
-    #[doc(alias("supported_qpts", "max_rndv_hdr_size", "max_num_tags", "max_ops", "max_sge"))]
-    #[doc(alias("fetch_add", "compare_swap"))]
+    #[doc(alias = "ibv_query_device_ex")]
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
         // SAFETY: its handle keeps the context open.
         let attr = unsafe { (self.handle.control().query_device_ex)(self.handle.as_ptr()) };

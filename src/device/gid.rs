@@ -16,7 +16,7 @@ impl Context {
     /// [`ErrorKind::NotFound`] if the entry is empty; otherwise
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if there is no such port, or
     /// the table is shorter.
-    #[doc(alias("ibv_query_gid_ex", "gid_index", "port_num", "gid_type", "ndev_ifindex"))]
+    #[doc(alias = "ibv_query_gid_ex")]
     pub fn query_gid_entry(&self, port: u8, index: u8) -> Result<GidEntry, Error> {
         const VERB: &str = "ibv_query_gid_ex";
         let query = self.handle.control().query_gid_ex;

@@ -17,7 +17,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     ///
     /// # Errors
     /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno.
-    #[doc(alias("ibv_query_qp", "qp_state", "dest_qp_num", "qp_access_flags", "port_num"))]
+    #[doc(alias = "ibv_query_qp")]
     pub fn query(&self) -> Result<QpAttr, Error> {
         Ok(QpAttr::from_c(&self.core.ask(everything())?))
     }

@@ -23,6 +23,9 @@ decoded! {
     /// ```
     #[doc(alias("ibv_device_attr_ex", "ibv_tso_caps", "ibv_rss_caps", "ibv_packet_pacing_caps"))]
     #[doc(alias("ibv_tm_caps", "ibv_cq_moderation_caps", "ibv_pci_atomic_caps"))]
+    #[doc(alias("orig_attr", "odp_caps", "tso_caps", "rss_caps", "packet_pacing_caps", "tm_caps"))]
+    #[doc(alias("cq_mod_caps", "pci_atomic_caps", "xrc_odp_caps", "supported_qpts", "fetch_add"))]
+    #[doc(alias("max_rndv_hdr_size", "max_num_tags", "max_ops", "max_sge", "compare_swap"))]
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub struct DeviceAttrEx = from_c(c: &ibv_device_attr_ex) {

@@ -30,7 +30,7 @@ fn kind(gid_type: u32) -> Option<GidKind> {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "ibv_gid_entry")]
+#[doc(alias("ibv_gid_entry", "gid_index", "port_num", "gid_type", "ndev_ifindex"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct GidEntry {

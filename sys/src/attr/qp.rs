@@ -105,7 +105,7 @@ decoded! {
     ///
     /// [`QueuePair::query`]:
     /// https://docs.rs/proverbs/latest/proverbs/struct.QueuePair.html#method.query
-    #[doc(alias = "ibv_qp_attr")]
+    #[doc(alias("ibv_qp_attr", "qp_state", "dest_qp_num", "qp_access_flags", "port_num"))]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub struct QpAttr = from_c(c: &ibv_qp_attr) {
