@@ -5,9 +5,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::device::PortAttr;
 use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
-use crate::device::{DeviceAttr, TransportType};
+use crate::device::{DeviceAttr, PortAttr, TransportType};
 use crate::sys::absence::{self, Wanted};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;

@@ -2,9 +2,8 @@
 
 #![allow(unsafe_code)] // two verbs
 
-use crate::device::context::Context;
 use crate::device::refusal::gid_refused;
-use crate::device::{GidEntry, LinkLayer, RoceV2Gid};
+use crate::device::{Context, GidEntry, LinkLayer, RoceV2Gid};
 use crate::terms::error::{Error, ErrorKind};
 
 impl Context {

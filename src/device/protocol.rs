@@ -2,8 +2,7 @@
 
 #![allow(unsafe_code)] // looks at the device
 
-use crate::device::context::Context;
-use crate::device::{LinkLayer, Protocol, TransportType};
+use crate::device::{Context, LinkLayer, Protocol, TransportType};
 use crate::sys::device::{is_iwarp, name_of};
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind};

@@ -6,8 +6,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use crate::device::context::Context;
-use crate::device::{LinkLayer, PortAttr};
+use crate::device::{Context, LinkLayer, PortAttr};
 use crate::sys::absence::{self, Wanted};
 use crate::sys::handle::{Handle, Object};
 use crate::sys::mem::locked::limit_of_pinned;

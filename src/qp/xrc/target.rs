@@ -6,9 +6,8 @@ use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
 use crate::allows::{Allows, call};
-use crate::device::context::Context;
 use crate::device::refusal::{of_creation, of_transition};
-use crate::device::xrc::XrcDomain;
+use crate::device::{Context, XrcDomain};
 use crate::qp::QpAttr;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
 use crate::qp::c_attr::{Attr, Fill};
