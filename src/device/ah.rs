@@ -1,9 +1,9 @@
 //! Address handles: the destinations of packets.
 
-use crate::device::protocol::not_on_iwarp;
-use crate::device::refusal::of_creation;
 use crate::device::{AddressVector, Context, LinkLayer, PortAttr, ProtectionDomain};
 use crate::sys::handle;
+use crate::sys::refusal::not_on_iwarp;
+use crate::sys::refusal::of_creation;
 use crate::terms::error::{Error, Refused};
 
 /// An address handle. To send with it, give it to a UD queue pair with

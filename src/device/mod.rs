@@ -18,7 +18,6 @@ pub(crate) mod events;
 pub(crate) mod lane;
 pub(crate) mod protocol;
 pub(crate) mod query;
-pub(crate) mod refusal;
 pub(crate) mod xrc;
 
 pub use ah::AddressHandle;

@@ -7,9 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use crate::device::attr_ex::sealed;
-use crate::device::refusal::destroy;
 use crate::device::{Ability, Can, Context, DeviceAttrEx, DeviceCap};
 use crate::sys::handle;
+use crate::sys::refusal::destroy;
 use crate::sys::xrc::ibv_xrcd;
 use crate::terms::error::{Error, Refused};
 use crate::terms::transport::Xrc;

@@ -11,7 +11,6 @@ use std::time::Instant;
 use bitflags::bitflags;
 
 use crate::counters::type_tag;
-use crate::device::protocol::{not_on_iwarp, refusal};
 use crate::device::{Ability, Context, FlushGlobal, FlushPersistent, ProtectionDomain};
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::open::{Open, read_volatile};
@@ -26,6 +25,7 @@ use crate::sys::memory::{
 };
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::provider::Provider;
+use crate::sys::refusal::{not_on_iwarp, refusal};
 use crate::sys::types::{ibv_access_flags, ibv_mr, ibv_sge};
 use crate::terms::error::{Error, Refused};
 
