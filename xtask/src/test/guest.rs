@@ -139,13 +139,15 @@ fn connections_c() -> Result<PathBuf> {
 }
 
 /// On iWARP, in a guest with siw: the examples of rdma_cm against C's, the suite of rdma_cm,
-/// conformance, and on a kernel with a slow network what siw sends from a program's pages.
+/// conformance, the attacks, and on a kernel with a slow network what siw sends from a program's
+/// pages.
 pub fn siw() -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let build = ["test", "--no-run", "--features", FEATURES, "--test", "conformance"];
-    let tests =
-        cargo::executables("Building the suites", &[&build[..], &["--test", "cm"]].concat())?;
+    let build = [&build[..], &["--test", "cm", "--test", "attack"]].concat();
+    let tests = cargo::executables("Building the suites", &build)?;
     let (conformance, cm) = (path_of(&tests, "conformance")?, path_of(&tests, "cm")?);
+    let attack = path_of(&tests, "attack")?;
     let examples = &examples()?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
@@ -154,6 +156,7 @@ pub fn siw() -> Result<()> {
         format!("{cm} {skips} --skip removal::"),
         // Some tests sleep for long, so more threads than processors.
         format!("RUST_BACKTRACE=0 timeout 3000 {conformance} --quiet --test-threads 4"),
+        format!("RUST_BACKTRACE=0 timeout 1800 {attack} --quiet --test-threads 4"),
     ];
     // All of them, so that one boot tells all that differs.
     let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
