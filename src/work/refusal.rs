@@ -137,6 +137,10 @@ pub enum PostErrorKind {
     /// The device refused the work request at index `accepted` (EINVAL), which is a READ with a
     /// fence, and the [provider](crate::Context::provider) is siw, which accepts none.
     FencedReadOnSiw,
+    /// The device refused the work request at index `accepted` (EINVAL), which is a READ of no
+    /// bytes, and the [provider](crate::Context::provider) is siw, which would read into the buffer
+    /// of an earlier work request ([R24.18](crate::guide::rules#r24-18)).
+    EmptyReadOnSiw,
     /// The device refused the work request at index `accepted`.
     Refused {
         /// The errno; ENOMEM says that the device's queue is full.
@@ -240,6 +244,11 @@ impl fmt::Display for PostErrorKind {
                 f,
                 "{} (the device is siw, which accepts no READ with a fence: post the READ once the \
                  completions before it are there)",
+                Errno(libc::EINVAL)
+            ),
+            PostErrorKind::EmptyReadOnSiw => write!(
+                f,
+                "{} (the device is siw, which accepts no READ of no bytes: leave it out, or read some)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),

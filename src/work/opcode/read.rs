@@ -31,7 +31,8 @@ impl RdmaRead {
     /// are set to what each of them gets, whatever they were. A slice for which their capacities do
     /// not suffice is refused, as is any but an empty one where `data` is
     /// [`Empty`](crate::wr::Empty). From a [`RemoteAddr`](crate::memory::RemoteAddr), which has no
-    /// end, it reads as many bytes as the buffers' lengths say.
+    /// end, it reads as many bytes as the buffers' lengths say. siw accepts no READ of no bytes
+    /// ([R24.18](crate::guide::rules#r24-18)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaRead, D>

@@ -127,11 +127,12 @@ fn connections_c() -> Result<PathBuf> {
 }
 
 /// On iWARP, in a guest with siw: the rdma_cm examples against the C programs, the rdma_cm suite,
-/// conformance, and, on a kernel with a slow network, sends from the program's pages.
+/// conformance, the attacks, and, on a kernel with a slow network, sends from the program's pages.
 pub fn siw() -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let tests = built("conformance cm")?;
+    let tests = built("conformance attack cm")?;
     let (conformance, cm) = (path_of(&tests, "conformance")?, path_of(&tests, "cm")?);
+    let attack = path_of(&tests, "attack")?;
     let examples = &examples()?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
@@ -140,6 +141,7 @@ pub fn siw() -> Result<()> {
         format!("{cm} {skips} --skip removal::"),
         // Some tests wait for long, so there are more threads than processors.
         format!("RUST_BACKTRACE=0 timeout 3000 {conformance} --quiet --test-threads 4"),
+        format!("RUST_BACKTRACE=0 timeout 1800 {attack} --quiet --test-threads 4"),
     ];
     // All of them, so that one boot shows all differences.
     let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
