@@ -20,7 +20,6 @@ const NOT_YET: &[&str] = &[
     "src/counters",
     "src/device",
     "src/diagnostics.rs",
-    "src/endpoint",
     "src/first_calls.rs",
     "src/in_flight",
     "src/loopback",
