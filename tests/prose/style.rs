@@ -15,7 +15,6 @@ const NOT_YET: &[&str] = &[
     "src/absence.rs",
     "src/allows.rs",
     "src/black_box.rs",
-    "src/cm",
     "src/completion",
     "src/counters",
     "src/device",
