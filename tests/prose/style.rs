@@ -33,7 +33,6 @@ const NOT_YET: &[&str] = &[
     "src/rules",
     "src/srq",
     "src/wait.rs",
-    "src/work",
     "sys",
     "tests/allocation.rs",
     "tests/attack",
