@@ -110,10 +110,10 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
 fn says_that_it_waits(docs: &str) -> bool {
     let words = docs.split(|c: char| !c.is_alphanumeric()).collect::<Vec<_>>();
     let is_word = |word: &&str| {
-        ["wait", "waits", "sleep", "sleeps", "seconds", "deadline"].contains(word)
+        ["wait", "waits", "sleep", "sleeps", "seconds", "deadline", "forever"].contains(word)
             || ["Waits", "Sleeps", "Awaits"].contains(word)
     };
-    words.iter().any(is_word) || words.windows(2).any(|two| two == ["for", "ever"])
+    words.iter().any(is_word)
 }
 
 /// The public functions of a file that wait, by what they take, are, or say: each with the type
@@ -277,8 +277,8 @@ impl<T: Iterator<Item = ()>> Bed<T, { 1 }> {
     /// If somebody waits.
     pub fn make(&self,) -> Duration {}
 
-    /// Lies in it for
-    /// ever.
+    /// Lies in it
+    /// forever.
     #[inline]
     pub const fn lie(&self) {}
 

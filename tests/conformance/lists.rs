@@ -74,8 +74,8 @@ fn a_full_queue_gives_everything_back_in_order() {
     let error = error.unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 4, room: 3 });
     assert!(error.is_full());
-    let text = "ibv_post_send: work request 0: queue full: 4 work requests exceed the 3 that fit \
-                (post what there is, and poll: what is done makes room)";
+    let text = "ibv_post_send: work request 0: queue full: posting 4 work requests, room for 3 \
+                (poll the completion queue to free room)";
     assert_eq!((error.to_string().as_str(), error.accepted()), (text, 0));
     let mut back = error.into_rejected();
     let (a, b, c) = (back.next().unwrap(), back.next().unwrap(), back.next().unwrap());
