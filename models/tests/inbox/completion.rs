@@ -16,6 +16,25 @@ pub mod polled_queue;
 #[path = "poll.rs"]
 pub mod poll;
 
+/// What counts the completions of a queue with a budget, which the models count themselves.
+pub mod counted {
+    use std::sync::Arc;
+
+    use crate::sys::types::ibv_cq;
+
+    pub struct Counted(*mut ibv_cq);
+
+    impl Counted {
+        pub fn new(queue: *mut ibv_cq) -> Arc<Counted> {
+            Arc::new(Counted(queue))
+        }
+
+        pub fn queue(self: &Arc<Self>) -> *mut ibv_cq {
+            self.0
+        }
+    }
+}
+
 /// What other queues are polled for, which no queue of the models is.
 pub mod extended {
     pub mod adapter {

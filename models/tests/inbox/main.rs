@@ -6,6 +6,7 @@
 #[path = "../support/sync.rs"]
 mod sync;
 
+mod budget;
 #[allow(dead_code)] // all that the crate uses
 #[path = "../../../sys/src/cold.rs"]
 mod cold;
@@ -34,7 +35,7 @@ const CAPACITY: u32 = 4;
 const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
 
 fn inbox() -> Arc<Inbox> {
-    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false))
+    Arc::new(Inbox::new(poll::device(), CAPACITY, None, false, false))
 }
 
 /// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has

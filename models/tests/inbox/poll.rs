@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::deferred_destroy::Over;
 use super::inbox::{Inbox, Poller};
 use super::polled_queue::Reason;
+use crate::counters::queue_counters::{QueueCounters, SEND};
 use crate::sys::types::ibv_cq;
 
 /// The queue of the device, which nothing asks.
@@ -47,6 +48,13 @@ fn finish_ended(inbox: &Inbox, poller: &mut Poller, over: &mut Over) -> bool {
     poller.seen_empty_at = None;
     deferred.iter().for_each(|deferred| deferred.end(over));
     !deferred.is_empty()
+}
+
+/// A completion of these counters' sends was polled: as `src/completion/counted.rs` has it.
+pub fn polled(inbox: &Inbox, counters: &QueueCounters) {
+    let entries = counters.claims(SEND).unwrap().count_polled();
+    inbox.budget.give(entries as i32);
+    inbox.budget.wake();
 }
 
 /// The completion queue is dropped: as `CompletionQueue` does, which nobody polls any more.

@@ -1,6 +1,9 @@
 //! `src/counters`, what of it the models take in.
 
 #[allow(dead_code)] // all that the crate uses
+#[path = "../../../src/counters/budget.rs"]
+pub mod budget;
+#[allow(dead_code)] // all that the crate uses
 #[path = "../../../src/counters/ids.rs"]
 pub mod ids;
 #[allow(dead_code)] // all that the crate uses
