@@ -4,7 +4,7 @@
 
 use crate::completion::poll::{Completions, Polled};
 use crate::completion::queue::CompletionQueue;
-use crate::device::ids::CqId;
+use crate::device::CqId;
 use crate::memory::entry::Entry;
 use crate::sys::control::status;
 use crate::sys::data;

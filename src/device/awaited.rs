@@ -5,7 +5,7 @@
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
-use crate::device::event::DeviceEvent;
+use crate::device::DeviceEvent;
 use crate::device::events::DeviceEvents;
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, registration};

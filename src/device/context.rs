@@ -5,16 +5,15 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::absence::{self, Wanted};
-use crate::device::attr::{DeviceAttr, TransportType};
-use crate::device::list;
-use crate::device::port::PortAttr;
+use crate::device::PortAttr;
 use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
+use crate::device::{DeviceAttr, TransportType};
+use crate::sys::absence::{self, Wanted};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
 use crate::sys::types::{ibv_context, ibv_device_attr};
-use crate::sys::{device, handle};
+use crate::sys::{device, handle, list};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::device::attr_ex::{Ability, DeviceAttrEx, sealed};
+use crate::device::attr_ex::sealed;
+use crate::device::{Ability, DeviceAttrEx};
 use crate::terms::transport::Transport;
 
 /// The rate of queue pairs of the transport `T` can be limited (`packet_pacing_caps`): an

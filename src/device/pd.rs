@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::Weak;
 
 use crate::counters::ids;
-use crate::device::ah::{AddressHandle, AddressVector};
 use crate::device::context::Context;
 use crate::device::refusal::{destroy, of_creation};
+use crate::device::{AddressHandle, AddressVector};
 use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::types::ibv_pd;

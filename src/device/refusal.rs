@@ -6,9 +6,9 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use crate::absence::{self, Wanted};
 use crate::device::context::Context;
-use crate::device::port::{LinkLayer, PortAttr};
+use crate::device::{LinkLayer, PortAttr};
+use crate::sys::absence::{self, Wanted};
 use crate::sys::handle::{Handle, Object};
 use crate::sys::mem::locked::limit_of_pinned;
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};

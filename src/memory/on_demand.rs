@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicU64;
 
 use crate::allows::{Allows, call};
 use crate::device::OdpOps;
-use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
+use crate::device::attr_ex::sealed;
 use crate::device::pd::ProtectionDomain;
+use crate::device::{Ability, Can, DeviceAttrEx};
 use crate::memory::own::Memory;
 use crate::memory::own::heap::Pages;
 use crate::memory::region::{MemoryRegion, RegionBuilder};

@@ -1,9 +1,8 @@
 //! The attributes of a transition in C's form, and their mask.
 
-use super::attr::{QpAccess, QpQkey};
-use super::path::{AlternatePath, Migration};
-use crate::device::ah::AddressVector;
+use crate::device::AddressVector;
 use crate::profile::InitiatorDepth;
+use crate::qp::{AlternatePath, Migration, QpAccess, QpQkey};
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,

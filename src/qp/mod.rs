@@ -99,22 +99,22 @@ pub use crate::profile::{
     NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
     Selective, SharedRq, SignalAll, Signaling, Threads,
 };
+pub use crate::sys::attr::qp::{
+    AlternatePath, Ece, Migration, MigrationState, QpAccess, QpAttr, QpPaths, QpQkey, RateLimit,
+};
 #[doc(hidden)] // messages of the compiler name it
 pub use crate::terms::threads::AllocLaneOnItsThread;
 pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
-    ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,
-    RcSqd, RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit,
-    UdReinit, UdReturn, UdRtr, UdRts, UdSqd,
+    ConnectedInit, ConnectedReinit, Drain, RcReturn, RcRtr, RcRts, RcRtsOptional, RcSqd,
+    RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
+    UdReturn, UdRtr, UdRts, UdSqd,
 };
 pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;
-pub use path::{AlternatePath, Migration, MigrationState, QpPaths};
-pub use query::QpAttr;
 pub use srd::Sender;
-pub use tuning::{Ece, RateLimit};
 pub use xrc::{
     TargetTransition, XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTarget, XrcTargetRtr,
     XrcTargetRts,

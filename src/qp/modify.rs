@@ -207,7 +207,7 @@ impl<P: Profile> Core<P> {
             may_migrate |= alternate.is_some_and(|it| it.address.port != port);
         }
         if let Some(address) = &attr.address {
-            address.check_path_bits(&self.context(), "ibv_modify_qp", port)?;
+            self.context().check_path_bits(address, "ibv_modify_qp", port)?;
         }
         Ok(Place { port, may_migrate })
     }

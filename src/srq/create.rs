@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use crate::allows::{Allows, Same, Seal, call};
 use crate::completion::booking::CqShared;
+use crate::counters::ids;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE};
-use crate::device::ids::SrqId;
+use crate::device::SrqId;
 use crate::device::pd::ProtectionDomain;
 use crate::device::refusal::of_creation;
 use crate::in_flight::InFlight;
@@ -25,6 +26,7 @@ use crate::memory::slab::Slab;
 use crate::post::queue::{Queue, SlabAddress};
 use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Dependents, SharedReceiveQueue, SrqCore};
+use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
 use crate::terms::bounded::SrqNum;
@@ -112,8 +114,9 @@ impl<L: Threads> ProtectionDomain<L> {
             .ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
         let buffers = feed.count as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
-        let id = SrqId::mint();
-        let srq_context = ptr::without_provenance_mut(id.0 as usize);
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = ids::mint(&NEXT);
+        let srq_context = ptr::without_provenance_mut(id as usize);
         let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
         let Made { srq, parents, completes_into, number } = make(&counters, &mut init)?;
         // SAFETY: the object was just created, and has no other owner.
@@ -143,7 +146,7 @@ impl<L: Threads> ProtectionDomain<L> {
             slots: feed.first,
             buffers,
             pd: self.id(),
-            id,
+            id: SrqId::from_context(id),
             dependents,
             number,
             _cq: completes_into,
