@@ -52,7 +52,9 @@ impl State {
         // (A device that grants less than asked for, which none may, can make the capacity less
         // than what is booked.)
         let least = self.capacity.saturating_sub(self.booked);
-        let kind = if asked <= least {
+        let kind = if self.is_closed && asked <= least {
+            ErrorKind::CqGone
+        } else if asked <= least {
             ErrorKind::CqFull { asked, free }
         } else {
             let enough = self.booked.saturating_add(asked);
@@ -450,7 +452,7 @@ impl Inbox {
     /// queues that ended already or end later.
     pub(crate) fn close(&self, over: &mut Over) {
         self.state().is_closed = true;
-        self.budget.close();
+        self.budget.close(self.is_shared());
         // From here on no queue pair is deferred.
         for deferred in self.take_deferred() {
             deferred.end(over);

@@ -19,9 +19,12 @@ pub enum Room {
     Gone,
 }
 
+/// More entries than any completion queue has, taken away.
+const CLOSED: i32 = i32::MIN / 2;
+
 pub struct Budget {
     /// Entries that are free, as an `i32`: a device that grants less than it must can make them
-    /// fewer than none.
+    /// fewer than none, and so does `close`.
     free: AtomicU32,
     is_closed: AtomicBool,
     is_awaited: AtomicBool,
@@ -50,7 +53,7 @@ impl Budget {
     pub fn take(&self, n: u32) -> bool {
         let less =
             |free: u32| (i64::from(free as i32) >= i64::from(n)).then(|| free.wrapping_sub(n));
-        self.free.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).is_ok()
+        n == 0 || self.free.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).is_ok()
     }
 
     /// Gives `n` entries back; fewer than none, if a device granted less than was asked for.
@@ -61,11 +64,13 @@ impl Budget {
         self.free.fetch_add(n as u32, Ordering::AcqRel);
     }
 
-    /// Nobody polls the completion queue any more.
-    pub fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
-        self.give(0);
-        self.wake();
+    /// Nobody polls the completion queue any more. If it `is_shared`, nothing is taken from here
+    /// on: what ended queues give back may still be in the completion queue.
+    pub fn close(&self, is_shared: bool) {
+        if !self.is_closed.swap(true, Ordering::AcqRel) {
+            self.give(if is_shared { CLOSED } else { 0 });
+            self.wake();
+        }
     }
 
     /// Wakes the tasks that wait, after `give`.

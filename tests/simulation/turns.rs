@@ -116,6 +116,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         if self.config.takes_completions_along() {
             self.miss_arrivals(slot);
         }
+        self.life(slot).left = outstanding;
         if is_reset {
             let life = self.life(slot);
             life.withheld = (outstanding[0], outstanding[1]);

@@ -326,15 +326,14 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     fn check_claims(&self, at: usize, booked: usize) -> Check {
         let mut most = booked;
         for life in self.lives.values() {
-            let [sends, receives] = life.stages.map(|stage| stage != Stage::Over);
-            let counts = [life.sends.len(), life.recvs.len(), life.withheld.0, life.withheld.1];
-            let [out, in_, old_out, old_in] = counts;
-            if life.send_cq == at && sends {
-                let sends = out.max(old_out);
-                most += sends + (P::SELECTIVE && sends != 0) as usize;
-            }
-            if life.recv_cq == at && receives {
-                most += in_.max(old_in);
+            let now = [life.sends.len(), life.recvs.len()];
+            for (direction, cq) in life.cqs().into_iter().enumerate().filter(|(_, cq)| *cq == at) {
+                most += match life.stages[direction] {
+                    Stage::Over => continue,
+                    Stage::Alive => now[direction],
+                    Stage::Ended | Stage::Known { .. } => life.left[direction],
+                };
+                most += (P::SELECTIVE && direction == 0) as usize;
             }
         }
         let is = self.claimed(at);

@@ -7,6 +7,7 @@ pub mod error {
     #[derive(Debug)]
     pub enum ErrorKind {
         CqTooSmall { asked: u32, free: u32, enough: u32 },
+        CqGone,
         CqFull { asked: u32, free: u32 },
         Booked { asked: u32, booked: u32 },
     }
