@@ -3,9 +3,9 @@
 use std::os::fd::AsRawFd;
 use std::task::Poll;
 
-use ::tokio::io::unix::AsyncFd;
+use ::tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
-use crate::terms::error::Error;
+use crate::terms::error::{Error, Refused};
 
 /// Lets other tasks have their turn once, the time-out around this one among them.
 pub(crate) async fn step_aside() {
@@ -75,6 +75,12 @@ impl Turns {
             ready.map_err(|error| registration(&error))?.clear_ready();
         }
     }
+}
+
+/// The refusal of an object whose descriptor the runtime does not register.
+pub(crate) fn not_registered<S: AsRawFd>(failed: AsyncFdRegisterError<S>) -> Refused<S> {
+    let (object, error) = failed.into_parts();
+    Refused::new(object, registration(&error))
 }
 
 /// The error of a registration that the runtime refused.

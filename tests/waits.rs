@@ -319,7 +319,7 @@ mod tests {
     }
     for right in [
         "waits.rs::what_is_wrong_is_seen",
-        "src/device/refusal.rs::only_a_wrong_value_is_named",
+        "src/provider_tests/wrong_value.rs::only_a_wrong_value_is_named",
         "none: rustc refuses it",
         "as CompletionChannel::wait",
     ] {

@@ -5,11 +5,10 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use crate::device::CqId;
-use crate::device::context::Context;
-use crate::device::refusal::{destroy, of_creation};
+use crate::device::{Context, CqId};
 use crate::sys::events::try_get_cq_event;
 use crate::sys::handle;
+use crate::sys::refusal::{destroy, of_creation};
 use crate::sys::wait::readiness_of;
 use crate::terms::error::{Error, Refused};
 

@@ -7,19 +7,16 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
-use crate::completion::channel::CompletionChannel;
-use crate::completion::extended::WcFields;
 use crate::completion::extended::adapter::Extended;
-use crate::completion::queue::{At, CompletionQueue};
+use crate::completion::queue::At;
+use crate::completion::{CompletionChannel, CompletionQueue, WcFields};
 use crate::counters::ids;
-use crate::device::CqId;
-use crate::device::comp_vector::CompVector;
-use crate::device::context::Context;
-use crate::device::refusal::of_creation;
-use crate::memory::entry::Entry;
+use crate::device::{CompVector, Context, CqId};
+use crate::memory::Entry;
 use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::polling::{CqAttr, ibv_cq_ex, wc_flags};
+use crate::sys::refusal::of_creation;
 use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
@@ -116,5 +113,5 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 /// Devices answer EINVAL to more than `max_cqe`, and some of them to 2^31.
 pub(super) fn within_limit(verb: &'static str, context: &Context, cqe: u32) -> Result<(), Error> {
     let max = context.limits()?.max_cqe.max(0) as u32;
-    if cqe > max { Err(Error::limit(verb, "cqe", cqe.into(), max.into())) } else { Ok(()) }
+    Error::at_most(verb, "cqe", cqe, max)
 }

@@ -5,9 +5,7 @@ use std::borrow::Cow;
 use crate::completion::outcome::{joined, segments};
 use crate::completion::{GRH_LEN, Grh};
 use crate::device::{AddressVector, GlobalRoute};
-use crate::memory::buf::Buf;
-use crate::memory::entry::{AnyBuf, Entry};
-use crate::memory::list::BufList;
+use crate::memory::{AnyBuf, Buf, BufList, Entry};
 use crate::terms::bounded::{Qpn, ServiceLevel};
 
 /// An arrival on UD: [`Outcome::Datagram`](crate::Outcome::Datagram) (ibv_poll_cq(3),

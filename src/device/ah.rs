@@ -1,11 +1,9 @@
 //! Address handles: the destinations of packets.
 
-use crate::device::context::Context;
-use crate::device::pd::ProtectionDomain;
-use crate::device::protocol::not_on_iwarp;
-use crate::device::refusal::of_creation;
-use crate::device::{AddressVector, LinkLayer, PortAttr};
+use crate::device::{AddressVector, Context, LinkLayer, PortAttr, ProtectionDomain};
 use crate::sys::handle;
+use crate::sys::refusal::not_on_iwarp;
+use crate::sys::refusal::of_creation;
 use crate::terms::error::{Error, Refused};
 
 /// An address handle. To send with it, give it to a UD queue pair with
@@ -47,11 +45,10 @@ impl Context {
             return Ok(());
         }
         let PortAttr { link_layer, lmc, .. } = self.query_port(port)?;
-        let most = (1 << lmc.min(7)) - 1;
-        if link_layer == LinkLayer::Ethernet || vector.src_path_bits <= most {
+        if link_layer == LinkLayer::Ethernet {
             return Ok(());
         }
-        Err(Error::limit(verb, "src_path_bits", vector.src_path_bits.into(), most.into()))
+        Error::at_most(verb, "src_path_bits", vector.src_path_bits, (1u8 << lmc.min(7)) - 1)
     }
 }
 
@@ -73,6 +70,36 @@ impl AddressHandle {
         // SAFETY: the object was just created, and has no other owner.
         let handle = unsafe { handle::Ah::new(ah, control, handle.clone()) };
         Ok(AddressHandle { handle, pd: pd.id() })
+    }
+
+    /// EFA's number of the address handle (`efadv_query_ah`), by which arrivals on SRD name the
+    /// handle that leads back: [`Sender::ah_number`](crate::qp::Sender::ah_number). Those to one
+    /// peer share it. Ask before the handle is given to a queue pair.
+    ///
+    /// ```
+    /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
+    /// let context = Fabric::with(World::efa()).open_device();
+    /// let pd = context.alloc_pd()?;
+    /// let gid = context.roce_v2_gid(1)?;
+    /// let way = || pd.create_ah(AddressVector::roce_v2(gid, gid.gid())?);
+    /// assert_eq!(way()?.efa_number()?, way()?.efa_number()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: ENOSYS if there is no libefa.so.1,
+    /// EOPNOTSUPP if the device is no EFA.
+    #[allow(unsafe_code)] // one verb
+    pub fn efa_number(&self) -> Result<u16, Error> {
+        // SAFETY: the handle is live as long as `self`.
+        let number = unsafe { (self.handle.control().ah_number)(self.handle.as_ptr()) };
+        number.map_err(|errno| {
+            let asked = match errno {
+                libc::ENOSYS => "there is no libefa.so.1 that has it",
+                _ => "",
+            };
+            Error::os("efadv_query_ah", errno, asked)
+        })
     }
 
     /// Destroys the address handle (`ibv_destroy_ah`).

@@ -2,13 +2,14 @@
 
 #![allow(unsafe_code)] // one verb
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-use crate::device::context::Context;
-use crate::device::{DeviceAttrEx, DeviceCap};
+use crate::device::{Context, DeviceAttrEx, DeviceCap};
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind};
+use crate::terms::transport::Transport;
 
 /// What a device may lack, as a type: see [`Can`].
 pub trait Ability: sealed::Sealed {
@@ -60,6 +61,20 @@ abilities! {
     /// [`moderate`](crate::CompletionQueue::moderate) takes.
     CqModeration: "moderation of completions",
         |a| a.max_cq_count != 0 && a.max_cq_period != 0;
+}
+
+/// The rate of queue pairs of the transport `T` can be limited (`packet_pacing_caps`): an
+/// [`Ability`], which [`limit_rate`](crate::QueuePair::limit_rate) takes.
+pub struct PacketPacing<T: Transport>(Infallible, PhantomData<T>);
+
+impl<T: Transport> sealed::Sealed for PacketPacing<T> {}
+
+impl<T: Transport> Ability for PacketPacing<T> {
+    const NAME: &'static str = "packet pacing";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.qp_rate_limit_max != 0 && attr.packet_pacing_qpts.has(T::QP_TYPE)
+    }
 }
 
 /// The proof that a device can do `A`, which it may lack: asked for once, and given to what needs
@@ -159,7 +174,6 @@ impl_debug!(Abilities, |_| "Abilities {{ .. }}");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::PacketPacing;
     use crate::sys::extended::ibv_device_attr_ex;
     use crate::sys::types::zeroed;
     use crate::terms::transport::{Rc, Uc};

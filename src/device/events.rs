@@ -8,8 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::device::DeviceEvent;
-use crate::device::context::Context;
+use crate::device::{Context, DeviceEvent};
 use crate::sys::absence::{self, Wanted};
 use crate::sys::handle;
 use crate::sys::wait::{Sleep, Waker, readiness_of};

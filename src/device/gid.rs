@@ -2,9 +2,8 @@
 
 #![allow(unsafe_code)] // two verbs
 
-use crate::device::context::Context;
-use crate::device::refusal::gid_refused;
-use crate::device::{GidEntry, LinkLayer, RoceV2Gid};
+use crate::device::{Context, GidEntry, LinkLayer, RoceV2Gid};
+use crate::sys::refusal::gid_refused;
 use crate::terms::error::{Error, ErrorKind};
 
 impl Context {
@@ -30,7 +29,7 @@ impl Context {
                 let what = format!("port {port} has no GID with index {index}");
                 Err(Error::new(VERB, ErrorKind::NotFound(what)))
             }
-            Err(errno) => Err(gid_refused(self, VERB, port, index, errno)),
+            Err(errno) => Err(gid_refused(&self.handle, VERB, port, index, errno)),
         }
     }
 

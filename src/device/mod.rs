@@ -9,7 +9,6 @@ pub(crate) mod gid;
 
 // The rest.
 pub(crate) mod ah;
-mod ah_number;
 pub(crate) mod ah_table;
 pub(crate) mod attr_ex;
 #[cfg(feature = "tokio")]
@@ -17,17 +16,15 @@ pub(crate) mod awaited;
 pub(crate) mod comp_vector;
 pub(crate) mod events;
 pub(crate) mod lane;
-pub(crate) mod pacing;
 pub(crate) mod protocol;
 pub(crate) mod query;
-pub(crate) mod refusal;
 pub(crate) mod xrc;
 
 pub use ah::AddressHandle;
 pub use ah_table::AhIndex;
 pub use attr_ex::{
     Abilities, Ability, Can, CqModeration, DeviceMemory, FlushGlobal, FlushPersistent,
-    MemoryWindows2B, ResizeSrq, Timestamps,
+    MemoryWindows2B, PacketPacing, ResizeSrq, Timestamps,
 };
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncDeviceEvents;
@@ -35,7 +32,6 @@ pub use comp_vector::CompVector;
 pub use context::Context;
 pub use events::DeviceEvents;
 pub use lane::Lane;
-pub use pacing::PacketPacing;
 pub use pd::ProtectionDomain;
 pub use xrc::{XrcDomain, XrcdFile};
 

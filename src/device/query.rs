@@ -2,9 +2,7 @@
 
 #![allow(unsafe_code)] // verbs that ask
 
-use crate::device::NodeType;
-use crate::device::attr_ex::{Can, Timestamps};
-use crate::device::context::Context;
+use crate::device::{Can, Context, NodeType, Timestamps};
 use crate::sys::query::{RAW_CLOCK, ibv_values_ex};
 use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // follows the links between headers
 
-use crate::memory::buf::Buf;
+use crate::memory::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Header, Word, word};
 

@@ -3,9 +3,8 @@
 //! There is one struct for each row of the state tables (rules, section 8.1). Optional attributes
 //! are `Option`s in `optional`; `Default::default()` leaves all of them out.
 
-use std::hash::{Hash, Hasher};
-
 use crate::device::AddressVector;
+use crate::memory::remote::by_fields;
 use crate::profile::{Initiator, Profile};
 use crate::qp::c_attr::{Attr, Fill, attributes};
 use crate::qp::{AlternatePath, Migration, QpAccess, QpQkey};

@@ -154,28 +154,7 @@ macro_rules! attributes {
             }
         }
 
-        impl $(<$p: Profile>)? Copy for $name $(<$p>)? {}
-
-        impl $(<$p: Profile>)? Clone for $name $(<$p>)? {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl $(<$p: Profile>)? Eq for $name $(<$p>)? {}
-
-        impl $(<$p: Profile>)? PartialEq for $name $(<$p>)? {
-            fn eq(&self, other: &Self) -> bool {
-                $(self.$field == other.$field)&&*
-            }
-        }
-
-        impl $(<$p: Profile>)? Hash for $name $(<$p>)? {
-            fn hash<H: Hasher>(&self, state: &mut H) {
-                $(self.$field.hash(state);)*
-            }
-        }
-
+        by_fields!($name $(<$p: Profile>)?: $($field),*);
         attributes! { @default $($default)? $name [$($p)?] $($field)* }
         attributes! {
             @new $([$(#[$new])*])? $name [$($p)?] [] [] $($field: $t $(= $usual)?,)*

@@ -72,13 +72,11 @@ mod cq_room;
 mod defer_destroy;
 mod depth;
 mod foreign;
-mod in_order;
 mod limit;
 mod multicast;
 mod path;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
-mod sizes;
 mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
@@ -121,17 +119,16 @@ pub use xrc::{
 };
 
 use crate::allows::{Allows, call};
+use crate::completion::WcError;
 use crate::completion::attachments::AtEnd;
 use crate::completion::booking::CqShared;
-use crate::completion::status::WcError;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
-use crate::device::ah::AddressHandle;
-use crate::device::ah_table::{AhIndex, AhTable};
-use crate::device::context::Context;
+use crate::device::ah_table::AhTable;
 #[cfg(feature = "cm")]
 use crate::device::pd::ProtectionDomain;
+use crate::device::{AddressHandle, AhIndex, Context};
 use crate::in_flight::InFlight;
-use crate::memory::entry::Entry;
+use crate::memory::Entry;
 use crate::memory::orphaned::reclaim_everything;
 use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
 use crate::srq::SrqCore;

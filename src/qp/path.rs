@@ -2,9 +2,9 @@
 //! `path_mig_state` of ibv_modify_qp(3)).
 
 use super::{AlternatePath, Core, QpPaths, QueuePair};
-use crate::device::protocol::refusal;
 use crate::device::{DeviceCap, Protocol};
 use crate::profile::Profile;
+use crate::sys::refusal::refusal;
 use crate::sys::types::ibv_qp_attr_mask as Mask;
 use crate::terms::error::Error;
 use crate::terms::state::State;

@@ -1,14 +1,16 @@
-//! Asking the device for the attributes of a queue pair: `ibv_query_qp`.
+//! Asking the device about a queue pair: `ibv_query_qp`, `ibv_query_qp_data_in_order`.
 
-#![allow(unsafe_code)] // one verb
+#![allow(unsafe_code)] // two verbs
 
 use super::{Core, QpAttr, QueuePair};
+use crate::allows::{Allows, call};
 use crate::profile::Profile;
 use crate::sys::control::Control;
 use crate::sys::types::{ibv_qp, ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_init_attr};
 use crate::terms::error::Error;
 use crate::terms::state::{QpState, State};
 use crate::terms::transport::Transport;
+use crate::work::opcode::Opcode;
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The attributes that the device reports now (`ibv_query_qp`).
@@ -20,6 +22,32 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     #[doc(alias = "ibv_query_qp")]
     pub fn query(&self) -> Result<QpAttr, Error> {
         Ok(QpAttr::from_c(&self.core.ask(everything())?))
+    }
+
+    /// Whether the bytes of a message become visible in their order
+    /// (`ibv_query_qp_data_in_order`): what a peer's SEND or RDMA WRITE brings here, or this queue
+    /// pair's RDMA READ.
+    ///
+    /// Only then does the last byte of a message say that those before it are there, so that a
+    /// program may look at it in place of a completion ([R21.1](crate::guide::rules#r21-1)); and in
+    /// [`Relaxed`] memory never. A library that cannot be asked (before rdma-core 40) and a device
+    /// that does not say promise nothing.
+    ///
+    /// [`Relaxed`]: crate::memory::Relaxed
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { b, .. } = proverbs::loopback::pair()?;
+    /// assert!(b.data_in_order::<wr::RdmaWrite>()); // the loopback device writes a message at once
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "ibv_query_qp_data_in_order")]
+    pub fn data_in_order<O: Opcode>(&self) -> bool
+    where
+        Self: Allows<call::DataInOrder<O>>,
+    {
+        // SAFETY: its handle keeps the queue pair.
+        unsafe { (self.core.handle.control().data_in_order)(self.core.qp(), O::CODE) }
     }
 }
 

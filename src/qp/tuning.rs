@@ -72,9 +72,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         if let Some(RateLimit { rate_limit, max_burst_sz, typical_pkt_sz }) = limit {
             let device = context.query_device_ex()?;
             let (min, max) = (device.qp_rate_limit_min, device.qp_rate_limit_max);
-            if rate_limit > max {
-                return Err(Error::limit(VERB, "rate_limit", rate_limit.into(), max.into()));
-            }
+            Error::at_most(VERB, "rate_limit", rate_limit, max)?;
             if rate_limit < min.max(1) {
                 let asked = format!("{rate_limit} kbit/s, of {} at least", min.max(1));
                 return Err(Error::os(VERB, libc::EINVAL, asked));

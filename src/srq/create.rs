@@ -12,22 +12,17 @@ use crate::allows::{Allows, Same, Seal, call};
 use crate::completion::booking::CqShared;
 use crate::counters::ids;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE};
-use crate::device::SrqId;
-use crate::device::pd::ProtectionDomain;
-use crate::device::refusal::of_creation;
+use crate::device::{ProtectionDomain, SrqId};
 use crate::in_flight::InFlight;
 use crate::in_flight::stale::StaleCredits;
-use crate::memory::arena::Arena;
-use crate::memory::buf::Buf;
-use crate::memory::entry::{Entry, Owned};
-use crate::memory::own::Memory;
-use crate::memory::pool::Pool;
 use crate::memory::slab::Slab;
+use crate::memory::{Arena, Buf, Entry, Memory, Owned, Pool};
 use crate::post::queue::{Queue, SlabAddress};
 use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Dependents, SharedReceiveQueue, SrqCore};
 use crate::sync::AtomicU64;
 use crate::sys::handle;
+use crate::sys::refusal::of_creation;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
 use crate::terms::bounded::SrqNum;
 use crate::terms::error::{Error, ErrorKind};
@@ -261,9 +256,7 @@ impl Feed {
         max_wr: u32,
     ) -> Result<Self, Error> {
         const MOST: u32 = u32::MAX / 4; // as of other queues
-        if max_wr > MOST {
-            return Err(Error::limit(verb, "max_wr", max_wr.into(), MOST.into()));
-        }
+        Error::at_most(verb, "max_wr", max_wr, MOST)?;
         let (count, keep) = (max_wr as usize, Box::new(()));
         Ok(Feed { pd, number: 0, count, first: 0, slab: 0, keep })
     }

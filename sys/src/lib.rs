@@ -42,6 +42,7 @@ pub mod persist;
 pub mod polling;
 pub mod provider;
 pub mod query;
+pub mod refusal;
 pub mod session;
 mod siw;
 pub mod srd;
