@@ -74,9 +74,7 @@ fn wait(
     let (capacity, budget) = (cq.capacity(), budget.cloned());
     async move {
         let Some(budget) = budget else { return Ok(()) };
-        if n > capacity {
-            return Err(Error::limit(VERB, "entries", n.into(), capacity.into()));
-        }
+        Error::at_most(VERB, "entries", n, capacity)?;
         match poll_fn(|task| budget.poll_room(task, n)).await {
             Room::Free => Ok(()),
             Room::Gone => Err(Error::new(VERB, ErrorKind::CqGone)),

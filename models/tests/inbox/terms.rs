@@ -20,8 +20,8 @@ pub mod error {
             Error
         }
 
-        pub fn limit(_: &str, _: &str, _: u64, _: u64) -> Self {
-            Error
+        pub fn at_most(_: &str, _: &str, asked: u32, max: u32) -> Result<(), Self> {
+            if asked > max { Err(Error) } else { Ok(()) }
         }
     }
 }
