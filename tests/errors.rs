@@ -327,6 +327,11 @@ fn a_refused_post_says_what_to_do() {
         "queue full: posting 2 work requests, room for 1 (poll the completion queue to free room)",
     );
     said(
+        CqFull { asked: 1, room: 0 },
+        "completion queue full: 1 work request exceeds the 0 that fit (poll it: each completion \
+         makes room for any of its queue pairs)",
+    );
+    said(
         InlineTooLong { asked: 17, max: 16 },
         "an inline payload of 17 bytes exceeds the queue pair's max_inline of 16 (ask for more in \
          the profile, or send from a buffer)",

@@ -119,6 +119,8 @@ pub struct Life {
     pub recv_cq: usize,
     /// What it booked: for sends, for receives.
     pub booked: [usize; 2],
+    /// What was outstanding when it ended: sends, receives.
+    pub left: [usize; 2],
     /// The program forgot the queue pair, which goes on.
     pub forgotten: bool,
 }
