@@ -459,7 +459,7 @@ fn a_rejection_is_told_in_words() {
     let refused = id.connect(qp, &ConnParam::default(), within).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "rdma_connect: rejected with reason 8 (nobody listens there), 148 bytes of private data"
+        "rdma_connect: rejected with reason 8 (no program listens there), 148 bytes of private data"
     );
 }
 

@@ -440,7 +440,7 @@ mod cm {
         let _device = fabric.open_device();
         assert_eq!(
             connect(&fabric, 7471)?,
-            "rdma_connect: rejected with reason 8 (nobody listens there), 148 bytes of private \
+            "rdma_connect: rejected with reason 8 (no program listens there), 148 bytes of private \
          data"
         );
         Ok(())
@@ -454,8 +454,8 @@ mod cm {
         let _listener = id.listen(1)?;
         assert_eq!(
             connect(&fabric, 7471)?,
-            "rdma_connect: no answer within 200ms: the peer has to `accept` the request, or \
-         `reject` it"
+            "rdma_connect: no answer within 200ms: the peer must `accept` or `reject` \
+         the request"
         );
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The one lock.
 
-// There is no loom model: the whole device is behind one lock. The other locks guard a set and the
+// No model: the whole device is behind one lock. The other locks guard a set and the
 // list of open devices, each for one access.
 
 use std::cell::Cell;

@@ -1,6 +1,6 @@
 //! The receiving side: the effect of a message at the peer, and the peer's answer.
 
-// There is no loom model: each atomic of the device is one read-modify-write of memory that the
+// No model: each atomic of the device is one read-modify-write of memory that the
 // program opened.
 
 use std::sync::atomic::AtomicU64;

@@ -4,7 +4,7 @@
 //! through a region that is registered at that moment, under the fabric's lock, so no access can
 //! outlive `dereg_mr`. (Memory in an implicit region stays valid while a work request names it.)
 
-// There is no loom model: the atomics are the device's accesses to memory of the program, as
+// No model: the atomics are the device's accesses to memory of the program, as
 // `sys::mem::open` makes them.
 
 #![allow(unsafe_code)] // Registered memory is reached through raw pointers.

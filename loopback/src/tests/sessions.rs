@@ -64,9 +64,9 @@ fn a_session_that_is_aborted_posts_nothing() {
 /// A call out of order and its report.
 #[cfg(debug_assertions)]
 const WRONG: [(&str, &str); 15] = [
-    ("start", "within a session"),
-    ("post_send", "within a session"),
-    ("destroy", "within a session"),
+    ("start", "within an open session"),
+    ("post_send", "within an open session"),
+    ("destroy", "within an open session"),
     ("complete", "was not started"),
     ("abort", "was not started"),
     ("outside", "outside of a session"),

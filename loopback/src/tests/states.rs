@@ -147,7 +147,7 @@ fn completions_outlive_their_queue_pair() {
 
 #[test]
 #[cfg(debug_assertions)]
-#[should_panic = "a region of no bytes"]
+#[should_panic = "a region must have at least one byte"]
 fn a_region_of_no_bytes_is_refused() {
     let end = end_in(&RC, IBV_QPS_RESET);
     let _ = unsafe { (LOOPBACK.reg_mr)(end.pd, end.memory.cast(), 0, 0, Holds::Open) };

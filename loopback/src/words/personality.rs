@@ -78,7 +78,7 @@ impl fmt::Display for Personality {
 /// let refused: Result<Personality, UnknownPersonality> = "mlx4".parse();
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "no personality is called `mlx4`: plain, rxe, mlx5, worst or worst:SEED"
+///     "unknown personality `mlx4`; expected plain, rxe, mlx5, worst or worst:SEED"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
