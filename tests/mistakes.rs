@@ -1,6 +1,6 @@
-//! Mistakes that a newcomer makes, and what the crate answers: one error for one slip, which names
-//! what to write. Programs that do not compile are in `ui-tests/mistakes`, with the compiler's
-//! message. The others are the tests below, each with its whole message.
+//! Mistakes that newcomers make, and how the crate answers: one error per mistake, which names what
+//! to write. Programs that do not compile are in `ui-tests/mistakes`, with the compiler's message.
+//! The others are the tests below, each with its whole message.
 //!
 //! The forty most typical:
 //!
@@ -57,8 +57,8 @@
 //! 37. forgets the access flags of INIT: `a_write_that_the_peers_queue_pair_does_not_allow`
 //! 38. waits for a queue that was created without the channel:
 //!     `a_wait_on_a_queue_without_the_channel`
-//! 39. connects to a port where nobody listens: `cm::a_port_where_nobody_listens`
-//! 40. forgets to accept: `cm::a_request_that_nobody_accepts`
+//! 39. connects to a port without a listener: `cm::a_port_without_a_listener`
+//! 40. forgets to accept: `cm::a_request_that_is_not_accepted`
 //!
 //! The rest are in the same places:
 //!
@@ -100,7 +100,7 @@ use proverbs::prelude::*;
 
 type Result = std::result::Result<(), Box<dyn Error>>;
 
-/// That the whole message is this one.
+/// Checks the whole message.
 #[track_caller]
 fn says(error: impl Display, text: &str) {
     assert_eq!(error.to_string(), text);
@@ -164,7 +164,7 @@ fn a_gid_index_that_does_not_exist() -> Result {
 #[test]
 fn a_device_that_does_not_exist() -> Result {
     let refused = Context::open("no such device").unwrap_err();
-    // A machine without any device lacks more: `Absence` has those messages.
+    // A machine without any device gets other errors: `Absence` has those messages.
     if let [first, ..] = &devices()?[..] {
         assert!(refused.to_string().contains(&first.name), "{refused}");
     } else {
@@ -435,7 +435,7 @@ mod cm {
     }
 
     #[test]
-    fn a_port_where_nobody_listens() -> Result {
+    fn a_port_without_a_listener() -> Result {
         let fabric = Fabric::new();
         let _device = fabric.open_device();
         assert_eq!(
@@ -447,7 +447,7 @@ mod cm {
     }
 
     #[test]
-    fn a_request_that_nobody_accepts() -> Result {
+    fn a_request_that_is_not_accepted() -> Result {
         let fabric = Fabric::new();
         let _device = fabric.open_device();
         let id = CmId::<Tcp, _>::on(&fabric)?.bind_addr("10.0.0.1:7471".parse()?)?;

@@ -71,7 +71,7 @@ fn slot_of(wr_id: u64) -> *mut Slot {
 struct Conn {
     qp: QueuePair<Rc, Rts, Books>,
     credits: u32,          // sends that the peer has room for
-    owed: u32,             // reposted receives that the peer does not know of yet
+    owed: u32,             // reposted receives not yet reported to the peer
     unsignaled: *mut Slot, // sent since the last signaled one, the newest first
     unsignaled_count: u32,
     sent: u64,

@@ -1,4 +1,4 @@
-//! What generated programs have around them, and what must hold for each of them.
+//! The runtime of generated programs, and the properties that each of them must have.
 //!
 //! | file | what |
 //! |---|---|
