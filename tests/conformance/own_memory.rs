@@ -165,7 +165,7 @@ fn a_missing_node_is_reported() {
     let error = MapOptions::new().node(1000).anonymous(8192).unwrap_err();
     assert_eq!((error.verb(), error.errno()), ("mbind", Some(22)));
     let text = error.to_string();
-    assert!(text.contains("(node 1000, nodes that are online: 0"), "{text}");
+    assert!(text.contains("(node 1000, online nodes: 0"), "{text}");
     let error = MapOptions::new().node(1024).anonymous(8192).unwrap_err();
     assert_eq!(error.to_string(), "mbind: node 1024 exceeds 1023");
 }

@@ -91,9 +91,9 @@ impl Channel {
     /// `ucma_migrate_id` only moves them). So threads sleep on a second descriptor that watches the
     /// channel's descriptor. When an id arrives, that descriptor checks again.
     ///
-    /// epoll(7) reports only descriptors that it does not consider ready already. A thread that
-    /// takes an event checks the watching descriptor first, so the watch is not considered ready
-    /// when the thread sleeps.
+    /// epoll(7) wakes a sleeper only for a descriptor that it does not already consider readable. A
+    /// thread that takes an event polls the watching descriptor first, which resets that before the
+    /// thread sleeps.
     pub fn watched(mut self) -> Result<Self, c_int> {
         // Miri's sleepers poll.
         if !cfg!(miri) {

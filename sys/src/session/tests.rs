@@ -239,7 +239,7 @@ fn flush_of(wr_id: u64) -> ibv_send_wr {
 }
 
 /// `qp_context` identifies XRC initiators. Each of their work requests names a queue, including
-/// those without a peer-side receive.
+/// one-sided ones.
 /// Proves R26.1.
 #[test]
 fn each_xrc_work_request_names_its_queue() {
