@@ -1,6 +1,6 @@
 /* A request and reply service with its own bookkeeping: wr_ids are pointers, flow control is by
- * credits, and each side has one shared receive queue for all its connections. The page "porting a
- * program that keeps its own books" of the guide goes through it; credits.rs is the port.
+ * credits, and each side has one shared receive queue for all its connections. The guide's
+ * page about porting a program that does its own bookkeeping walks through it; credits.rs is the port.
  *
  * Both sides are here, and their queue pairs are connected to each other on one device:
  *
@@ -32,7 +32,7 @@ struct message {
 	char body[BODY];
 };
 
-/* What a wr_id points to. */
+/* The target of a wr_id. */
 struct slot {
 	struct message *message;
 	struct slot *next; /* in the free list, or in `unsignaled` of a connection */
