@@ -251,7 +251,7 @@ fn context_is_added_to_the_plain_error() {
 
 /// Each message as it is printed: the verb, the request, what is possible, and what to do next.
 #[test]
-fn messages_say_what_to_do() {
+fn messages_name_the_remedy() {
     let proverbs::loopback::Pair { context, pd, mut a, b: _b, cq: _cq, pool, .. } =
         proverbs::loopback::pair().unwrap();
     let said = |error: &dyn Display, text: &str| assert_eq!(error.to_string(), text);
@@ -319,7 +319,7 @@ fn messages_say_what_to_do() {
 
 /// Each reason of a rejected post: the request, what is possible, and what to do next.
 #[test]
-fn a_refused_post_says_what_to_do() {
+fn a_refused_post_names_the_remedy() {
     use PostErrorKind::*;
     let said = |kind: PostErrorKind, text: &str| assert_eq!(kind.to_string(), text, "{kind:?}");
     said(

@@ -111,7 +111,7 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
 fn says_that_it_waits(docs: &str) -> bool {
     let words = docs.split(|c: char| !c.is_alphanumeric()).collect::<Vec<_>>();
     let is_word = |word: &&str| {
-        ["wait", "waits", "sleep", "sleeps", "seconds", "deadline"].contains(word)
+        ["wait", "waits", "sleep", "sleeps", "seconds", "deadline", "forever"].contains(word)
             || ["Waits", "Sleeps", "Awaits"].contains(word)
     };
     words.iter().any(is_word) || words.windows(2).any(|two| two == ["for", "ever"])
@@ -278,8 +278,8 @@ impl<T: Iterator<Item = ()>> Bed<T, { 1 }> {
     /// If a thread waits.
     pub fn make(&self,) -> Duration {}
 
-    /// Lies in it for
-    /// ever.
+    /// Lies in it
+    /// forever.
     #[inline]
     pub const fn lie(&self) {}
 

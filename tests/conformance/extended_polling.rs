@@ -205,7 +205,7 @@ connected!(uc_says_what_it_says, Uc);
 
 /// The fields of a datagram: its source, its immediate, and the requested fields.
 #[test]
-fn ud_says_what_it_says() {
+fn a_datagram_completion_has_its_fields() {
     fails_on!(Iwarp, "R24.2");
     let mut p = Polled::<Ud, DlidPathBits>::new();
     let (dev, pd) = (p.dev.clone(), p.pd.clone());

@@ -261,7 +261,7 @@ fn atomic(opcode: Opcode) -> Does {
 }
 
 #[test]
-fn each_opcode_in_each_form_does_what_the_table_says() {
+fn each_opcode_in_each_form_matches_the_table() {
     let is_iwarp = Device::open().is_iwarp();
     let mut wrong = Vec::new();
     for (opcode, forms, elsewhere, on_iwarp, source) in TABLE {

@@ -12,7 +12,7 @@ profile! { Reader { entry: AnyBuf } }
 
 /// Proves R6.13.
 #[test]
-fn one_shared_buffer_goes_to_three_queue_pairs() {
+fn one_shared_buffer_is_sent_on_three_queue_pairs() {
     let mut followers: Vec<_> = (0..3).map(|_| Pair::<Rc, Any>::new()).collect();
     // They share one device and domain, so that one buffer can be used on all.
     let leader = followers.remove(0);

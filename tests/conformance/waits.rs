@@ -127,7 +127,7 @@ fn every_wait_ends_beside_busy_neighbours() {
 /// not leak.
 /// Proves R13.1.
 #[test]
-fn a_completion_queue_goes_while_its_event_is_taken() {
+fn a_completion_queue_is_dropped_while_its_event_is_taken() {
     fails_on!(Iwarp, "R24.5");
     ends("a poll of a channel", || {
         let dev = Device::open();
@@ -184,7 +184,7 @@ fn a_completion_queue_goes_while_its_event_is_taken() {
 /// The same with an asynchronous event, whose queue pair is dropped.
 /// Proves R13.1.
 #[test]
-fn a_queue_pair_goes_while_its_event_is_taken() {
+fn a_queue_pair_is_dropped_while_its_event_is_taken() {
     fails_on!(Iwarp, "R24.5");
     ends("a poll of asynchronous events", || {
         let dev = Device::open();

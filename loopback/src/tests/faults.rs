@@ -133,7 +133,7 @@ fn keys_ranges_and_rights() {
 }
 
 #[test]
-fn an_error_flushes_what_is_behind_it() {
+fn an_error_flushes_later_requests() {
     let (a, b) = pair(&RC);
     assert_eq!(a.post_recv(8, &[]), 0);
     let good = SendWr::new(0, IBV_WR_RDMA_WRITE, &[a.sge(0, 8)]).to(&b, 0).flags(0);

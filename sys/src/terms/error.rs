@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_verb_the_errno_and_what_was_asked() {
+    fn messages_name_the_verb_the_errno_and_the_request() {
         let e = Error::limit("ibv_create_qp", "max_send_wr", 1048577, 1048576);
         assert_eq!(e.to_string(), "ibv_create_qp: max_send_wr 1048577 exceeds 1048576");
         let e = Error::os("ibv_create_ah", libc::EINVAL, "sgid_index 9");
