@@ -927,8 +927,8 @@ fn a_heavy_load_with_queries_in_between() {
         let mut busy = Busy::new(HEAVY);
         let feed = busy.pd.create_pool(4, 64).unwrap();
         let mut srq: SharedReceiveQueue<Rc> = busy.pd.create_srq(&feed).unwrap();
-        // The neighbour's entries are always booked, and so are the entries of the shared receive queue
-        // once it has a queue pair.
+        // The neighbour's entries are always booked, and so are the entries of the shared receive
+        // queue once it has a queue pair.
         let rest = if shares { 4 } else { 0 };
         for _ in 0..if cfg!(miri) { 1 } else { 3 } {
             let wish = Wish::new();
