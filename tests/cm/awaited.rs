@@ -177,7 +177,7 @@ fn a_dropped_future_loses_no_event() {
         let (qp, End { mut cq, pool }) = end(&id, 2);
         assert_eq!(pool.available(), BUFS - 2);
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
-        assert!(once(there.finish(pending)).is_none(), "nobody answers");
+        assert!(once(there.finish(pending)).is_none(), "no peer answers");
         while pool.available() < BUFS {
             cq.poll().unwrap().for_each(drop);
         }
@@ -385,12 +385,12 @@ fn an_awaited_wait_ends_in_time() {
         let short = Duration::from_millis(10);
         for _ in 0..2 {
             assert!(timeout(short, here.next()).await.is_err(), "nothing is said");
-            assert!(timeout(short, here.request(&listening)).await.is_err(), "nobody asks");
+            assert!(timeout(short, here.request(&listening)).await.is_err(), "no peer asks");
             assert!(timeout(short, here.disconnected(&connection.id)).await.is_err(), "it stays");
             let id = routed(&mut here, at).await;
             let (qp, End { mut cq, pool }) = end(&id, 2);
             let pending = id.connect(qp, &ConnParam::default()).unwrap();
-            assert!(timeout(short, here.finish(pending)).await.is_err(), "nobody answers");
+            assert!(timeout(short, here.finish(pending)).await.is_err(), "no peer answers");
             while pool.available() < BUFS {
                 cq.poll().unwrap().for_each(drop);
             }

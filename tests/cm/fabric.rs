@@ -124,7 +124,7 @@ fn waits_for_a_silent_device_end_at_once() {
     assert!(fabric.silence_device(&two, true));
     let lost = id.connect(qp, &ConnParam::default()).unwrap();
     let Progress::Failed(refused) = lost.advance(&next(&channel, EventKind::Unreachable)) else {
-        panic!("nobody heard it");
+        panic!("no peer received it");
     };
     assert_eq!(*refused.error.kind(), timed_out);
     let NotConnected::Failed { qp, id: _id } = refused.into_object() else { panic!("it was sent") };
@@ -141,7 +141,7 @@ fn waits_for_a_silent_device_end_at_once() {
     let accepted = request.accept(qp, &AcceptParam::default()).unwrap();
     let Progress::Failed(refused) = accepted.advance(&next(&channel, EventKind::Unreachable))
     else {
-        panic!("nobody confirms");
+        panic!("the peer does not confirm");
     };
     assert_eq!(*refused.error.kind(), timed_out);
     let NotAccepted::Failed { qp, id: _id } = refused.into_object() else { panic!("answered") };

@@ -1,8 +1,8 @@
-//! `cargo xtask test machine-code`: what the post paths are compiled to.
+//! `cargo xtask test machine-code`: checks the machine code of the post paths.
 //!
-//! Each function of `benches/overhead/examples/machine_code.rs` may make one indirect call, the
-//! provider's, and calls to the crate's cold paths; no panic, no allocation, no atomic
-//! read-modify-write and no fence.
+//! Each function of `benches/overhead/examples/machine_code.rs` may make one indirect call, to the
+//! provider, and calls to the crate's cold paths. It must not contain a panic, an allocation, an
+//! atomic read-modify-write or a fence.
 
 use std::fs;
 

@@ -200,7 +200,7 @@ mod tests {
             thread::yield_now();
         }
         stub::be_readable_in_silence(&channel);
-        assert_eq!(wait_readable([channel.fd()], 0), Ok(0), "nobody is woken");
+        assert_eq!(wait_readable([channel.fd()], 0), Ok(0), "no thread is woken");
         let mut id = stub::noting(7);
         id.migrate(Arc::clone(&channel)).unwrap();
         assert_eq!(sleeper.join().unwrap(), Ok(1));

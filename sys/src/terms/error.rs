@@ -332,7 +332,7 @@ fn rej_reason(reason: i32) -> &'static str {
         5 => "the peer does not support the request",
         6 => "the peer has no connection with this communication ID",
         7 => "the peer has no instance of this communication ID",
-        8 => "nobody listens there",
+        8 => "no program listens there",
         9 => "the peer's service has another transport",
         10 => "stale connection: the peer still has one with this queue pair number, try again",
         11 => "the peer has no such reliable datagram channel",
