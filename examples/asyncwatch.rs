@@ -1,8 +1,8 @@
-//! `ibv_asyncwatch`: tells the asynchronous events of a device as they come.
+//! `ibv_asyncwatch`: prints the asynchronous events of a device as they arrive.
 //!
 //! ```text
 //! asyncwatch -d mlx5_0            until it is interrupted
-//! asyncwatch -d mlx5_0 -n 1       until one has come
+//! asyncwatch -d mlx5_0 -n 1       until one event has arrived
 //! ```
 
 #![forbid(unsafe_code)]
@@ -13,14 +13,14 @@ use std::process::ExitCode;
 use bpaf::Bpaf;
 use proverbs::{Context, DeviceEvents, devices};
 
-/// Tells the asynchronous events of a device.
+/// Prints the asynchronous events of a device.
 #[derive(Bpaf)]
 #[bpaf(options)]
 struct Cli {
     /// RDMA device [default: the first one]
     #[bpaf(short('d'), long("ib-dev"), env("PROVERBS_DEVICE"), argument("DEVICE"))]
     device: Option<String>,
-    /// End after so many events
+    /// Stop after this number of events
     #[bpaf(short('n'), long, argument("COUNT"))]
     count: Option<u64>,
 }

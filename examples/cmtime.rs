@@ -1,5 +1,5 @@
-//! What each step of connecting takes, for many connections at once, as rdma-core's `cmtime` (that
-//! of rdma-core 51 or older; newer ones agree on each step by TCP besides).
+//! Measures the time of each step of connecting, for many connections at once, like rdma-core's
+//! `cmtime` (up to rdma-core 51; newer versions also synchronize each step over TCP).
 //!
 //! ```text
 //! cmtime [-b ADDRESS]                                # the server, until it is killed
@@ -28,7 +28,7 @@ use proverbs::state::Init;
 #[derive(Bpaf)]
 #[bpaf(options, version)]
 struct Options {
-    /// Address of the server; absent, this is the server
+    /// Address of the server; without it, this is the server
     #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
     /// Address of this end [default: any]
@@ -43,7 +43,7 @@ struct Options {
     /// Port to listen on or to connect to
     #[bpaf(short('p'), argument("PORT"), fallback(7471), display_fallback)]
     port: u16,
-    /// Milliseconds that an address and a route may take
+    /// Timeout of resolving an address or a route, in milliseconds
     #[bpaf(short('t'), argument("MILLISECONDS"), fallback(2000), display_fallback)]
     timeout: u64,
 }
@@ -57,9 +57,9 @@ fn main() -> ExitCode {
     report("cmtime", result)
 }
 
-/// Where queue pairs are created, on each device that is met.
+/// The objects for queue pairs on each device.
 struct Queues {
-    /// How many queue pairs there may be at once on each.
+    /// The maximum number of queue pairs at the same time on each device.
     most: u32,
     of: HashMap<String, (ProtectionDomain, CompletionQueue)>,
 }
@@ -69,25 +69,25 @@ impl Queues {
         Queues { most, of: HashMap::new() }
     }
 
-    /// A queue pair as small as it can be: nothing is sent.
+    /// The smallest possible queue pair, because nothing is sent.
     fn queue_pair<S: HasDevice>(
         &mut self,
         id: &CmId<Tcp, S, OnChannel>,
     ) -> Result<QueuePair<Rc, Init>> {
         let device = id.device().unwrap_or_default();
         if !self.of.contains_key(device) {
-            // A send, a receive, and what a drain takes.
+            // A send, a receive, and an entry for a drain.
             let cq = id.context()?.create_cq(self.most * (1 + 1 + 1))?;
             self.of.insert(device.to_owned(), (id.pd()?, cq));
         }
         let (pd, cq) = self.of.get_mut(device).ok_or("no queues for the device")?;
-        // The room of queue pairs that are gone comes back.
+        // Releases the entries of queue pairs that are gone.
         drop(cq.poll()?);
         Ok(id.create_qp::<DefaultProfile>(pd, cq, cq, Depth { send: 1, recv: 1 })?)
     }
 }
 
-/// Accepts whoever comes, and ends each connection when its client does.
+/// Accepts all clients, and closes each connection when its client does.
 fn server(options: &Options) -> Result<()> {
     let at = match &options.bind {
         Some(here) => address(here, options.port)?,
@@ -110,7 +110,7 @@ fn server(options: &Options) -> Result<()> {
             match this.advance(&event) {
                 Progress::Done(connection) => drop(connected.insert(key, connection)),
                 Progress::Waiting(this) => drop(accepted.insert(key, this)),
-                // The next client may do better.
+                // The next client may succeed.
                 Progress::Failed(refused) => eprintln!("cmtime: {refused}"),
             }
         } else if let Some(this) = connected.remove(&key) {
@@ -173,7 +173,7 @@ fn client(server: &str, options: &Options) -> Result<()> {
         "disconnect",
         channel,
         connections,
-        // Its queue pair goes here.
+        // Drops its queue pair.
         |connection| keyed(connection.disconnect()?.id, CmId::key),
         |id, event| id.advance(event),
     )?;
@@ -182,17 +182,17 @@ fn client(server: &str, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What waits, and the key by which events name it.
+/// An object that waits for an event, and the key by which events name it.
 fn keyed<W>(waits: W, key: impl Fn(&W) -> IdKey) -> Result<(IdKey, W)> {
     Ok((key(&waits), waits))
 }
 
-/// What each step took: all connections together, and each of them.
+/// The time of each step, for all connections together and for each.
 #[derive(Default)]
 struct Times(Vec<(&'static str, Duration, Vec<Duration>)>);
 
 impl Times {
-    /// A step that is done when its call returns.
+    /// A step that is complete when its call returns.
     fn each<A, D>(
         &mut self,
         name: &'static str,
@@ -210,7 +210,7 @@ impl Times {
         Ok(done)
     }
 
-    /// A step that is begun for all, and for each is done when its event comes.
+    /// A step that is started for all connections, and complete for each when its event arrives.
     fn all<A, W, D, F>(
         &mut self,
         name: &'static str,
@@ -230,7 +230,7 @@ impl Times {
                 let (key, waits) = begin(this)?;
                 waiting.insert(key, (began, waits));
             }
-            // What is done already is taken between the calls, so that its time is its own.
+            // Takes finished steps between the calls, so that their times are accurate.
             let event = match is_begun {
                 true if waiting.is_empty() => break,
                 true => {

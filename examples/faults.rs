@@ -1,9 +1,9 @@
-//! A program that tests itself: reliable messages over UD, on a device that loses, doubles and
-//! delays.
+//! A program that tests itself: reliable messages over UD, on a device that loses, duplicates and
+//! delays messages.
 //!
-//! The sender numbers its messages, waits for each to be acknowledged, and sends it again when that
-//! takes too long; the receiver acknowledges everything and takes each number once. Whether that is
-//! right is seen on a loopback device whose faults come from a seed:
+//! The sender numbers its messages, waits until each is acknowledged, and sends it again if that
+//! takes too long. The receiver acknowledges every message and accepts each number once. The
+//! program checks this on a loopback device whose faults come from a seed:
 //!
 //! ```text
 //! cargo run --example faults            # seed 1
@@ -18,7 +18,7 @@ use proverbs::prelude::*;
 use std::error::Error;
 
 const MESSAGES: u32 = 1000;
-/// How many polls without an answer are too long.
+/// The number of polls after which a message is sent again.
 const PATIENCE: u32 = 4;
 const QKEY: u32 = 0x1111;
 const BUFFER: usize = GRH_LEN + 4;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with(Fault::Lose.one_in(5))
             .with(Fault::Duplicate.one_in(10))
             .with(Fault::Delay { runs: 6 }.one_in(10))
-            // The device's own queue is full now and then.
+            // The device's own queue is sometimes full.
             .with(Fault::Refuse { errno: 12 }.one_in(20).posting(Direction::Send)),
     );
     let (mut here, mut there) = (End::new(&fabric)?, End::new(&fabric)?);
@@ -113,7 +113,7 @@ impl End {
         Ok(wr::Destination { address_handle, qpn, qkey: Qkey::try_from(QKEY)? })
     }
 
-    /// Sends a number. If the device is full, that is one more way to lose a message.
+    /// Sends a number. If the device's queue is full, the message is lost.
     fn say(&mut self, number: u32, to: wr::Destination) -> Result<(), Box<dyn Error>> {
         match self.qp.post_send(wr::Send::inline(&number.to_be_bytes()).to(to)) {
             Err(error) if !error.is_full() => Err(error.into()),
@@ -121,7 +121,7 @@ impl End {
         }
     }
 
-    /// The numbers that have arrived. Their buffers are posted again.
+    /// The received numbers. Their buffers are posted again.
     fn hear(&mut self) -> Result<Vec<u32>, Box<dyn Error>> {
         let mut heard = Vec::new();
         for completion in self.cq.poll()? {
@@ -134,7 +134,7 @@ impl End {
                 _ => {}
             }
         }
-        // What was dropped went home to the pool.
+        // Dropped buffers have returned to the pool.
         while let Some(buf) = self.pool.take() {
             self.qp.post_recv(wr::Recv::new(buf))?;
         }

@@ -1,7 +1,7 @@
 //! First steps: connect two queue pairs, write with a chain, read back, fetch and add.
 //!
 //! Both ends are in this process: on the first RDMA device, or on the loopback device if there is
-//! none. That device is in the feature `loopback`: `cargo add proverbs --features loopback`.
+//! none. That device needs the feature `loopback`: `cargo add proverbs --features loopback`.
 
 #![forbid(unsafe_code)]
 
@@ -33,11 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut here = connect(&context, here, there_num)?;
     let _there = connect(&context, there, here_num)?;
 
-    // What `there` opens to its peer: 8 bytes to count in, and 16 of text.
+    // Memory that `there` opens to its peer: an 8-byte counter, and 16 bytes of text.
     let open = pd.register::<RemoteAll>(24)?;
     let (counter, text) = (open.remote().atomic(0)?, open.remote().slice(8, 16)?);
 
-    // Four work requests, one doorbell. Buffers are the device's until their completions.
+    // Four work requests, one doorbell. The device owns the buffers until their completions.
     let pool = pd.create_pool(3, 16)?;
     let buffer = || pool.take().ok_or("all buffers are in use");
     let mut data = buffer()?;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     assert_eq!(u64::from_ne_bytes(was), 37);
                 }
                 Outcome::Failed(failed) => return Err(failed.error.into()),
-                _ => {} // the writes are done
+                _ => {} // a completed WRITE
             }
         }
     }
@@ -77,8 +77,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Connects `qp` to `peer`, a queue pair of the same port. Over the network, the two would tell
-/// each other number, PSN, LID and GID first, as `rc_pingpong` does over TCP.
+/// Connects `qp` to `peer`, a queue pair of the same port. Over a network, the two ends would first
+/// exchange number, PSN, LID and GID, as `rc_pingpong` does over TCP.
 fn connect(
     context: &Context,
     qp: QueuePair<Rc, Reset>,

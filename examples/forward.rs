@@ -1,8 +1,7 @@
-//! A message is sent on from behind its header: the device wrote it into a buffer, and reads its
-//! payload there. No byte is copied, and the buffer takes the next message afterwards.
-//!
-//! All ends are in this process, on the loopback device: a client, a proxy, and the server that the
-//! proxy sends to. The buffers are an arena's, as long as each end needs them.
+//! Forwards a message without its header: the device wrote the message into a buffer, and reads its
+//! payload from the same buffer. No byte is copied, and the buffer can receive the next message
+//! afterwards. A client, a proxy, and the server that the proxy sends to are all in this process,
+//! on the loopback device. The buffers come from an arena, with the length that each end needs.
 
 #![forbid(unsafe_code)]
 
@@ -11,11 +10,12 @@ use std::error::Error;
 use proverbs::loopback::{self, Pair};
 use proverbs::prelude::*;
 
-/// Before each payload: for whom it is.
+/// The size of the header, which names the receiver of the payload.
 const HEADER: usize = 8;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Two connections of one device: the client's to the proxy, and the proxy's to the server.
+    // Two connections on one device: from the client to the proxy, and from the proxy to the
+    // server.
     let Pair { a: mut client, b: mut from_client, cq: mut front_cq, pd, context, .. } =
         loopback::pair()?;
     let (mut to_server, mut server, mut back_cq) = connected(&context, &pd)?;
@@ -32,16 +32,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         message[HEADER..].copy_from_slice(payload);
         client.post_send(wr::Send::new(message))?;
 
-        // The proxy looks at the header, and sends what is behind it.
+        // The proxy reads the header, and sends the bytes after it.
         let mut got = received(&mut front_cq)?;
         let header = u64::from_be_bytes(got[..HEADER].try_into()?);
         got.narrow(HEADER..)?;
         to_server.post_send(wr::Send::new(got))?;
 
         let (arrived, mut sent) = both(&mut back_cq)?;
-        println!("{header}: {} bytes behind a header of {HEADER}", arrived.len());
+        println!("{header}: {} bytes after a header of {HEADER}", arrived.len());
         assert_eq!((header as usize, &arrived[..]), (number, payload));
-        sent.widen(); // its whole 64 KiB are room for the next message
+        sent.widen(); // its whole 64 KiB can receive the next message
         at_proxy = sent;
     }
     drop(at_proxy);
@@ -71,12 +71,12 @@ fn connected(
     Ok((up(one, two_num)?, up(two, one_num)?, cq))
 }
 
-/// The message that arrives; what was sent meanwhile goes home.
+/// The received message. The buffer that was sent returns to the arena.
 fn received(cq: &mut CompletionQueue) -> Result<Buf, Box<dyn Error>> {
     Ok(both(cq)?.0)
 }
 
-/// The message that arrives, and the buffer that was sent.
+/// The received message, and the buffer that was sent.
 fn both(cq: &mut CompletionQueue) -> Result<(Buf, Buf), Box<dyn Error>> {
     let (mut arrived, mut sent) = (None, None);
     loop {
@@ -85,7 +85,7 @@ fn both(cq: &mut CompletionQueue) -> Result<(Buf, Buf), Box<dyn Error>> {
                 Outcome::Received(message) => arrived = message.entry,
                 Outcome::Sent(done) => sent = done.entry,
                 Outcome::Failed(failed) => return Err(failed.error.into()),
-                _ => return Err("a completion of nothing that was posted".into()),
+                _ => return Err("an unexpected completion".into()),
             }
         }
         if arrived.is_some() && sent.is_some() {

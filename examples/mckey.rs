@@ -1,12 +1,11 @@
-//! Datagrams to all members of a multicast group, as rdma-core's `mckey`.
+//! Sends datagrams to all members of a multicast group, like rdma-core's `mckey`.
 //!
 //! ```text
-//! mckey -m GROUP [-b ADDRESS] [-C COUNT] [-S SIZE]       # a receiver; as many as there may be
+//! mckey -m GROUP [-b ADDRESS] [-C COUNT] [-S SIZE]       # a receiver; start any number
 //! mckey -m GROUP [-b ADDRESS] [-C COUNT] [-S SIZE] -s    # the sender; ours, or rdma-core's
 //! ```
-//!
-//! The group is an IP multicast address, 239.77.0.1 say. The receivers are started first, since who
-//! joins late misses what was sent.
+//! The group is an IP multicast address, for example 239.77.0.1. Start the receivers first, because
+//! a late receiver misses messages.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +19,7 @@ use bpaf::Bpaf;
 use cm_common::{Datagrams, FEW, PATIENCE, Result, SOME, STEP, address, few, report, some};
 use proverbs::cm::{AddrResolved, CmId, Group, Udp};
 
-/// Switches, and the subnet manager of an InfiniBand, learn who joined in this time.
+/// The time for switches, and for an InfiniBand subnet manager, to process the joins.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Datagrams to a multicast group
@@ -33,10 +32,10 @@ struct Options {
     /// Be the sender
     #[bpaf(short('s'))]
     sender: bool,
-    /// Address of this end [default: where the route to the group begins]
+    /// Address of this end [default: the source of the route to the group]
     #[bpaf(short('b'), argument("ADDRESS"))]
     bind: Option<String>,
-    /// Members that this program is
+    /// Number of members in this program
     #[bpaf(short('c'), argument("MEMBERS"), fallback(1), display_fallback, guard(some, SOME))]
     connections: u32,
     /// Messages of each sender, and to each receiver
@@ -81,7 +80,7 @@ impl Member {
     fn join(options: &Options) -> Result<Member> {
         let at = address(&options.multicast, 0)?;
         let id = CmId::<Udp, _>::new()?;
-        // The device is the address's, or that by which the group is reached.
+        // The device of the address, or the device on the route to the group.
         let mut id = match &options.bind {
             Some(here) => id.bind_addr(address(here, 0)?)?.resolve_addr(at, *STEP)?,
             None => id.resolve_addr(at, *STEP)?,
@@ -103,7 +102,7 @@ impl Member {
         self.end.wait(count, 0, size, *PATIENCE)
     }
 
-    /// Whenever the sender begins.
+    /// Receives the messages, whenever the sender starts.
     fn receive(&mut self, options: &Options) -> Result<()> {
         self.end.wait(0, options.count, options.size, Duration::MAX)
     }

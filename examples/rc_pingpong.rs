@@ -1,9 +1,9 @@
-//! `ibv_rc_pingpong` without a line of `unsafe`: SEND back and forth on a reliable connection.
+//! `ibv_rc_pingpong` without `unsafe`: SEND back and forth on a reliable connection.
 //!
 //! ```text
 //! rc_pingpong -c             on the server
 //! rc_pingpong -c SERVER      on the client
-//! rc_pingpong                where there is no RDMA device: both ends, on the loopback device
+//! rc_pingpong                without an RDMA device: both ends, on the loopback device
 //! ```
 //!
 //! Either end may be the C program.
@@ -26,7 +26,7 @@ fn end(station: &Station) -> Result<()> {
     let (size, depth) =
         (options.size.unwrap_or(4096), Depth { send: 1, recv: options.rx_depth + 1 });
     let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
-    // The queue pair books its depths here, and one send more for a drain.
+    // Room for the queue pair's depths, and for one more send for a drain.
     let mut cq = context.cq(depth.send + 1 + depth.recv).channel(&channel).create()?;
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
     let mut qp = qp.modify(ConnectedInit::new(options.ib_port, QpAccess::empty()))?;
@@ -54,7 +54,7 @@ fn end(station: &Station) -> Result<()> {
     let mut answer = first.filter(|_| station.is_client).map(|buf| station.first(size, buf));
     let mut is_sending = false;
     while scnt < options.iters || rcnt < options.iters {
-        // The next message goes out when the last one is out and the answer is in.
+        // Sends the next message when the last send has completed and the reply has arrived.
         if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
             is_sending = true;
             qp.post_send(wr::Send::new(message))?;

@@ -1,4 +1,4 @@
-//! One message each way over rdma_cm, the client's side, as rdma-core's `rdma_client`.
+//! One message in each direction over rdma_cm: the client, like rdma-core's `rdma_client`.
 //!
 //! ```text
 //! rdma_client -s ADDRESS [-p PORT]
@@ -15,10 +15,10 @@ use cm_common::{Buffers, Result, Session, report, route};
 use proverbs::cm::Tcp;
 use proverbs::wr;
 
-/// What is sent; the server answers with as much.
+/// The message. The server replies with the same number of bytes.
 const MESSAGE: &[u8; 16] = b"a verbs program!";
 
-/// Sends one message over a connection of rdma_cm, and takes the answer
+/// Sends one message over an rdma_cm connection, and receives the reply
 #[derive(Bpaf)]
 #[bpaf(options, version)]
 struct Options {

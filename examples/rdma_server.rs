@@ -1,4 +1,4 @@
-//! One message each way over rdma_cm, the server's side, as rdma-core's `rdma_server`.
+//! One message in each direction over rdma_cm: the server, like rdma-core's `rdma_server`.
 //!
 //! ```text
 //! rdma_server [-s ADDRESS] [-p PORT]
@@ -19,7 +19,7 @@ use proverbs::wr;
 /// Bytes of each message.
 const MESSAGE: usize = 16;
 
-/// Answers one message over a connection of rdma_cm
+/// Replies to one message over an rdma_cm connection
 #[derive(Bpaf)]
 #[bpaf(options, version)]
 struct Options {
@@ -42,13 +42,13 @@ fn run(options: &Options) -> Result<()> {
         Session::accept(listening.get_request()?, Buffers::in_turn(MESSAGE, MESSAGE))?;
     let message = session.message()?.ok_or("the client disconnected before it sent anything")?;
     println!("rdma_server: {} bytes received", message.len());
-    // Its content goes back, as a C client does not look.
+    // Sends its content back; a C client does not check it.
     let mut answer = [0; MESSAGE];
     answer[..message.len()].copy_from_slice(&message);
     session.connection.qp.post_send(wr::Send::inline(&answer))?;
-    // The client leaves when it has the answer, perhaps before its device has acknowledged it.
+    // The client exits when it has the reply, perhaps before its device has acknowledged it.
     if session.message()?.is_some() {
-        return Err("the client said more than was asked for".into());
+        return Err("the client sent more than was expected".into());
     }
     session.close()?;
     println!("rdma_server: end");

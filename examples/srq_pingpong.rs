@@ -1,10 +1,9 @@
-//! `ibv_srq_pingpong` without a line of `unsafe`: many reliable connections, one shared receive
-//! queue.
+//! `ibv_srq_pingpong` without `unsafe`: many reliable connections, one shared receive queue.
 //!
 //! ```text
 //! srq_pingpong -c -q 16             on the server
 //! srq_pingpong -c -q 16 SERVER      on the client
-//! srq_pingpong                where there is no RDMA device: both ends, on the loopback device
+//! srq_pingpong                without an RDMA device: both ends, on the loopback device
 //! ```
 //!
 //! Either end may be the C program.
@@ -29,8 +28,8 @@ fn end(station: &Station) -> Result<()> {
     ensure!((1..=MAX_QP).contains(&num_qp), "-q is from 1 to {MAX_QP}");
     ensure!(rx_depth >= count, "-r {rx_depth} is less than a receive for each of {count} QPs");
     let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
-    // The shared receive queue books room for every buffer of its pool, and each queue pair for its
-    // send and that of a drain.
+    // Room for every buffer of the shared receive queue's pool, and for one send and the send of a
+    // drain of each queue pair.
     let mut cq = context.cq(rx_depth + count + 2 * count).channel(&channel).create()?;
     let pool = pd.create_pool(rx_depth as usize + num_qp, size)?;
     let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
@@ -63,7 +62,7 @@ fn end(station: &Station) -> Result<()> {
     let mut answers: Vec<_> = first.map(|buf| Some(station.first(size, buf?))).collect();
     let mut is_sending = vec![false; num_qp];
     while scnt < options.iters || rcnt < options.iters {
-        // A queue pair sends when its last message is out and the answer is in.
+        // A queue pair sends when its last send has completed and the reply has arrived.
         for (at, qp) in qps.iter_mut().enumerate() {
             let is_turn = !is_sending[at] && scnt < options.iters;
             let Some(message) = answers[at].take_if(|_| is_turn) else { continue };
@@ -96,9 +95,9 @@ fn end(station: &Station) -> Result<()> {
 }
 
 profile! {
-    /// One buffer a work request, receives from a shared queue.
+    /// One buffer per work request, receives from a shared queue.
     Sharing { receive: SharedRq }
 }
 
-/// As many records go each way, whatever -q is.
+/// The number of records in each direction, whatever -q is.
 const MAX_QP: usize = 256;

@@ -1,5 +1,5 @@
-//! Structs as messages: a request is made in the buffer that sends it, and read in the buffer that
-//! received it. No byte is copied, and each answer goes back in the buffer of its request.
+//! Structs as messages: a request is built in the buffer that is sent, and read from the buffer
+//! that received it. No byte is copied, and each reply is sent from the buffer of its request.
 //!
 //! Both ends are in this process, on the loopback device. Run it with `--features zerocopy`.
 
@@ -13,7 +13,7 @@ use proverbs::prelude::*;
 use zerocopy::byteorder::network_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What a client asks for. The numbers have network order, so any machine may be at the other end.
+/// A request. The numbers are in network byte order, so any machine may be at the other end.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Request {
@@ -22,7 +22,7 @@ struct Request {
     flags: U32,
 }
 
-/// The answer: so many numbers from the key on, and their sum.
+/// The reply: four numbers starting with the key, and their sum.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Answer {
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         while !answered {
             for completion in cq.poll()? {
                 match completion.outcome() {
-                    // The longer one is the answer.
+                    // The longer one is the reply.
                     Outcome::Received(Received { entry: Some(buf), .. }) => match buf.view() {
                         Ok(request) => {
                             let answer = answer(request);
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     },
                     Outcome::Sent(Sent { .. }) => {}
                     Outcome::Failed(failed) => return Err(failed.error.into()),
-                    _ => return Err("a completion of nothing that was posted".into()),
+                    _ => return Err("an unexpected completion".into()),
                 }
             }
         }
@@ -78,7 +78,7 @@ fn answer(request: &Request) -> Answer {
     Answer { key: request.key, sum: sum.into(), values: values.map(U64::from) }
 }
 
-/// The buffer with this answer in it.
+/// Writes this reply to the buffer.
 fn made(mut buf: Buf, answer: &Answer) -> Result<Buf, Box<dyn Error>> {
     buf.set(answer)?;
     Ok(buf)

@@ -1,10 +1,10 @@
-//! `ibv_rc_pingpong -e` on tokio, without a line of `unsafe`: completions and asynchronous events
-//! are awaited.
+//! `ibv_rc_pingpong -e` on tokio, without `unsafe`: completions and asynchronous events are
+//! awaited.
 //!
 //! ```text
 //! tokio_pingpong -c             on the server
 //! tokio_pingpong -c SERVER      on the client
-//! tokio_pingpong                where there is no RDMA device: both ends, on the loopback device
+//! tokio_pingpong                without an RDMA device: both ends, on the loopback device
 //! ```
 //!
 //! Either end may be the C program (`ibv_rc_pingpong -e`). Build with `--features tokio`.
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 fn main() -> Result<()> {
     common::run(|station| {
-        // One thread an end: there is one queue pair to serve.
+        // One thread per end is enough for one queue pair.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(end(station))
     })
@@ -33,7 +33,7 @@ async fn end(station: &Station) -> Result<()> {
     let (size, depth) =
         (options.size.unwrap_or(4096), Depth { send: 1, recv: options.rx_depth + 1 });
     let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?.into_async()?);
-    // The queue pair books its depths here, and one send more for a drain.
+    // Room for the queue pair's depths, and for one more send for a drain.
     let mut cq = context.cq(depth.send + 1 + depth.recv).channel(channel.get_ref()).create()?;
     let mut events = context.events()?.into_async()?;
     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
@@ -62,13 +62,13 @@ async fn end(station: &Station) -> Result<()> {
     let mut answer = first.filter(|_| station.is_client).map(|buf| station.first(size, buf));
     let mut is_sending = false;
     while scnt < options.iters || rcnt < options.iters {
-        // The next message goes out when the last one is out and the answer is in.
+        // Sends the next message when the last send has completed and the reply has arrived.
         if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
             is_sending = true;
             qp.post_send(wr::Send::new(message))?;
         }
-        // Whichever future is dropped here owns no buffer, and leaves what is there to the next
-        // wait.
+        // The future that is dropped here does not own buffers, and leaves its completions or
+        // events to the next wait.
         let completions = tokio::select! {
             event = events.next() => {
                 println!("  asynchronous event: {}", event?);

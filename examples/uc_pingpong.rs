@@ -1,13 +1,13 @@
-//! `ibv_uc_pingpong` without a line of `unsafe`: SEND back and forth on an unreliable connection.
+//! `ibv_uc_pingpong` without `unsafe`: SEND back and forth on an unreliable connection.
 //!
 //! ```text
 //! uc_pingpong -c             on the server
 //! uc_pingpong -c SERVER      on the client
-//! uc_pingpong                where there is no RDMA device: both ends, on the loopback device
+//! uc_pingpong                without an RDMA device: both ends, on the loopback device
 //! ```
 //!
-//! Either end may be the C program. UC does not retransmit: where C hangs after a lost packet, this
-//! gives up.
+//! Either end may be the C program. UC does not retransmit. After a lost packet the C program
+//! hangs; this one fails.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ fn end(station: &Station) -> Result<()> {
     let (size, depth) =
         (options.size.unwrap_or(4096), Depth { send: 1, recv: options.rx_depth + 1 });
     let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
-    // The queue pair books its depths here, and one send more for a drain.
+    // Room for the queue pair's depths, and for one more send for a drain.
     let mut cq = context.cq(depth.send + 1 + depth.recv).channel(&channel).create()?;
     let qp = pd.create_qp::<Uc, DefaultProfile>(&cq, &cq, depth)?;
     let mut qp = qp.modify(ConnectedInit::new(options.ib_port, QpAccess::empty()))?;
@@ -53,7 +53,7 @@ fn end(station: &Station) -> Result<()> {
     let mut answer = first.filter(|_| station.is_client).map(|buf| station.first(size, buf));
     let mut is_sending = false;
     while scnt < options.iters || rcnt < options.iters {
-        // The next message goes out when the last one is out and the answer is in.
+        // Sends the next message when the last send has completed and the reply has arrived.
         if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
             is_sending = true;
             qp.post_send(wr::Send::new(message))?;

@@ -1,12 +1,11 @@
-//! Many connections of rdma_cm: messages each way on each, then their end, as rdma-core's
-//! `ucmatose`.
+//! Many rdma_cm connections: messages in each direction on each, then disconnection, like
+//! rdma-core's `ucmatose`.
 //!
 //! ```text
 //! ucmatose [-b ADDRESS] [-c CONNECTIONS] [-C COUNT] [-S SIZE]
 //! ucmatose -s ADDRESS [-c CONNECTIONS] [-C COUNT] [-S SIZE]      # ours, or rdma-core's
 //! ```
-//!
-//! Both ends need the same numbers. The server speaks first, and ends the connections.
+//! Both ends need the same numbers. The server sends first, and closes the connections.
 
 #![forbid(unsafe_code)]
 
@@ -19,11 +18,11 @@ use cm_common::{Buffers, Result, SOME, STEP, Session, address, listen, report, s
 use proverbs::cm::{CmId, RouteResolved, Tcp};
 use proverbs::wr;
 
-/// Messages over many connections of rdma_cm
+/// Messages over many rdma_cm connections
 #[derive(Bpaf)]
 #[bpaf(options, version)]
 struct Options {
-    /// Address of the server; absent, this is the server
+    /// Address of the server; without it, this is the server
     #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
     /// Address of this end [default: any]
@@ -89,7 +88,7 @@ fn client(server: &str, options: &Options) -> Result<()> {
     }
     for mut session in sessions {
         if session.message()?.is_some() {
-            return Err("the server said more than was asked for".into());
+            return Err("the server sent more than was expected".into());
         }
         session.close()?;
     }
@@ -98,7 +97,7 @@ fn client(server: &str, options: &Options) -> Result<()> {
 }
 
 impl Options {
-    /// For all messages at once, since a C peer sends them so and never again.
+    /// Room for all messages at once, because a C peer sends them without waiting.
     fn buffers(&self) -> Buffers {
         let (count, size) = (self.count.max(1), self.size as usize);
         Buffers { receives: count, message: size, sends: count, size }
@@ -110,7 +109,7 @@ impl Options {
     }
 }
 
-/// An id that knows its way to the server.
+/// An id with a route to the server.
 fn route(server: &str, options: &Options) -> Result<CmId<Tcp, RouteResolved>> {
     let to = address(server, options.port)?;
     let mut id = CmId::<Tcp, _>::new()?;
@@ -124,20 +123,21 @@ fn route(server: &str, options: &Options) -> Result<CmId<Tcp, RouteResolved>> {
     Ok(id.resolve_route(*STEP)?)
 }
 
-/// Posts all messages; each byte tells which it is.
+/// Posts all messages. Each byte of a message is its number.
 fn send(session: &mut Session, options: &Options) -> Result<()> {
     for i in 0..options.count {
-        let mut buf = session.pool.take().ok_or("no buffer is at home")?;
+        let mut buf = session.pool.take().ok_or("all buffers are in use")?;
         buf.copy_from(&vec![i as u8; options.size as usize])?;
         session.connection.qp.post_send(wr::Send::new(buf))?;
     }
     Ok(())
 }
 
-/// Takes all messages. What is in them is not looked at: a C peer sends whatever its memory has.
+/// Receives all messages. Their content is not checked, because a C peer sends uninitialised
+/// memory.
 fn receive(session: &mut Session, options: &Options) -> Result<()> {
     for _ in 0..options.count {
-        let message = session.message()?.ok_or("the peer disconnected in the middle")?;
+        let message = session.message()?.ok_or("the peer disconnected during the exchange")?;
         if message.len() != options.size as usize {
             return Err(format!("{} bytes, here -S is {}", message.len(), options.size).into());
         }

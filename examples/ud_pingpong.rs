@@ -1,13 +1,13 @@
-//! `ibv_ud_pingpong` without a line of `unsafe`: datagrams back and forth.
+//! `ibv_ud_pingpong` without `unsafe`: datagrams back and forth.
 //!
 //! ```text
 //! ud_pingpong -c             on the server
 //! ud_pingpong -c SERVER      on the client
-//! ud_pingpong                where there is no RDMA device: both ends, on the loopback device
+//! ud_pingpong                without an RDMA device: both ends, on the loopback device
 //! ```
 //!
-//! Either end may be the C program. UD does not retransmit: where C hangs after a lost packet, this
-//! gives up.
+//! Either end may be the C program. UD does not retransmit. After a lost packet the C program
+//! hangs; this one fails.
 
 #![forbid(unsafe_code)]
 
@@ -29,14 +29,13 @@ fn end(station: &Station) -> Result<()> {
     ensure!(options.mtu.is_none(), "UD has no path MTU: leave -m out");
     let qkey = Qkey::try_from(0x1111_1111)?; // of both ends
     let (pd, mut channel) = (context.alloc_pd()?, context.create_comp_channel()?);
-    // The queue pair books its depths here, and one send more for a drain.
+    // Room for the queue pair's depths, and for one more send for a drain.
     let mut cq = context.cq(depth.send + 1 + depth.recv).channel(&channel).create()?;
     let qp = pd.create_qp::<Ud, DefaultProfile>(&cq, &cq, depth)?;
     let mut qp = qp.modify(UdInit::new(options.ib_port, qkey))?;
 
-    // Each message arrives behind a GRH. Receives are posted before the peer learns of this queue
-    // pair. One buffer is for the client's
-    // first message, and becomes a receive.
+    // Each message arrives after a GRH. Receives are posted before the peer learns of this queue
+    // pair. One buffer is for the client's first message, and becomes a receive.
     let pool = pd.create_pool(depth.recv as usize, GRH_LEN + size)?;
     let first = pool.take();
     while let Some(buf) = pool.take() {
@@ -58,7 +57,7 @@ fn end(station: &Station) -> Result<()> {
     let mut answer = first.filter(|_| station.is_client).map(|buf| station.first(size, buf));
     let mut is_sending = false;
     while scnt < options.iters || rcnt < options.iters {
-        // The next message goes out when the last one is out and the answer is in.
+        // Sends the next message when the last send has completed and the reply has arrived.
         if let Some(message) = answer.take_if(|_| !is_sending && scnt < options.iters) {
             is_sending = true;
             qp.post_send(wr::Send::new(message).to(to))?;

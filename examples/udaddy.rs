@@ -1,5 +1,5 @@
-//! Datagrams to a queue pair that rdma_cm found, and answers to where they came from, as
-//! rdma-core's `udaddy`.
+//! Datagrams to a queue pair that rdma_cm resolved, and replies to their sender, like rdma-core's
+//! `udaddy`.
 //!
 //! ```text
 //! udaddy [-b ADDRESS]
@@ -16,11 +16,11 @@ use bpaf::Bpaf;
 use cm_common::{Datagrams, FEW, PATIENCE, Result, STEP, few, listen, report, route};
 use proverbs::cm::{PrivateData, RDMA_UDP_QKEY, Udp};
 
-/// Datagrams by rdma_cm
+/// Datagrams through rdma_cm
 #[derive(Bpaf)]
 #[bpaf(options, version)]
 struct Options {
-    /// Address of the server; absent, this is the server
+    /// Address of the server; without it, this is the server
     #[bpaf(short('s'), argument("ADDRESS"))]
     server: Option<String>,
     /// Address to listen on [default: any]
@@ -54,7 +54,7 @@ fn server(options: &Options) -> Result<()> {
     let _id = request.accept(&end.qp, &PrivateData::none())?;
     println!("receiving data transfers");
     end.wait(0, options.count, options.size, *PATIENCE)?;
-    let (vector, qpn) = end.back.ok_or("the client's messages have no GRH")?;
+    let (vector, qpn) = end.back.ok_or("the client's messages do not have a GRH")?;
     println!("sending replies");
     let to = end.destination(vector, qpn, RDMA_UDP_QKEY)?;
     end.send(to, options.count, options.size)?;

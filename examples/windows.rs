@@ -1,10 +1,9 @@
-//! Memory windows: a client opens its memory for one request, and closes it with the answer.
-//!
-//! The client asks a server to process some bytes. It binds two windows, one over the question and
-//! one over the room for the answer, and tells both keys: BIND_MW, BIND_MW and a fenced SEND, in
-//! one post. The server READs the question, WRITEs the answer, and with its last message ends the
-//! answer's key (SEND_WITH_INV). The client ends the other (LOCAL_INV), and nobody reaches its
-//! memory any more, though its region stays registered.
+//! Memory windows: a client opens its memory for one request, and the reply closes it. The client
+//! asks a server to process some bytes. It binds two windows, one to the question and one to the
+//! space for the answer, and sends both keys: BIND_MW, BIND_MW and a fenced SEND, in one post. The
+//! server READs the question and WRITEs the answer. Its last message invalidates the key of the
+//! answer (SEND_WITH_INV). The client invalidates the other key (LOCAL_INV). Then no peer can
+//! access its memory any more, although its region stays registered.
 //!
 //! Both ends are in this process: on the first RDMA device, or on the loopback device if there is
 //! none.
@@ -21,7 +20,7 @@ use std::error::Error;
 
 type Failure = Box<dyn Error>;
 
-// The completion of a bind gives its window back, that of a SEND its buffer.
+// The completion of a bind returns its window, and the completion of a SEND its buffer.
 profile! { Ends { entry: AnyBuf } }
 
 type End = QueuePair<Rc, Rts, Ends>;
@@ -51,10 +50,10 @@ fn main() -> Result<(), Failure> {
     let mut server = connect(&context, server, client_num)?;
     let pool = pd.create_pool(4, HALF)?;
 
-    // Peers reach this region through windows alone: it has no key of its own.
+    // Peers can access this region only through windows: it does not have its own key.
     let region = pd.register::<Windowed<LocalWrite>>(2 * HALF)?;
     let mut windows = (client.alloc_mw()?, client.alloc_mw()?);
-    for question in ["in verbs there is no undo", "and a key is a key for ever"] {
+    for question in ["in verbs there is no undo", "and a key is a key forever"] {
         server.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
         client.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
         ask(&mut client, &region, windows, question)?;
@@ -66,7 +65,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The client opens its memory, and says so.
+/// The client opens its memory, and sends the keys.
 fn ask(
     client: &mut End,
     region: &MemoryRegion<Windowed<LocalWrite>>,
@@ -76,7 +75,8 @@ fn ask(
     region.write_at(0, question.as_bytes())?;
     let asks = wr::BindMw::<RemoteRead>::new(one, region, 0..question.len())?;
     let (answers, answer) = wr::BindMw::<RemoteWrite>::new(two, region, HALF..2 * HALF)?.lend();
-    // The keys are not valid yet. They will be when the message leaves: it is behind the binds.
+    // The keys are not valid yet. They become valid before the message is sent, because it follows
+    // the binds.
     let mut keys = [0; 48];
     keys[..24].copy_from_slice(&asks.remote().to_bytes());
     keys[24..].copy_from_slice(&answer.to_bytes());
@@ -84,13 +84,13 @@ fn ask(
     Ok(())
 }
 
-/// The server reads, writes, and gives the answer's key back.
+/// The server reads, writes, and invalidates the answer's key.
 fn serve(server: &mut End, cq: &mut Queue, pool: &Pool) -> Result<(), Failure> {
     let request = wait(cq, |message| message.entry.and_then(AnyBuf::into_buf))?;
     let (question, answer) = request.split_first_chunk().ok_or("a short request")?;
     let answer = answer.first_chunk().ok_or("a short request")?;
     let question = RemoteSlice::<RemoteRead>::from_bytes(question).ok_or("not to be read")?;
-    let answer = Revocable::<RemoteWrite>::from_bytes(answer).ok_or("not lent to be written")?;
+    let answer = Revocable::<RemoteWrite>::from_bytes(answer).ok_or("not lent for writing")?;
 
     let mut text = pool.take().ok_or("no buffer")?;
     text.set_len(question.len() as usize);
@@ -111,7 +111,7 @@ fn serve(server: &mut End, cq: &mut Queue, pool: &Pool) -> Result<(), Failure> {
         server,
         [
             wr::RdmaWrite::new(text, answer.write()),
-            wr::SendWithInv::inline(&[len], answer), // `answer` is gone: nothing here names its key
+            wr::SendWithInv::inline(&[len], answer), // consumes `answer`, so no value names its key
         ]
     )?;
     Ok(())
@@ -134,9 +134,9 @@ fn finish(
                 {
                     sort(window, &mut asks, &mut lent)?;
                 }
-                continue; // the request is sent
+                continue; // the request was sent
             };
-            // The completion proves that the key is no longer valid, and is used up.
+            // The completion proves that the key is no longer valid, and is consumed.
             match window.revoked(completion) {
                 Ok((window, message)) => {
                     let mut answer = vec![0; message.data().first().copied().unwrap_or(0).into()];
@@ -158,7 +158,7 @@ fn finish(
                 }
             }
         },
-        // The refused window is dropped, which ends its key. Another one takes its place.
+        // The rejected window is dropped, which invalidates its key. A new window replaces it.
         Err(error) if error.kind() == PostErrorKind::LocalInvOnSoftRoce => client.alloc_mw()?,
         Err(error) => return Err(error.into()),
     };
@@ -166,7 +166,7 @@ fn finish(
     Ok((window, other))
 }
 
-/// Which of the two binds it was, is known by what the window became.
+/// The state of the window shows which of the two binds completed.
 fn sort(
     window: WindowEntry,
     asks: &mut Option<BoundWindow<RemoteRead>>,
@@ -179,7 +179,7 @@ fn sort(
     Ok(())
 }
 
-/// What comes of the next message.
+/// Returns the result of `take` for the next message.
 fn wait<R>(cq: &mut Queue, take: impl Fn(Received<AnyBuf>) -> Option<R>) -> Result<R, Failure> {
     loop {
         match cq.poll_one()?.map(Completion::outcome) {

@@ -1,27 +1,26 @@
 //! RDMA verbs whose rules are types.
 //!
-//! What a verbs program may not do does not compile; what cannot be known before run time comes
-//! back as a typed error with every buffer accounted for; and what compiles costs about what C
-//! costs that makes the same checks. The library is libibverbs, with the names of its manual pages
-//! in Rust casing.
+//! This crate wraps libibverbs, with the names of its manual pages in Rust casing. It expresses the
+//! rules of the manual pages as types, so most programs that break one do not compile. Errors that
+//! depend on run-time values are typed, and return every buffer. Code that compiles costs about as
+//! much as C code that makes the same checks.
 //!
-//! 1. **Illegal is unwritable.** Transport, state, receive source, opcode, flags, immediate, inline
-//!    size, SGE count, access rights, parents' lifetimes: a wrong combination fails at `cargo
-//!    check`.
-//! 2. **Safe means sound.** No safe code, `mem::forget` included, makes the device touch memory
-//!    that Rust believes to be free or exclusively its own. Posting moves a buffer to the device;
-//!    its completion gives it back. There is one `unsafe` way to post, for programs that do their
-//!    own bookkeeping.
-//! 3. **Zero overhead.** No allocation, no lock, no atomic read-modify-write and no dynamic
-//!    dispatch on the post and poll paths besides the provider's own call, which C makes too.
-//! 4. **Nothing lost.** After a failed or partial post, a flush or a destroyed queue pair, each
-//!    buffer is either back in the caller's hands or known to be still in flight.
+//! 1. **Illegal programs do not compile.** A wrong combination of transport, state, receive source,
+//!    opcode, flags, immediate data, inline size, SGE count, access rights or lifetimes fails at
+//!    `cargo check`.
+//! 2. **Safe code is sound.** No safe code, even with `mem::forget`, can make the device access
+//!    memory that Rust considers free or exclusively its own. Posting moves a buffer to the device;
+//!    its completion returns it. Programs that do their own bookkeeping can use the `unsafe`
+//!    posting functions.
+//! 3. **No hidden cost.** The post and poll paths contain no allocation, lock, atomic
+//!    read-modify-write or dynamic dispatch, except the call of the provider, which C makes too.
+//! 4. **No lost buffers.** After a failed or partial post, a flush or a destroyed queue pair, each
+//!    buffer has either been returned, or is known to be in flight.
 //!
 //! # A worked example
 //!
-//! Two queue pairs in this process, on the loopback device. With hardware,
-//! `Context::open("mlx5_0")` takes the place of the fabric, and the peer's numbers come from the
-//! peer.
+//! This program connects two queue pairs in one process, on the loopback device. With hardware, use
+//! `Context::open("mlx5_0")` instead of the fabric, and get the peer's numbers from the peer.
 //!
 //! ```
 //! use proverbs::{loopback::Fabric, prelude::*};
@@ -72,21 +71,22 @@
 //! # }
 //! ```
 //!
-//! # Where to go on
+//! # Next steps
 //!
-//! New to verbs: [the guide](guide), which also says what the examples leave out. From C: [each
-//! call beside its form here](guide::porting). In front of a long error: [how to read
-//! it](guide::compile_errors). Measuring: [what pays when](guide::performance).
+//! Are you new to verbs? Read [the guide](guide), which also shows the setup that the examples
+//! leave out. Are you porting C code? See the [table of C calls](guide::porting). Facing a long
+//! compiler error? [Start here](guide::compile_errors). Tuning performance? See [when each option
+//! pays off](guide::performance).
 //!
-//! # The map of the modules
+//! # Modules
 //!
-//! The root has the nouns that a program starts with, the [`prelude`] what most programs name. The
-//! rest is in a module of its area.
+//! The crate root has the types you start with; the [`prelude`] adds what most programs use.
+//! Everything else is in the module for its topic.
 //!
 //! | for | see |
 //! |---|---|
 //! | devices, ports, GIDs | [`devices`], [`Context`], [`device`] |
-//! | memory | [`Pool`] of equal [`Buf`]s, [`Arena`] of any; [`MemoryRegion`] open to the fabric, [`RemoteSlice`] at the peer; [`memory`] |
+//! | memory | [`Pool`] of [`Buf`]s of equal size, [`Arena`] of any size; [`MemoryRegion`] that peers can access, [`RemoteSlice`] at the peer; [`memory`] |
 //! | queue pairs | [`QueuePair`] and its [`Profile`]; transitions and their attributes in [`qp`], [`transport`], [`state`] |
 //! | numbers with fewer bits than C's | [`bounded`] |
 //! | shared receive queues | [`SharedReceiveQueue`], [`srq`] |
@@ -95,33 +95,33 @@
 //! | completions | [`CompletionQueue::poll`], [`Outcome`], [`QueuePair::complete`], [`CompletionChannel`]; [`completion`] |
 //! | asynchronous events | [`DeviceEvents`] |
 //! | errors | [`Error`], [`Refused`], [`PostError`], [`completion::WcError`] |
-//! | telling the peer, connecting | [`endpoint`] |
+//! | exchanging addresses, connecting | [`endpoint`] |
 //! | connections by rdma_cm, and the calls of rdma_verbs.h | [`cm`] |
-//! | what may be posted where | [`rules`] |
-//! | without hardware, and in tests | [`loopback`], [`loopback::pair`] |
+//! | which work request may be posted where | [`rules`] |
+//! | tests, and programs without hardware | [`loopback`], [`loopback::pair`] |
 //!
 //! # Features
 //!
-//! | feature | what |
+//! | feature | adds |
 //! |---|---|
-//! | `cm` (default) | [`cm`], connections by rdma_cm; without it nothing loads librdmacm |
+//! | `cm` (default) | [`cm`], connections through rdma_cm; without it, librdmacm is never loaded |
 //! | `loopback` | [`loopback`], a software device in this process, for tests and machines without RDMA hardware |
-//! | `tokio` | completions, events, connections and drains to await: [the guide](guide::tokio) |
+//! | `tokio` | `async` completions, events, connections and drains: [the guide](guide::tokio) |
 //! | `serde` | `Serialize` and `Deserialize` for [`endpoint::Endpoint`] |
 //! | `zerocopy` | structs and slices of plain data in buffers and regions: `Buf::set`, `Buf::view` |
-//! | `anyhow`, `eyre` | `?` converts errors that carry an object ([`Refused`], [`PostError`]) into theirs |
-//! | `tracing` | events of the crate `tracing` on cold paths: docs/tracing.md has their names, levels and fields |
-//! | `rdma-sys` | the C handles of [`raw`] are rdma-sys's types, for programs that use both; needs the C headers, pkg-config and libclang 15 or older |
+//! | `anyhow`, `eyre` | `?` converts errors that carry an object ([`Refused`], [`PostError`]) into `anyhow::Error` and `eyre::Report` |
+//! | `tracing` | events of the crate `tracing` on cold paths: docs/tracing.md lists their names, levels and fields |
+//! | `rdma-sys` | the C handles of [`raw`] are rdma-sys types, for programs that use both crates; the build needs the C headers, pkg-config and libclang 15 or older |
 //!
-//! Rule numbers such as [R7.1](crate::guide::rules#r7-1) are those of the project's catalogue of
-//! correct verbs use.
+//! Rule numbers such as [R7.1](crate::guide::rules#r7-1) refer to the project's [catalogue of
+//! correct verbs use](crate::guide::rules).
 
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
-// The documentation speaks of all features: what a build has not stays a name without a link.
+// The documentation covers all features. Items that a build leaves out are shown without links.
 #![cfg_attr(not(all(feature = "cm", feature = "loopback")), allow(rustdoc::broken_intra_doc_links))]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::missing_safety_doc)]
-// A refused transition gives the queue pair back, and a refused post its buffers, by value.
+// Errors return objects by value: a failed transition its queue pair, a failed post its buffers.
 #![allow(clippy::result_large_err)]
 
 extern crate self as proverbs;
@@ -165,6 +165,7 @@ pub mod raw;
 pub mod rules;
 pub mod srq;
 mod wait;
+mod wait_for;
 mod work;
 
 use proverbs_sys::{self as sys, cold, sync, terms};
@@ -182,7 +183,17 @@ pub mod transport {
     pub use crate::terms::transport::{Rc, Srd, Transport, Uc, Ud, Xrc};
 }
 
-/// Numbers and codes with fewer bits than the integers that C keeps them in.
+/// One sleep for everything that a thread waits for: completions, events of rdma_cm, asynchronous
+/// events, and wakes of other threads.
+///
+/// Each kind has calls of its own: [`CompletionChannel::wait`], [`cm::EventChannel::wait`],
+/// [`DeviceEvents::wait`].
+pub mod events {
+    pub use crate::wait::Waker;
+    pub use crate::wait_for::{Found, WaitFor, wait};
+}
+
+/// Numbers and codes with fewer bits than the integers that C stores them in.
 pub mod bounded {
     pub use crate::terms::bounded::{
         MinRnrTimer, Mtu, OutOfRange, PrivilegedQkey, Psn, Qkey, Qpn, ReadDepth, ResponderDepth,
@@ -190,10 +201,10 @@ pub mod bounded {
     };
 }
 
-/// Work requests: the opcodes, and what they are made of.
+/// Work requests: the opcodes, and the types that they consist of.
 ///
 /// Each opcode is written with this module: [`wr::Send`], [`wr::RdmaWrite`]. A work request is an
-/// opcode, its data ([`Data`](wr::Data)), where it goes ([`Address`](wr::Address)), and flags.
+/// opcode, its data ([`Data`](wr::Data)), its destination ([`Address`](wr::Address)), and flags.
 pub mod wr {
     pub use crate::rules::{RecvOn, SendOn, SrqRecvOn};
     pub use crate::work::address::{Address, Connected, Datagram, Destination, ToSrq};
@@ -216,7 +227,7 @@ pub mod wr {
 // Last, so that the compiler's messages name the modules above.
 pub mod prelude;
 
-/// What the macros' expansions name. Not part of the interface.
+/// Items that the expansions of the macros name. Not part of the interface.
 #[doc(hidden)]
 pub mod macros {
     pub use crate::profile::{ProfileKeys, defaults};
@@ -259,7 +270,7 @@ pub use proverbs_macros::post_recv;
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { mut a, b: _b, mut cq, pool, pd, .. } =
 /// #     proverbs::loopback::pair()?;
-/// let table = pd.register::<RemoteReadWrite>(256)?; // at the peer, usually
+/// let table = pd.register::<RemoteReadWrite>(256)?; // normally at the peer
 /// let remote = table.remote();
 /// post_send!(a, [
 ///     wr::RdmaWrite::inline(b"8 bytes!", remote.write()),

@@ -20,7 +20,8 @@ use crate::terms::error::Error;
 /// Ends a sleep from another thread, or from this one before it begins (eventfd(2)): of the calls
 /// `wait_or_woken` of [`CompletionChannel`](crate::CompletionChannel::wait_or_woken),
 /// [`DeviceEvents`](crate::DeviceEvents::wait_or_woken) and
-/// [`cm::EventChannel`](crate::cm::EventChannel::wait_or_woken).
+/// [`cm::EventChannel`](crate::cm::EventChannel::wait_or_woken), and of
+/// [`events::wait`](crate::events::wait).
 ///
 /// Clones are one waker. It says that there is something to look at, not what: that goes by a
 /// channel or a flag of the program's.
@@ -77,8 +78,12 @@ impl Waker {
     }
 
     /// Whether it was woken since the last time that this was asked.
-    fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         (&*self.event).read(&mut [0; 8]).is_ok()
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 }
 
@@ -122,6 +127,12 @@ impl<'w> Sleep<'w> {
         self.end.is_some_and(|end| end <= Instant::now())
     }
 
+    /// Whether neither a deadline nor a waker ends it. (Miri's descriptors do not block.)
+    #[inline(always)]
+    pub(crate) fn is_endless(&self) -> bool {
+        self.end.is_none() && self.waker.is_none() && !cfg!(miri)
+    }
+
     /// Sleeps until `fd` is readable, the waker is woken, or the deadline has passed. Returns
     /// whether to look again. A call that is over says no only after a look that found nothing, so
     /// that something which arrived together with the waker or the deadline is found first.
@@ -138,7 +149,7 @@ impl<'w> Sleep<'w> {
         }
         let waited = match self.waker {
             None => wait_readable([fd], milliseconds(left)).map(drop),
-            Some(waker) => wait_readable([fd, waker.event.as_fd()], milliseconds(left))
+            Some(waker) => wait_readable([fd, waker.fd()], milliseconds(left))
                 .map(|readable| self.woken = readable & 2 != 0),
         };
         waited.map(|()| true).map_err(|errno| Error::os("poll", errno, ""))
@@ -148,7 +159,7 @@ impl<'w> Sleep<'w> {
 /// The argument of poll(2), negative for no bound; rounded up, since a sleep that ends too early
 /// is followed by another.
 #[inline]
-fn milliseconds(timeout: Option<Duration>) -> i32 {
+pub(crate) fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32)
 }
 

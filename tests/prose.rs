@@ -1,27 +1,35 @@
-//! Prose has lines of at most 100 columns, in hand-written pages and in comments. Tables, code and
-//! unbreakable lines may be longer.
+//! Checks prose. Pages that are written by hand, and comments, have lines of at most 100 columns;
+//! tables, code, and words that cannot be broken may be longer. Sentences are plain English: the
+//! module `patterns` lists the patterns that read as translated.
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+#[path = "prose/extract.rs"]
+mod extract;
+#[path = "prose/patterns.rs"]
+mod patterns;
+#[path = "prose/style.rs"]
+mod style;
 
 const WIDTH: usize = 100;
 
 /// Compiler messages, and figures.
 const LEFT_OUT: [&str; 2] = ["benches", "ui-tests"];
 
-/// The files below a folder that git would track, with this extension.
-fn files(folder: &Path, extension: &str, all: &mut Vec<PathBuf>) {
+/// Collects the files with an extension below a folder, without those that git ignores.
+fn files(folder: &Path, extension: &str, left_out: &[&str], all: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.strip_prefix("./").unwrap_or(&path);
         let last = name.file_name().unwrap().to_string_lossy();
         let is_made = last.starts_with('.') || path.is_dir() && last.starts_with("target");
-        if is_made || LEFT_OUT.iter().any(|out| name == Path::new(out)) {
+        if is_made || left_out.iter().any(|out| name == Path::new(out)) {
             continue;
         }
         if path.is_dir() {
-            files(&path, extension, all);
+            files(&path, extension, left_out, all);
         } else if path.extension().is_some_and(|kind| kind == extension) {
             all.push(name.to_owned());
         }
@@ -60,7 +68,7 @@ fn prose_is_wrapped() {
     let mut wrong = Vec::new();
     let mut look = |extension, prose: fn(&str) -> Option<&str>| {
         let mut all = Vec::new();
-        files(Path::new("."), extension, &mut all);
+        files(Path::new("."), extension, &LEFT_OUT, &mut all);
         assert!(all.len() > 10, "{all:?}");
         for path in all {
             let text = fs::read_to_string(&path).unwrap();

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest up. Files at the top of `src` are rooms too.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "debug",
     "allows",
     "cold_calls",
@@ -32,6 +32,7 @@ const ORDER: [&str; 24] = [
     "loopback",
     "endpoint",
     "cm",
+    "wait_for",
     "diagnostics",
     "guide",
 ];
@@ -172,7 +173,7 @@ fn uses_of(modules: &BTreeMap<String, String>) -> BTreeMap<String, BTreeSet<Stri
     uses
 }
 
-/// The number of layers if each module is above all that it uses; or, if there is a cycle, the
+/// The number of layers if each module is above those that it uses; or, if there is a cycle, the
 /// modules in or above it.
 fn floors(uses: &BTreeMap<String, BTreeSet<String>>) -> Result<usize, Vec<&str>> {
     let mut built = BTreeSet::new();

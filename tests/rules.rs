@@ -75,7 +75,7 @@ fn named(path: &Path, text: &str) -> Result<BTreeSet<String>, String> {
             return Err(format!("{place}: names no rule"));
         }
         if line.trim_start().starts_with("///") && !is_of_test(&lines, at) {
-            return Err(format!("{place}: the mark is not of a #[test]"));
+            return Err(format!("{place}: the mark does not belong to a #[test]"));
         }
         all.extend(rules.into_iter().map(str::to_owned));
     }

@@ -1,19 +1,19 @@
-/* The three kinds of book-keeping that the safe path is compared with.
+/* The three kinds of bookkeeping that the safe interface is compared with.
  *
  * C0  none: the wr_id is the address of the buffer.
- * C1  a ring of buffers that refuses to overflow; a completion releases all up to its own.
- * C2  every check that the crate makes, and by the same means where those are the cheapest that we know:
+ * C1  a ring of buffers that rejects overflow; a completion releases all buffers up to its own.
+ * C2  every check that the crate makes, by the cheapest means that we know:
  *
- *     row                  what is checked                                   how
- *     a buffer posted      protection domain, not empty, not longer than a   its state is the queue's mark: compared when
- *                          message, not with the device already              it was posted here before, looked at otherwise
- *     a send or receive    room for it, a queue whose outcome is known       credits, refilled when they are used up
- *     a WRITE              not longer than the remote slice                  the lengths compared
- *     a READ               the slice fits the buffer, whose length it is     the lengths compared; stored in element and buffer
- *     ud_send              the address handle is still the queue pair's      its name's key is that of the table
- *     any post             which work request was refused, if any            bad_wr is NULL unless the provider says
- *     a completion         whose it is: with or without a buffer             tag bits of the wr_id
- *     a selective one      this ring's, and of a work request in flight      id and range of the sequence number, compared at once
+ *     row                  check                                             how
+ *     a buffer posted      protection domain, not empty, not longer than a   its state equals the queue's mark if it
+ *                          message, not owned by the device                  was posted here before, otherwise inspected
+ *     a send or receive    room for it, a queue without an unknown outcome   credits, refilled when they are used up
+ *     a WRITE              not longer than the remote slice                  compares the lengths
+ *     a READ               the slice fits the buffer and sets its length     compares the lengths; stored in element and buffer
+ *     ud_send              the queue pair still has the address handle       compares the key of the name with the table
+ *     any post             the work request that failed, if any              bad_wr is NULL unless the provider sets it
+ *     a completion         its work request: with or without a buffer        tag bits of the wr_id
+ *     a selective one      of this ring, and of a work request in flight     id and range of the sequence number, compared together
  */
 #ifndef BOOKS_H
 #define BOOKS_H
@@ -25,16 +25,15 @@
 
 enum { IN_FLIGHT = 1, NO_BUFFER = 1, RECEIVED = 4, TAGS = 63 };
 
-/* The rest of a post that is not straightforward, for C2: looks at the buffers (send_again does not), looks for room,
- * posts or not. */
+/* The slow path of a post, for C2: inspects the buffers (send_again does not), checks for room, and posts if it can. */
 COLD int send_slowly(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective);
 COLD int send_again(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective);
 COLD int recv_slowly(struct env *e, struct ibv_recv_wr *wr, uint32_t n, int shared);
-/* Whether the buffer may be posted; it is the queue's then. */
+/* Whether the buffer may be posted. If so, it is marked for the queue. */
 COLD int settle(struct queue *q, int direction, struct buf *b);
-/* How many work requests a list of n can have, of at most `most`, now that as many are there as were known to fit. */
+/* The number of work requests (at most `most`) that a list of n can have, after it reached the known limit. */
 COLD uint32_t more_room(struct queue *q, uint32_t n, uint32_t most, int selective);
-/* A list of n that is not posted because of `err`: its buffers are the program's again. */
+/* Returns the buffers of a list of n that is not posted because of `err`. */
 COLD int given_up(struct env *e, struct ibv_send_wr *wr, uint32_t n, int selective, int err);
 COLD int receives_given_up(struct ibv_recv_wr *wr, uint32_t n, int err);
 COLD int refused(struct env *e);
@@ -43,7 +42,7 @@ COLD int take_back(struct queue *q, uint32_t n, const void *bad, int err);
 /* MODE: 0, 1 or 2. SELECTIVE: whether only the last work request of a list completes. */
 #define HAS_RING(mode, selective) ((mode) == 1 || ((mode) == 2 && (selective)))
 
-/* Whether n more fit (without a look, for C2). */
+/* Whether n more fit (for C2, without reading the completion counter). */
 INLINE int has_room(struct queue *q, uint32_t n, int mode, int selective)
 {
 	if (mode == 1)
@@ -53,7 +52,7 @@ INLINE int has_room(struct queue *q, uint32_t n, int mode, int selective)
 	return 1;
 }
 
-/* How many fit by what is known. */
+/* The number that is known to fit. */
 INLINE uint32_t room_of(const struct queue *q, int mode, int selective)
 {
 	if (HAS_RING(mode, selective))
@@ -73,7 +72,7 @@ INLINE void spend(struct queue *q, uint32_t n, int mode, int selective)
 	}
 }
 
-/* Two halves side by side, in one load. */
+/* Two adjacent halves in one load. */
 INLINE uint64_t name(const uint32_t *id)
 {
 	uint64_t name;
@@ -82,16 +81,16 @@ INLINE uint64_t name(const uint32_t *id)
 	return name;
 }
 
-/* The states of the buffers of a list, or-ed together: the queue's mark exactly if each of them is. */
+/* The bitwise or of the states of a list's buffers: it equals the queue's mark exactly if each of them does. */
 struct seen {
 	uint32_t states;
 	int any;
 };
 
-/* Notes the state of a buffer, and (where the buffer is the wr_id) that the device has it. */
+/* Records the state of a buffer, and (if the buffer is the wr_id) that the device owns it. */
 INLINE void see(struct seen *seen, const struct queue *q, struct buf *b, int mode, int selective)
 {
-	/* clang asks again, where the wr_id is made, unless it is told that it need not. */
+	/* Without this, clang checks again where the wr_id is computed. */
 	if (!b)
 		__builtin_unreachable();
 	if (mode != 2)
@@ -107,8 +106,8 @@ INLINE int is_strange(const struct seen *seen, const struct queue *q, int mode)
 	return mode == 2 && seen->any && seen->states != q->mark;
 }
 
-/* What is read of the books for each work request of a list: from a copy where it is the ring, because the compiler has to
- * take each store to a work request for one to the books. */
+/* The fields that are read for each work request of a list. For a ring they come from a copy, because the compiler has to
+ * assume that each store to a work request changes the originals. */
 #define BOOKS(q, copy, mode, selective) (HAS_RING(mode, selective) ? (const struct queue *)&(copy) : (q))
 
 /* The wr_id of the work request with this sequence number, whose buffer is b (NULL if it has none). */
@@ -123,14 +122,14 @@ INLINE uint64_t wr_id_at(const struct queue *q, uint32_t seq, struct buf *b, int
 	return (uint64_t)(uintptr_t)b;
 }
 
-/* The same for C2's ring, step by step: the first of a list, and the difference of one to the next. */
+/* The same for C2's ring, incrementally: the first of a list, and the difference between neighbours. */
 INLINE uint64_t name_of(const struct queue *q)
 {
 	return name(&q->id);
 }
 #define NEXT_NAME (1ull << 32)
 
-/* That of the i-th of a list. */
+/* The same for the i-th work request of a list. */
 INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int mode, int selective)
 {
 	if (mode == 2 && selective)
@@ -138,7 +137,7 @@ INLINE uint64_t wr_id(struct queue *q, uint32_t i, struct buf *b, int tag, int m
 	return wr_id_at(q, q->tail + i, b, tag, mode, selective);
 }
 
-/* Notes the buffer of the work request with this sequence number, which is about to be posted. The ring has slots enough
+/* Records the buffer of the work request with this sequence number, which is about to be posted. The ring has enough slots
  * for a list that turns out not to fit. */
 INLINE void enter_at(const struct queue *q, uint32_t seq, struct buf *b, int mode, int selective)
 {
@@ -148,7 +147,7 @@ INLINE void enter_at(const struct queue *q, uint32_t seq, struct buf *b, int mod
 		q->slots[seq & q->mask] = b;
 }
 
-/* That of the i-th of a list. */
+/* The same for the i-th work request of a list. */
 INLINE void enter(struct queue *q, uint32_t i, struct buf *b, int mode, int selective)
 {
 	enter_at(q, q->tail + i, b, mode, selective);

@@ -1,4 +1,4 @@
-/* C0, queues whose every work request completes. */
+/* C0, queues that signal every work request. */
 #define PREFIX c0
 #define MODE 0
 #define SELECTIVE 0

@@ -1,4 +1,4 @@
-/* C1, queues whose every work request completes. */
+/* C1, queues that signal every work request. */
 #define PREFIX c1
 #define MODE 1
 #define SELECTIVE 0

@@ -1,4 +1,4 @@
-/* C2, queues whose every work request completes. */
+/* C2, queues that signal every work request. */
 #define PREFIX c2
 #define MODE 2
 #define SELECTIVE 0

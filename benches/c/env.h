@@ -1,4 +1,4 @@
-/* What the C twins work on: the same objects and buffers as the Rust forms, as a C program would hold them. */
+/* The environment of the C twins: the same objects and buffers as in the Rust forms, as a C program would store them. */
 #ifndef ENV_H
 #define ENV_H
 
@@ -17,22 +17,22 @@ enum { MOST = 32, PAYLOAD = 16, LONG = 4096, BATCH = 16, SEND = 0, RECEIVE = 1 }
 
 struct queue;
 
-/* A buffer, as the handle in a wr_id names it. C0 uses the first field only. */
+/* A buffer. Its address is the wr_id. C0 uses only the first field. */
 struct buf {
 	struct ibv_sge sge;
 	uint32_t capacity;
 	uint32_t pd;
-	/* Of the queue that it was posted to last. */
+	/* The counter of the queue that it was posted to last. */
 	uint32_t *counter;
 	struct buf *next;
-	/* That queue's mark, and whether the device has it. */
+	/* That queue's mark, and whether the device owns the buffer. */
 	uint32_t state;
 } __attribute__((aligned(64)));
 
-/* The books of one direction of a queue pair: C1 uses the ring, C2 all of it. */
+/* The bookkeeping of one direction of a queue pair. C1 uses only the ring, C2 uses all fields. */
 struct queue {
 	struct buf **slots;
-	/* C2: the slot of the next work request, or one past the last, and how many fit without a look. */
+	/* C2: the slot of the next work request, or one past the last, and the number that fit without reading the counter. */
 	struct buf **at;
 	/* The wr_ids of C2's ring, of the next work request and of the oldest: id, sequence number. */
 	uint32_t id, tail;
@@ -47,7 +47,7 @@ struct queue {
 	uint32_t completed __attribute__((aligned(64)));
 };
 
-/* The name of an address handle, as a program keeps it. */
+/* The name of an address handle, as a program stores it. */
 struct ah_name {
 	struct ibv_ah *ah;
 	uint32_t index, key;
@@ -58,10 +58,10 @@ struct env {
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	struct ah_name to_ah;
-	/* The address handles of the queue pair: the key of each, 0 where there is none. */
+	/* The keys of the queue pair's address handles; 0 if there is no handle. */
 	const uint32_t *ah_keys;
 	uint32_t ah_mask;
-	/* Where to write, where to read, and the cell of an atomic; C2 also asks how many bytes are there (not 0). */
+	/* The targets of WRITEs, READs and atomics. C2 also uses the number of bytes there (not 0). */
 	struct { uint64_t addr; uint32_t rkey, len; } to, from, cell;
 	uint32_t imm_data;
 	uint64_t compare, swap, add;
@@ -78,22 +78,22 @@ struct env {
 	struct ibv_qp *other;
 	/* A queue pair of depth 1. */
 	struct ibv_qp *shallow;
-	/* Whom datagrams go to. */
+	/* The destinations of datagrams. */
 	struct ibv_ah *peers[64];
-	/* Two more queue pairs, and one whose completions come elsewhere. */
+	/* Two more queue pairs, one of them with another completion queue. */
 	struct ibv_qp *more[2];
 	struct ibv_qp *answers;
 	struct ibv_cq *answered;
-	/* How much is copied, and to or from where. */
+	/* The length and the offset of a copy. */
 	uint64_t lengths[2];
-	/* Where in a region a piece begins. */
+	/* The offset of a piece in its region. */
 	uint64_t offset;
 	uint8_t bytes[LONG];
-	/* Of a queue that is polled for fields. */
+	/* A queue that is polled for extra fields. */
 	struct ibv_cq_ex *timed;
 };
 
-/* What a program does with a refused post: not on the path that is measured. */
+/* The error path of a post, which is not measured. */
 COLD int failed(const void *wr, const void *bad, int err);
 
 #endif

@@ -2,7 +2,7 @@
 #include "env.h"
 #include "fields.h"
 
-/* A program looks at the time. */
+/* Stands for a program that reads the time. */
 static volatile uint64_t last;
 
 INLINE int timed(struct env *e, int n)
@@ -32,10 +32,10 @@ INLINE int timed(struct env *e, int n)
 	return i == n ? 0 : failed(e, NULL, ret);
 }
 
-/* As many WRITEs in one session, and their completions. */
+/* N WRITEs in one session, and their completions. */
 INLINE int session(struct env *e, int n)
 {
-	/* It is one of ibv_create_qp_ex, which begins so. */
+	/* ibv_create_qp_ex created it, so it begins with an ibv_qp. */
 	struct ibv_qp_ex *qp = (struct ibv_qp_ex *)e->qp;
 	struct ibv_wc wc[BATCH];
 	int i, ret;

@@ -1,4 +1,4 @@
-/* Cold ends, in a file of their own so that no compiler looks through them. */
+/* Cold functions, in a separate file so that the compiler cannot inline them. */
 #include "env.h"
 #include "books.h"
 
@@ -34,7 +34,7 @@ static struct buf *named(uint64_t wr_id)
 	return wr_id & NO_BUFFER ? NULL : (struct buf *)(uintptr_t)(wr_id & ~(uint64_t)TAGS);
 }
 
-/* Enters the n work requests in the ring that are at its end, and perhaps beyond; whether they fit. */
+/* Commits the n work requests at the end of the ring, or beyond it. Returns whether they fit. */
 static int spend_slowly(struct queue *q, uint32_t n)
 {
 	uint32_t len = q->mask + 1, begin = q->at - q->slots, index, i;
@@ -155,7 +155,7 @@ int take_back(struct queue *q, uint32_t n, const void *bad, int err)
 	return err;
 }
 
-/* Forgets what is outstanding, between two measured calls. */
+/* Discards outstanding work requests between two measured calls. */
 int restore(struct env *e)
 {
 	struct queue *q[2] = { &e->send, &e->recv };

@@ -1,4 +1,4 @@
-/* Caller's books, the fastest C that we can write: field by field, unrolled, gather elements copied. */
+/* Bookkeeping by the caller, in the fastest C that we can write: field by field, unrolled, gather elements copied. */
 #include "env.h"
 #include "fields.h"
 #include "repeat.h"
@@ -125,7 +125,7 @@ INLINE int list(struct env *e, uint32_t count)
 	return post(e, wr);
 }
 
-/* WRITEs and a last one with an immediate, as many as is known at run time. */
+/* A number of WRITEs known at run time, the last one with immediate data. */
 int fast_kinds4of16(struct env *e)
 {
 	struct ibv_sge sge[16];
@@ -148,7 +148,7 @@ int fast_kinds4of16(struct env *e)
 	return post(e, wr);
 }
 
-/* As many elements as is known at run time: the program's own array. */
+/* A number of elements known at run time, in the program's own array. */
 int fast_sges(struct env *e)
 {
 	struct ibv_send_wr wr;

@@ -1,4 +1,4 @@
-/* Work requests field by field: what the opcode reads, and what makes writing it shorter. */
+/* Builds work requests field by field: the fields that the opcode reads, and fields that make the code shorter. */
 #ifndef FIELDS_H
 #define FIELDS_H
 
@@ -12,7 +12,7 @@ INLINE void head(struct ibv_send_wr *wr, struct ibv_sge *sge, int num_sge, enum 
 	wr->opcode = op;
 	wr->send_flags = flags;
 #ifdef __clang__
-	/* With it, constants are one store of 16 bytes (as in the crate). gcc does not take the offer. */
+	/* This lets the compiler write constants with one store of 16 bytes (as in the crate). gcc does not use it. */
 	wr->imm_data = 0;
 #endif
 }

@@ -1,4 +1,4 @@
-/* Caller's books, idiomatic C: designated initialisers, as the man pages have it. */
+/* Bookkeeping by the caller, in idiomatic C: designated initialisers, as in the manual pages. */
 #include "env.h"
 #include "repeat.h"
 

@@ -1,14 +1,14 @@
-/* Programs as they are written, in the steady state: receive and answer, one buffer on several queues. */
+/* Loops of realistic programs in the steady state: receive and reply, one buffer on several queues. */
 #include "life.h"
 
 enum { GRH_LEN = 40 };
 
-/* A program looks at what arrived. */
+/* Stands for a program that reads the message. */
 static volatile uint32_t seen;
 
 #define TWINS(c) \
 	POSTS(c) \
-	/* One after the other, on `e->qp`, or by turns. */ \
+	/* One after the other, on `e->qp`, or in turn. */ \
 	INLINE int c##_one_by_one(struct env *e, int opcode, int sets_len, int by_turns) \
 	{ \
 		struct buf *b = e->bufs[0]; \
@@ -39,7 +39,7 @@ static volatile uint32_t seen;
 	int c##_set_len(struct env *e) { return c##_one_by_one(e, IBV_WR_RDMA_WRITE, 1, 0); } \
 	int c##_loop_faa(struct env *e) { return c##_one_by_one(e, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0); } \
 	int c##_two_queue_pairs(struct env *e) { return c##_one_by_one(e, IBV_WR_RDMA_WRITE, 0, 1); } \
-	/* A stack of buffers that are not in use. */ \
+	/* A stack of free buffers. */ \
 	int c##_pool(struct env *e) \
 	{ \
 		struct buf **top = e->bufs + MOST; \
@@ -79,7 +79,7 @@ static volatile uint32_t seen;
 		} \
 		return 0; \
 	} \
-	/* What arrives is answered, to `peer` if that is one, or only looked at; what is sent receives again. */ \
+	/* Replies to each message, to `peer` if there is one, or only reads it. Sent buffers are posted as receives again. */ \
 	INLINE int c##_echoes(struct env *e, int is_shared, int answers, int is_ud) \
 	{ \
 		uint32_t sum = 0; \
@@ -135,7 +135,7 @@ static volatile uint32_t seen;
 		TRY(c##_receive(e, 0, e->bufs[0])); \
 		return c##_send(e, e->qp, e->bufs[1], IBV_WR_SEND, 0); \
 	} \
-	/* A chain of four, of which the last completes: the wr_id is that of all. */ \
+	/* A chain of four, of which the last is signaled. They share its wr_id. */ \
 	int c##_loop_chain4(struct env *e) \
 	{ \
 		struct buf **b = e->bufs; \

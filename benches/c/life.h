@@ -1,13 +1,13 @@
-/* How a program posts and takes back a buffer. C0 does what it must; C2 checks what the crate checks: room in the completion
- * queue, the buffer's protection domain, who has it, a completion's queue, its length, the end of a remote slice, the name of
- * an address handle. */
+/* How a program posts a buffer and takes it back. C0 does only the necessary work. C2 makes the same checks as the crate: room in
+ * the completion queue, the buffer's protection domain and owner, a completion's queue and length, the end of a remote slice, the
+ * name of an address handle. */
 #ifndef LIFE_H
 #define LIFE_H
 
 #include "env.h"
 #include "fields.h"
 
-/* The tags of C2's wr_ids: no buffer, a receive, all that an address has free. */
+/* The tags of C2's wr_ids: no buffer, a receive, and the mask of the free bits of an address. */
 enum { NO_BUFFER = 1, RECEIVED = 4, TAGS = 63, ROUNDS = 32 };
 
 #define TRY(what) \
@@ -89,7 +89,7 @@ enum { NO_BUFFER = 1, RECEIVED = 4, TAGS = 63, ROUNDS = 32 };
 #define IS_RECEIVE_c0(wc) ((wc)->opcode & IBV_WC_RECV)
 #define LENGTH_c0(b, wc) (b)->sge.length = (wc)->byte_len;
 
-/* Room that came back is looked for when there is none. */
+/* Reads the completion counter when there is no room. */
 #define ROOM_c2(q, n) \
 	if (UNLIKELY((int32_t)((q)->credit -= (n)) < 0)) { \
 		(q)->credit += (q)->completed - (q)->seen; \

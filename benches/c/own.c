@@ -1,5 +1,5 @@
-/* Memory that is open to peers: C copies it with memcpy(3), if it is within the region, and sends it without a handle. One
- * buffer to three queue pairs: C counts in it how many have it. */
+/* Memory that peers can access. C copies it with memcpy(3) after a bounds check, and sends it without a handle. If one buffer
+ * goes to three queue pairs, C counts its owners in the buffer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ int c0_write64(struct env *e) { return c0_write(e, e->lengths[0]); }
 int c0_read4096(struct env *e) { return c0_read(e, e->lengths[1]); }
 int c0_write4096(struct env *e) { return c0_write(e, e->lengths[1]); }
 
-/* One buffer to three queue pairs, until none has it. */
+/* Sends one buffer to three queue pairs, until none owns it. */
 INLINE int c0_shared(struct env *e)
 {
 	struct ibv_qp *qps[3] = {e->qp, e->more[0], e->more[1]};
@@ -57,10 +57,10 @@ INLINE int c0_shared(struct env *e)
 
 int c0_fanout(struct env *e) { return c0_shared(e); }
 
-/* C has no handles. */
+/* There are no handles in C. */
 int c0_cloned(struct env *e) { return c0_shared(e); }
 
-/* A piece of the region as an answer, from a place that is known at run time only. */
+/* Replies with a piece of the region, from a place that is known only at run time. */
 INLINE int c0_answer(struct env *e)
 {
 	struct ibv_send_wr wr, *bad;
@@ -73,7 +73,7 @@ INLINE int c0_answer(struct env *e)
 	sge.length = e->lengths[0];
 	sge.lkey = e->pieces[0].lkey;
 	emit_send(&wr, &sge, e);
-	/* Where READs may go to memory without bytes, each asks for its completion (R18.18). */
+	/* If READs may target memory that the processor cannot access, each work request is signaled (R18.18). */
 	wr.send_flags = IBV_SEND_SIGNALED;
 	wr.wr_id = 0;
 	wr.next = NULL;
@@ -86,11 +86,11 @@ INLINE int c0_answer(struct env *e)
 
 int c0_piece(struct env *e) { return c0_answer(e); }
 
-/* C has no handle that could be made, or kept. */
+/* There are no handles to create or keep in C. */
 int c0_made(struct env *e) { return c0_answer(e); }
 int c0_kept(struct env *e) { return c0_answer(e); }
 
-/* A buffer is taken from a stack of them, and put back. */
+/* Takes a buffer from a stack, and returns it. */
 int c0_take(struct env *e)
 {
 	static unsigned int left = MOST;
@@ -103,7 +103,7 @@ int c0_take(struct env *e)
 	return 0;
 }
 
-/* Bytes of any length: malloc(3) has no region, and no handle. */
+/* Memory of any length: malloc(3) does not have regions or handles. */
 int c0_arena(struct env *e)
 {
 	void *bytes = malloc(e->lengths[0]);

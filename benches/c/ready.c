@@ -1,5 +1,5 @@
-/* Work requests that are filled once and posted many times. C0 writes what changes: the buffer. C2 also checks what the crate
- * checks: room in the completion queue, the buffer's protection domain, the end of a remote slice, who has it. */
+/* Work requests that are built once and posted many times. C0 writes only the buffer. C2 also makes the checks of the crate:
+ * room in the completion queue, the buffer's protection domain and owner, the end of a remote slice. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ int c0_ready_fill(struct env *e) { return fill(e); }
 int c2_ready_fill(struct env *e)
 {
 	fill(e);
-	/* Whose completions it counts with. */
+	/* The queue that counts its completions. */
 	inline_.wr.wr_id = (uintptr_t)&e->send.completed | NO_BUFFER;
 	return 0;
 }
@@ -55,7 +55,7 @@ INLINE int c0_post(struct env *e, struct ibv_send_wr *wr, struct buf *b, int has
 
 INLINE int c0_post_inline(struct env *e) { return post(e, &inline_.wr, 0); }
 
-/* Room that came back is looked for when there is none. */
+/* Reads the completion counter when there is no room. */
 INLINE int room(struct queue *q)
 {
 	if (UNLIKELY((int32_t)(q->credit -= 1) < 0)) {
@@ -88,14 +88,14 @@ INLINE int c2_post_inline(struct env *e)
 	return post(e, &inline_.wr, 1);
 }
 
-/* What comes back of a work request without a buffer. */
+/* The wr_id of a work request without a buffer. */
 #define NOTHING_c0(wc)
 #define NOTHING_c2(wc) \
 	if (UNLIKELY(!((wc)->wr_id & NO_BUFFER))) \
 		return failed(wc, NULL, EINVAL); \
 	++*(uint32_t *)(uintptr_t)((wc)->wr_id - NO_BUFFER);
 
-/* One post, and posts one after the other. */
+/* One post, and a loop of posts. */
 #define TWINS(c) \
 	int c##_ready_send(struct env *e) { return c##_post(e, &send_.wr, e->bufs[0], 0); } \
 	int c##_ready_write(struct env *e) { return c##_post(e, &write_.wr, e->bufs[0], 1); } \

@@ -1,4 +1,4 @@
-/* The safe rows in C, once for each kind of books: PREFIX, MODE and SELECTIVE say which. */
+/* The safe rows in C, once for each kind of bookkeeping, which PREFIX, MODE and SELECTIVE select. */
 #include "books.h"
 #include "env.h"
 #include "fields.h"
@@ -9,7 +9,7 @@
 #define FORM(name) PASTE(PREFIX, name)
 #define LAST (SELECTIVE ? IBV_SEND_SIGNALED : 0)
 
-/* Posts what is booked. */
+/* Posts work requests that have been accounted for. */
 INLINE int doorbell(struct env *e, struct ibv_send_wr *wr, uint32_t n)
 {
 	struct ibv_send_wr *bad;
@@ -23,7 +23,7 @@ INLINE int doorbell(struct env *e, struct ibv_send_wr *wr, uint32_t n)
 	return 0;
 }
 
-/* The list wr of n, whose buffers are b, is put together: book it, post it. */
+/* Accounts for the finished list wr of n with the buffers b, and posts it. */
 INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uint32_t n,
 		const struct seen *seen)
 {
@@ -65,7 +65,7 @@ INLINE int post(struct env *e, struct ibv_send_wr *wr, struct buf *const *b, uin
 		return given_up(e, wr, i, SELECTIVE, EINVAL);
 #define WRITTEN(i) BOUND(i, e->bufs[i]->sge.length) DATA(i)
 #define WRITTEN_BYTES(i) BOUND(i, PAYLOAD) BYTES(i)
-/* A READ brings the slice. */
+/* A READ transfers the whole slice. */
 #define READ(i) \
 	if (MODE == 2 && UNLIKELY(e->from.len > e->bufs[i]->capacity)) \
 		return given_up(e, wr, i, SELECTIVE, EINVAL); \
@@ -100,12 +100,12 @@ ONE(read, READ)
 ONE(inline_send, BYTES)
 ONE(inline_write, WRITTEN_BYTES)
 
-/* The result of an atomic is 8 bytes, whatever the buffer holds. */
+/* The result of an atomic has 8 bytes, whatever the buffer's length. */
 #define RESULT(i) DATA(i) sge[i].length = 8;
 ONE(cas, RESULT)
 ONE(faa, RESULT)
 
-/* The address handle has a name, which may have been taken away. */
+/* The address handle has a name, which may have been removed. */
 INLINE int is_named(const struct env *e)
 {
 	return MODE != 2 || LIKELY(e->ah_keys[e->to_ah.index & e->ah_mask] == e->to_ah.key);
@@ -138,7 +138,7 @@ CHAIN(16)
 CHAIN(32)
 
 #if SELECTIVE
-/* Each of them completes. */
+/* Each work request is signaled. */
 #define SIGNALED(i) WRITE(i) wr[i].send_flags |= IBV_SEND_SIGNALED;
 int FORM(signaled16)(struct env *e)
 {
@@ -165,7 +165,7 @@ int FORM(mixed4)(struct env *e)
 	return post(e, wr, b, 4, &seen);
 }
 
-/* One work request with several buffers: the wr_id is the first, which leads to the others. */
+/* One work request with several buffers: the wr_id is the first, which links to the others. */
 #define SHARE(i) \
 	DATA(i) \
 	bytes += sge[i].length; \
@@ -174,7 +174,7 @@ int FORM(mixed4)(struct env *e)
 	int FORM(sge##n)(struct env *e) \
 	{ \
 		enum { COUNT = n }; \
-		/* It does not wrap: a longer message is looked at. */ \
+		/* It does not wrap: the slow path handles longer messages. */ \
 		uint32_t bytes = 0; \
 		LIST(n); \
 		TIMES_##n(SHARE) \
@@ -201,7 +201,7 @@ INLINE int list(struct env *e, uint32_t count)
 	uint32_t i, n = count < 16 ? count : 16;
 	uint32_t seq = books->tail;
 	uint64_t name = name_of(books);
-	/* A subset of every mark, so that no first one needs to be told from the others. */
+	/* A subset of every mark, so that the first buffer needs no special case. */
 	struct seen seen = { 0, 1 };
 
 	if (n == 0)
@@ -241,13 +241,13 @@ COUNTED(iter1of16, 0)
 COUNTED(iter4of16, 1)
 COUNTED(iter16of16, 2)
 
-/* A list that grows work request by work request, whose length nobody knows before it is posted. */
+/* A list that grows by one work request at a time, and whose length is unknown before it is posted. */
 struct builder {
 	struct ibv_send_wr *wr, *at;
 	struct ibv_sge *sge;
-	/* Pushed so far, and how many are known to fit: slots and queue. */
+	/* The number pushed so far, and the number known to fit into the slots and the queue. */
 	uint32_t n, most;
-	/* The queue's, which need not be read again for each. */
+	/* Copies of the queue's fields, so that they are not read again each time. */
 	uint32_t mark;
 	const struct queue *books;
 };
@@ -260,8 +260,8 @@ INLINE struct builder begin(const struct queue *books, struct ibv_send_wr *wr, s
 	return list;
 }
 
-/* Answers for the buffer: if it does not fit, or something is wrong with it, it stays the caller's, and the list is as it
- * was. C0 asks nothing, C1 whether it fits, C2 also whether the buffer was posted here last; if not, cold code looks. */
+/* Checks the buffer. If it does not fit, or is not valid, the caller keeps it, and the list does not change. C0 does not check,
+ * C1 checks for room, C2 also checks whether the buffer was posted here last; if not, cold code inspects it. */
 INLINE int push(struct env *e, struct builder *list, struct buf *b, uint64_t to, uint32_t rkey, uint32_t len)
 {
 	struct queue *q = &e->send;
@@ -291,7 +291,7 @@ INLINE int push(struct env *e, struct builder *list, struct buf *b, uint64_t to,
 	return 0;
 }
 
-/* What is pushed fits, and was looked at. */
+/* Pushed work requests fit, and were checked. */
 INLINE int post_pushed(struct env *e, struct builder *list)
 {
 	if (list->n == 0)
@@ -308,7 +308,7 @@ INLINE int pushed(struct env *e, uint32_t count)
 	struct ibv_send_wr wr[16];
 	struct queue copy = e->send;
 	struct builder list = begin(BOOKS(&e->send, copy, MODE, SELECTIVE), wr, sge);
-	/* The program's own, which no call of the loop changes. */
+	/* The program's own value, which the loop's calls do not change. */
 	uint64_t to = e->to.addr;
 	uint32_t rkey = e->to.rkey, len = e->to.len;
 	uint32_t i, n = count < 16 ? count : 16;

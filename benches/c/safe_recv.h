@@ -12,7 +12,7 @@
 
 #define NOTE(i) enter(&e->recv, i, b[i], MODE, 0);
 
-/* Posts receives that are booked. */
+/* Posts receives that have been accounted for. */
 INLINE int post_receives(struct env *e, struct ibv_recv_wr *wr, uint32_t n)
 {
 	struct ibv_recv_wr *bad;
@@ -47,7 +47,7 @@ INLINE int post_receives(struct env *e, struct ibv_recv_wr *wr, uint32_t n)
 RECEIVES(1)
 RECEIVES(16)
 
-/* The pool's buffers bound what a shared receive queue holds, so that C2 counts nothing. */
+/* The number of the pool's buffers limits a shared receive queue, so C2 does not count. */
 #define SHARED(n) \
 	int FORM(srq##n)(struct env *e) \
 	{ \
@@ -116,7 +116,7 @@ COUNTED_RECEIVES(recv_iter1of16, 0)
 COUNTED_RECEIVES(recv_iter4of16, 1)
 COUNTED_RECEIVES(recv_iter16of16, 2)
 
-/* As `builder` has it for sends. */
+/* Like `builder` for sends. */
 struct recv_builder {
 	struct ibv_recv_wr *wr, *at;
 	struct ibv_sge *sge;
@@ -190,7 +190,7 @@ PUSHED_RECEIVES(recv_push4of16, 1)
 PUSHED_RECEIVES(recv_push16of16, 2)
 #endif
 
-/* A completion gives back its buffer (all up to its own, from a ring) to `to`. */
+/* A completion returns its buffer (with a ring, all buffers up to its own) to `to`. */
 INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 {
 	struct queue *q = &e->send;
@@ -202,7 +202,7 @@ INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 		uint32_t at = q->head, end;
 
 		if (MODE == 2) {
-			/* Equal ids leave nothing above the distance of the sequence numbers. */
+			/* With equal ids, the difference has only the distance of the sequence numbers. */
 			uint64_t ahead = wc->wr_id - name(&q->old_id);
 
 			ahead = ahead << 32 | ahead >> 32;
@@ -216,9 +216,9 @@ INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 		b = q->slots[at & q->mask];
 		if (b)
 			*(*to)++ = b;
-		/* Most often there is but one. */
+		/* Usually there is only one. */
 		if (++at != end) {
-			/* What the compiler cannot know to stay as it is while buffers are stored. */
+			/* Copies of fields that the compiler would otherwise reload after each store of a buffer. */
 			struct buf **slots = q->slots, **out = *to;
 			uint32_t mask = q->mask;
 
@@ -242,7 +242,7 @@ INLINE int take(struct env *e, const struct ibv_wc *wc, struct buf ***to)
 	} else {
 		b = (struct buf *)(uintptr_t)wc->wr_id;
 		if (SELECTIVE) {
-			/* Without books nobody knows where it belongs, nor what else is done. */
+			/* Without bookkeeping, the owner of the buffer and the other completed buffers are unknown. */
 			e->wr_id = (uintptr_t)b;
 			return 0;
 		}

@@ -1,18 +1,15 @@
-/* Sleeping on a completion channel: the queue is armed when it was found empty, and polled once more, before anybody sleeps.
- * (To arm it before it is polled takes a poll less. But then devices tell of what is about to be polled: an event and
- * its interrupt for each wake, in vain.) */
-#include <poll.h>
-
+/* Waits on a completion channel: an empty queue is armed and polled once more before the program sleeps. (Arming it before the
+ * first poll would save one poll. But then devices would send a useless event and interrupt for each completion that is polled
+ * anyway.) */
 #include "life.h"
 
-/* Sleeps, and takes the event. */
+/* Waits, and takes the event. */
 INLINE int event_of(struct ibv_cq *cq)
 {
-	struct pollfd fd = {.fd = cq->channel->fd, .events = POLLIN};
 	struct ibv_cq *of;
 	void *context;
 
-	if (UNLIKELY(poll(&fd, 1, -1) != 1 || ibv_get_cq_event(cq->channel, &of, &context)))
+	if (UNLIKELY(ibv_get_cq_event(cq->channel, &of, &context)))
 		return failed(cq, NULL, -1);
 	ibv_ack_cq_events(of, 1);
 	return 0;

@@ -1,5 +1,5 @@
-/* RC queue pairs that are connected in pairs, and destroyed: "connections DEVICE GID-INDEX COUNT". What
- * src/bin/connections.rs does, call for call; connections.sh counts the system calls of both. */
+/* Connects RC queue pairs in pairs, and destroys them: "connections DEVICE GID-INDEX COUNT". Makes the same calls as
+ * src/main.rs; connections.sh counts the system calls of both. */
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>

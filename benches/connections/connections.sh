@@ -1,11 +1,11 @@
 #!/bin/sh
-# System calls of C and Rust for the same RC connections, loader and libraries included:
+# Counts the system calls of C and Rust for the same RC connections, including the loader and libraries:
 #
 #     cargo build --release -p proverbs-connections
 #     gcc -O2 -o target/connections benches/connections/connections.c -libverbs
 #     cargo xtask soft-roce -- benches/connections/connections.sh $PWD/target/release/proverbs-connections $PWD/target/connections
 #
-# For 100 connections Rust may have 46 more (760 where C needs 714). It fails if there are more.
+# For 100 connections Rust may make 46 more than C (760 instead of 714). Fails if there are more.
 # `cargo xtask test interop` does all of this.
 set -eu
 

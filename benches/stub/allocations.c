@@ -1,7 +1,7 @@
-/* How often a form calls the allocator: the measurement of benches/stub/stub.c, with a count around it.
+/* Counts the allocator calls of a form: the measurement of benches/stub/stub.c, with a count around it.
  *
- * callgrind counts calls even while it collects no costs, so its own number of calls would be of everything since
- * the last dump. (stub.c is compiled with its two functions under other names.)
+ * callgrind counts calls even while it does not collect costs, so its number of calls would include everything since
+ * the last dump. (stub.c is compiled with other names for its two functions.)
  */
 #undef stub_measure
 #undef stub_dump
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* In preload.c, which is loaded before all else. */
+/* In preload.c, which is loaded first. */
 uint64_t counted_allocations(void) __attribute__((weak));
 
 int stub_measure_inner(int (*form)(void *), void *env);
@@ -28,7 +28,7 @@ int stub_measure(int (*form)(void *), void *env)
 	return ret;
 }
 
-/* Says what was counted since the last dump. */
+/* Prints the counts since the last dump. */
 void stub_dump(const char *label)
 {
 	dprintf(1, "allocations %s %llu\n", label, (unsigned long long)total);

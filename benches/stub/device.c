@@ -1,7 +1,7 @@
-/* A libibverbs with one device that is always there: the list, the context, what queries tell.
+/* A libibverbs with one device that always exists: the list, the context, and the results of queries.
  *
- * The control path only, as much of it as the measured programs call before they post. Whatever else is
- * exported says ENOSYS (missing.c).
+ * This is only the part of the control path that the measured programs call before they post. All other exported
+ * functions return ENOSYS (missing.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,14 +15,14 @@
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-/* Some crates look below /sys for a device of this name: sysfs.c. */
+/* Some crates search /sys for a device with this name. */
 static struct ibv_device device = {
 	.node_type = IBV_NODE_CA,
 	.transport_type = IBV_TRANSPORT_IB,
 	.name = "stub0",
 	.dev_name = "uverbs0",
 	.dev_path = "/sys/class/infiniband_verbs/uverbs0",
-	/* A path that exists, and is that of no software device. */
+	/* A path that exists, and does not belong to a software device. */
 	.ibdev_path = "/sys/devices/system",
 };
 
@@ -97,7 +97,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	return 0;
 }
 
-/* What old programs link to: the struct up to link_layer. */
+/* For old programs, whose struct ends with link_layer. */
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
 	return query_port(context, port, (struct ibv_port_attr *)attr,

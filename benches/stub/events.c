@@ -1,4 +1,4 @@
-/* A completion channel: one, for the completions that the data path holds back until their event is taken. */
+/* The only completion channel, for completions that the data path holds until their event is taken. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>

@@ -1,5 +1,5 @@
-/* The ibv_wr_* interface and cq_ex, on the data path of benches/stub/stub.c: what they gather is posted
- * there, so that all forms leave the same image. */
+/* The ibv_wr_* interface and cq_ex, on the data path of benches/stub/stub.c. They post the work requests that they
+ * collect there, so that all forms leave the same image. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 enum { MOST = 64 };
 
-/* One batch at a time: whoever posts has the queue pair for itself. */
+/* One batch at a time: only one thread posts to a queue pair. */
 static struct ibv_send_wr batch[MOST];
 static struct ibv_sge sges[MOST];
 static unsigned int count;
@@ -62,7 +62,7 @@ static void set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t
 	batch[last].num_sge = 1;
 }
 
-/* The bytes are taken at once, as by a device. */
+/* Copies the bytes immediately, like a device. */
 static void set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 {
 	static unsigned char bytes[MOST][64];
@@ -153,7 +153,7 @@ static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-/* A clock of one tick a completion. */
+/* A clock with one tick per completion. */
 static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 {
 	static uint64_t ticks;

@@ -1,4 +1,4 @@
-/* Verbs that are linked to and never called here: a program is loaded only if each name exists. */
+/* Verbs that programs link to but never call here. A program can be loaded only if each name exists. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Protection domains, regions, queues and queue pairs: what C structs need to be posted to. */
+/* Protection domains, regions, queues and queue pairs, with the fields that posting needs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* Objects of one size, and those that came back. */
+/* Objects of one size, and a free list. */
 enum { OBJECT = 576, ARENA = OBJECT << 16 };
 static unsigned char arena[ARENA] __attribute__((aligned(64)));
 static size_t arena_len;
@@ -38,7 +38,7 @@ void give(void *at)
 	spare = at;
 }
 
-/* Numbers and keys: unique, and the same in each run. */
+/* Unique numbers and keys, which are the same in each run. */
 static uint32_t next = 0x100;
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -92,7 +92,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int vector)
 {
-	/* Room for what extend_cq sets. */
+	/* Room for the fields that extend_cq sets. */
 	struct ibv_cq *cq = take(sizeof(struct ibv_cq_ex));
 
 	(void)vector;
@@ -113,7 +113,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	/* Room for what extend_qp sets. */
+	/* Room for the fields that extend_qp sets. */
 	struct ibv_qp *qp = take(sizeof(struct ibv_qp_ex));
 
 	if (!qp)

@@ -1,7 +1,7 @@
-/* Stands before the C library (LD_PRELOAD): counts calls of the allocator, and gives the kernel's answer to which driver
- * the device has, mlx5.
+/* Preloaded before the C library (LD_PRELOAD). It counts calls of the allocator, and imitates the kernel when it is queried
+ * for the device's driver, mlx5.
  *
- * A library of its own, without symbol versions, as the C library's differ from libibverbs'.
+ * A separate library without symbol versions, because the versions of the C library differ from those of libibverbs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* RDMA_VERBS_IOCTL. A kernel says EINVAL to another driver than the device's, and EPROTONOSUPPORT to a method that it
+/* RDMA_VERBS_IOCTL. A kernel returns EINVAL for a driver other than the device's, and EPROTONOSUPPORT for a method that it
  * does not have. */
 #define VERBS_IOCTL 0xc0181b01UL
 #define DRIVER_ID_AT 16
@@ -34,7 +34,7 @@ int ioctl(int fd, unsigned long request, ...)
 	return -1;
 }
 
-/* The allocator's own names in the C library. */
+/* The allocator's internal names in the C library. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *at, size_t size);

@@ -1,4 +1,4 @@
-/* What the files of this libibverbs share. */
+/* Shared declarations of the files of this libibverbs. */
 #ifndef FIELD_PROVIDER_H
 #define FIELD_PROVIDER_H
 
@@ -9,7 +9,7 @@ void stub_install(struct ibv_context *context);
 void stub_tell(int fd);
 struct ibv_cq *stub_take_event(void);
 
-/* Memory of an object, zeroed; it never goes through the C library, whose instructions are counted. */
+/* Zeroed memory for an object. It never calls the C library, whose instructions are counted. */
 void *take(size_t size);
 void give(void *at);
 

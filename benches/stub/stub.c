@@ -1,8 +1,8 @@
-/* A provider that notes what is posted and completes it: what every form is measured against.
+/* A provider that records the posted work requests and completes them. Every form is measured on it.
  *
  * It writes each posted work request to a ring in one fixed form, with only the fields that the opcode
  * reads, so that two rings are equal byte for byte exactly when a device would have seen the same.
- * wr_ids, which legitimately differ, go to a ring of their own.
+ * wr_ids, which may differ, go to a separate ring.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,15 +23,15 @@ static struct {
 } pending[PENDING];
 static uint32_t first, end, signal_all;
 
-/* While completions are held, those from `shown` on are seen once their event was taken, as by a program that slept for
- * them, and what is asked of the provider is noted. */
+/* While completions are held, completions from `shown` on become visible when their event is taken, as for a program that
+ * waits for them, and calls of the provider are recorded. */
 static uint32_t shown, holds;
 static struct ibv_cq *armed;
 static int has_fired, event_fd = -1;
-/* What the image says of them. */
+/* Their entries in the image. */
 enum { POLLED = 0x10, ARMED, TAKEN };
 
-/* Loops of our own (and built with -fno-builtin): the C library's instructions are counted, the stub's are not. */
+/* Our own loops (built with -fno-builtin), because the C library's instructions are counted, and the stub's are not. */
 static void put(const void *bytes, size_t len)
 {
 	const unsigned char *from = bytes;
@@ -42,7 +42,7 @@ static void put(const void *bytes, size_t len)
 		image[image_len++] = *from++;
 }
 
-/* At once: most of what is noted are numbers. */
+/* In one step, because most records are numbers. */
 static void put_u64(uint64_t value)
 {
 	typedef uint64_t __attribute__((aligned(1), may_alias)) word;
@@ -87,7 +87,7 @@ static void note(uint64_t what)
 		put_u64(what);
 }
 
-/* The event of a completion that came, if the queue is armed. */
+/* Sends the event of a new completion, if the queue is armed. */
 static void fire(void)
 {
 	const uint64_t one = 1;
@@ -216,13 +216,13 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return 0;
 }
 
-/* For a channel: the descriptor that says that there is an event. */
+/* For a channel: the descriptor that is readable when there is an event. */
 void stub_tell(int fd)
 {
 	event_fd = fd;
 }
 
-/* Takes an event, if there is one: its queue, whose completions are seen now. */
+/* Takes an event, if there is one, and returns its queue, whose completions become visible. */
 struct ibv_cq *stub_take_event(void)
 {
 	struct ibv_cq *cq = armed;
@@ -237,7 +237,7 @@ struct ibv_cq *stub_take_event(void)
 	return cq;
 }
 
-/* Whether completions are held from now on. */
+/* Sets whether completions are held. */
 void stub_hold(uint32_t is_held)
 {
 	holds = is_held;
@@ -253,7 +253,7 @@ void stub_install(struct ibv_context *context)
 	context->ops.req_notify_cq = req_notify_cq;
 }
 
-/* Nothing is posted or noted; whether every send completes from now on. */
+/* Clears all posted and recorded work requests. Sets whether every send completes. */
 void stub_reset(uint32_t all)
 {
 	image_len = 0;
@@ -261,7 +261,7 @@ void stub_reset(uint32_t all)
 	signal_all = all;
 }
 
-/* What was noted is forgotten, and what was not polled yet stays. */
+/* Clears the records, and keeps completions that were not polled. */
 void stub_forget(void)
 {
 	image_len = 0;
@@ -273,13 +273,13 @@ size_t stub_image(const unsigned char **at)
 	return image_len;
 }
 
-/* Completions not polled yet. */
+/* The number of completions that were not polled yet. */
 uint32_t stub_pending(void)
 {
 	return end - first;
 }
 
-/* One call, counted. All that is counted here is the stub's, and left out of the sum. */
+/* Makes one counted call. The instructions of the stub are left out of the sum. */
 int stub_measure(int (*form)(void *), void *env)
 {
 	int ret;

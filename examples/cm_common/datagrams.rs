@@ -1,4 +1,4 @@
-//! One end of an exchange of datagrams, each of which names its queue pair in the immediate.
+//! One side of an exchange of datagrams, which contain their queue pair number as immediate data.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use proverbs::prelude::*;
 
 use super::Result;
 
-/// A queue pair, and what it works with.
+/// A queue pair and its objects.
 pub struct Datagrams {
     pub qp: QueuePair<Ud, Rts>,
     cq: CompletionQueue,
@@ -19,7 +19,7 @@ pub struct Datagrams {
     gid_index: u8,
     sent: u32,
     arrived: u32,
-    /// The way to whom the last message came from.
+    /// The address of the sender of the last message.
     pub back: Option<(AddressVector, Qpn)>,
 }
 
@@ -50,18 +50,18 @@ impl Datagrams {
         Ok(wr::Destination { address_handle: self.qp.add_address_handle(ah)?, qpn, qkey })
     }
 
-    /// Posts all messages; each tells its queue pair in the immediate.
+    /// Posts all messages. The immediate data is the queue pair number.
     pub fn send(&mut self, to: wr::Destination, count: u32, size: usize) -> Result<()> {
         let number = self.qp.qp_num();
         for i in 0..count {
-            let mut buf = self.sends.take().ok_or("no buffer is at home")?;
+            let mut buf = self.sends.take().ok_or("all buffers are in use")?;
             buf.copy_from(&vec![i as u8; size])?;
             self.qp.post_send(wr::SendWithImm::new(buf, number).to(to))?;
         }
         Ok(())
     }
 
-    /// Polls until so many messages were sent and so many have arrived, but not for longer than
+    /// Polls until `sent` messages were sent and `arrived` have arrived, but at most for
     /// `patience`.
     pub fn wait(&mut self, sent: u32, arrived: u32, size: usize, patience: Duration) -> Result<()> {
         let began = Instant::now();
@@ -76,7 +76,7 @@ impl Datagrams {
                         self.back = vector.map(|vector| (vector, datagram.src_qp));
                     }
                     Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
-                    _ => return Err("a completion of another kind".into()),
+                    _ => return Err("an unexpected completion".into()),
                 }
             }
             if began.elapsed() > patience {
@@ -97,20 +97,20 @@ impl Datagrams {
     }
 }
 
-/// The peer names itself twice: in the datagram and in the immediate.
+/// Compares the sender's number in the completion with the one in the immediate data.
 fn check(datagram: &UdReceived<Buf>, size: usize) -> Result<()> {
     let (bytes, imm, qpn) = (datagram.payload().len(), datagram.imm_data, datagram.src_qp.get());
     if bytes == size && imm == Some(qpn) {
         return Ok(());
     }
-    Err(format!("{bytes} bytes of queue pair {qpn}, which calls itself {imm:?}").into())
+    Err(format!("{bytes} bytes from queue pair {qpn}, with the immediate data {imm:?}").into())
 }
 
-/// The port's RoCE v2 GID of an IPv4 address: the one that rdma_cm sends from, and so that answers
-/// must leave from.
+/// The port's RoCE v2 GID with an IPv4 address. rdma_cm sends from this GID, so replies must use it
+/// too.
 fn gid_index(context: &Context, port: u8) -> Result<u8> {
     let is_ipv4 = |gid: Gid| gid.0[..10] == [0; 10] && gid.0[10..12] == [0xff; 2];
     let found = (0..=255).rev().find(|&index| context.query_gid(port, index).is_ok_and(is_ipv4));
-    // On InfiniBand the first is the port's own.
+    // On InfiniBand the first GID identifies the port.
     Ok(found.unwrap_or(0))
 }

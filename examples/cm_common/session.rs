@@ -1,4 +1,4 @@
-//! One connection, its messages in order, and an eye on whether the peer is still there.
+//! One connection with its messages in order, which notices when the peer disconnects.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,27 +15,27 @@ use proverbs::{
 
 use super::{PATIENCE, Result, STEP};
 
-/// A sleep ends this soon, to see whether the peer has disconnected.
+/// The longest wait before the session checks whether the peer has disconnected.
 const NAP: Duration = Duration::from_millis(20);
 
-/// What a session has room for.
+/// The capacity of a session.
 #[derive(Clone, Copy)]
 pub struct Buffers {
-    /// Messages of the peer that are not looked at yet, and the bytes of each.
+    /// The number of messages from the peer that are not read yet, and their size in bytes.
     pub receives: u32,
     pub message: usize,
-    /// What is sent, read or written at once, and the bytes of each.
+    /// The number of sends, reads and writes in flight, and their size in bytes.
     pub sends: u32,
     pub size: usize,
 }
 
 impl Buffers {
-    /// For a peer that waits for answers.
+    /// For a peer that waits for each reply.
     pub fn in_turn(message: usize, size: usize) -> Buffers {
         Buffers { receives: 4, message, sends: 2, size }
     }
 
-    /// Sends beyond its own are inline.
+    /// Sends without a buffer are inline.
     fn depth(&self) -> Depth {
         Depth { send: self.sends + 14, recv: self.receives }
     }
@@ -45,7 +45,7 @@ impl Buffers {
 pub struct Session {
     pub connection: Connection,
     pub pd: ProtectionDomain,
-    /// For what is sent, read and written.
+    /// Buffers for sends, reads and writes.
     pub pool: Pool,
     channel: CompletionChannel,
     cq: CompletionQueue,
@@ -53,7 +53,7 @@ pub struct Session {
     done: VecDeque<(WcOpcode, Option<Buf>)>,
 }
 
-/// What a session is made of before there is a connection.
+/// The parts of a session before there is a connection.
 struct Parts {
     pd: ProtectionDomain,
     pool: Pool,
@@ -113,7 +113,7 @@ impl Session {
         Ok(self.arrived.pop_front())
     }
 
-    /// The buffer of the next `opcode` that is done. Those of other sends go home.
+    /// The buffer of the next `opcode` that completes. Buffers of other sends return to the pool.
     pub fn finished(&mut self, opcode: WcOpcode) -> Result<Option<Buf>> {
         loop {
             while let Some((done, buf)) = self.done.pop_front() {
@@ -122,19 +122,19 @@ impl Session {
                 }
             }
             if !self.wait("a completion")? {
-                return Err("the peer disconnected in the middle".into());
+                return Err("the peer disconnected during an exchange".into());
             }
         }
     }
 
-    /// Ends the connection in order: both sides disconnect, and every buffer comes home.
+    /// Closes the connection cleanly: both sides disconnect, and every buffer returns to its pool.
     pub fn close(self) -> Result<()> {
         let Session { connection, mut cq, .. } = self;
         let port = connection.id.port();
         let is_iwarp = connection.id.context()?.protocol(port)? == Protocol::Iwarp;
         let mut ended = connection.disconnect()?;
-        // Linux's siw does not flush what was posted after the peer's end (R24.7): that comes home
-        // with the queue pair.
+        // Linux's siw does not flush work requests that were posted after the peer closed (R24.7).
+        // Their buffers return when the queue pair is destroyed.
         let patience = if is_iwarp { Duration::from_secs(1) } else { *STEP };
         match ended.qp.drain_within(&mut cq, patience, |_| {}) {
             Err(error) if is_iwarp && error.errno() == Some(libc::ETIMEDOUT) => {}
@@ -158,7 +158,7 @@ impl Session {
         let began = Instant::now();
         loop {
             let before = self.arrived.len() + self.done.len();
-            // Asked first, so that what came before the end is not missed.
+            // Checked first, so that messages from before the end are not missed.
             let is_over = self.is_disconnected()?;
             let nap = if is_over { Duration::ZERO } else { NAP };
             let mut flushed = None;
@@ -170,12 +170,13 @@ impl Session {
                         self.connection.qp.post_recv(wr::Recv::new(buf))?;
                     }
                     Outcome::Sent(sent) => self.done.push_back((sent.opcode, sent.entry)),
-                    // On iWARP the peer's end flushes what is posted, perhaps before it is told.
+                    // On iWARP the peer's disconnection flushes the posted work requests, perhaps
+                    // before its event arrives.
                     Outcome::Failed(failed) if failed.error.status == WcStatus::WrFlush => {
                         flushed = Some(failed.error.to_string());
                     }
                     Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
-                    _ => return Err("a completion of another kind".into()),
+                    _ => return Err("an unexpected completion".into()),
                 }
             }
             if self.arrived.len() + self.done.len() > before {

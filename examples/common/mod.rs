@@ -1,9 +1,9 @@
-//! The parts that the ping-pongs share: options, the meeting of two ends, contents of messages.
+//! Shared code of the ping-pongs: options, connecting the two ends, contents of messages.
 //!
 //! The ping-pongs speak the wire format of rdma-core's `ibv_{rc,uc,ud,srq}_pingpong` and can be run
-//! against them, in both roles. They sleep on completion events, as C's do with `-e`; the example
-//! `perf` is the one for figures. Without an RDMA device both ends run in this process, on the
-//! loopback device.
+//! against them, in both roles. They wait for completion events, like the C programs with `-e`. Use
+//! the example `perf` for measurements. Without an RDMA device both ends run in this process, on
+//! the loopback device.
 
 mod record;
 
@@ -50,13 +50,13 @@ pub struct Options {
     /// Check every byte of every message
     #[bpaf(short, long("chk"))]
     pub check: bool,
-    /// Whom to connect to; absent, this is the server
+    /// The server to connect to; without it, this is the server
     #[bpaf(positional("SERVER"))]
     server: Option<String>,
 }
 
-/// A peer that says nothing for so long is gone. UC and UD do not retransmit, so a lost packet ends
-/// the game too.
+/// A peer that is silent for this long is considered dead. UC and UD do not retransmit, so a lost
+/// packet ends the exchange too.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One end, with its device and a stream to the other end.
@@ -106,7 +106,7 @@ fn dial(Options { server, port, .. }: &Options) -> Result<TcpStream> {
 impl Station {
     fn new(context: Context, options: &Options, is_client: bool, link: TcpStream) -> Result<Self> {
         link.set_read_timeout(Some(PATIENCE))?;
-        // InfiniBand has none, and needs none.
+        // InfiniBand does not have RoCE GIDs, and does not need one.
         let best = || context.roce_v2_gid(options.ib_port).ok().map(|gid| gid.index());
         let (gid_index, options) = (options.gid_index.or_else(best), options.clone());
         Ok(Self { context, options, gid_index, is_client, link, first: OnceCell::new() })
@@ -120,7 +120,7 @@ impl Station {
         connect: impl FnOnce(Vec<(Endpoint, AddressVector)>) -> Result<C>,
     ) -> Result<C> {
         mine.iter().for_each(|mine| println!("  local address:  {}", to_text(mine)));
-        // In one write: the C server reads a record with one read.
+        // With one write, because the C server reads a record with one read.
         let records: String = mine.iter().map(|mine| to_text(mine) + "\0").collect();
         let records = records + &UNUSED.repeat(wire - mine.len());
         if self.is_client {
@@ -140,7 +140,7 @@ impl Station {
         ensure!(self.options.num_qp.is_none_or(|q| q == here), "-q is for srq_pingpong");
         ensure!(there == here, "the peer has {there} queue pairs, not {here}: use the same -q");
         let connected = connect(peers)?;
-        // The server answers when it can receive, and the client may send when it has the answer.
+        // The server replies when it can receive, and the client may send when it has the reply.
         if self.is_client {
             self.write("done\0")?;
         } else {
@@ -162,15 +162,16 @@ impl Station {
         Ok(bytes)
     }
 
-    /// The buffer, ready to be received into: with a byte that is in no message, so that nothing
-    /// that was there before can pass for one.
+    /// Prepares a buffer for a receive. Fills it with a byte that no message contains, so that old
+    /// contents cannot be mistaken for a message.
     pub fn blank(&self, mut buf: Buf) -> Buf {
         buf.set_len(buf.capacity());
         buf[..].fill(0xff);
         buf
     }
 
-    /// The client's first message: a pattern, with 0 at the start of each page, where C's -c looks.
+    /// The client's first message: a pattern, with 0 at the start of each page, which the C program
+    /// checks with -c.
     pub fn first(&self, size: usize, mut buf: Buf) -> Buf {
         buf.set_len(size);
         (0..).zip(&mut buf[..]).for_each(|(at, byte)| *byte = at as u8);
@@ -178,8 +179,8 @@ impl Station {
         buf
     }
 
-    /// A message from the peer. Each end sends back what it received, ours and C's, so all messages
-    /// of a run are the same.
+    /// Checks a message from the peer. Both ends, ours and C's, send back the message they
+    /// received, so all messages of a run are the same.
     pub fn check(&self, size: usize, message: Buf) -> Result<Buf> {
         let len = message.len();
         ensure!(len == size, "a message of {len} bytes arrived, not of {size}: use the same -s");

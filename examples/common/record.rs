@@ -1,11 +1,11 @@
-//! The record by which two ends tell each other where they are: LID, queue pair, first packet
+//! The record in which the two ends exchange their addresses: LID, queue pair, first packet
 //! sequence number and GID, as `LLLL:QQQQQQ:PPPPPP:` and 32 digits, all hexadecimal, and a NUL.
 
 use proverbs::bounded::{Mtu, Psn, Qpn};
 use proverbs::device::Gid;
 use proverbs::endpoint::{Endpoint, Service};
 
-/// A record of no queue pair. The C programs always send as many as they can have.
+/// A record without a queue pair. The C programs always send the maximum number of records.
 pub const UNUSED: &str = "0000:000000:000000:00000000000000000000000000000000\0";
 
 /// A record without its NUL.
@@ -19,7 +19,7 @@ pub fn from_wire(wire: &[u8], service: Service) -> Option<Endpoint> {
     let fields: Vec<&str> = text.split(':').collect();
     let [lid, qpn, psn, gid] = fields[..] else { return None };
     let (qpn, psn) = (Qpn::new(hex(qpn, 6)? as u32)?, Psn::new(hex(psn, 6)? as u32)?);
-    // The wire has no MTU.
+    // The record does not contain an MTU.
     let peer = Endpoint::new(service, qpn, psn, Mtu::Bytes4096).ok()?;
     Some(peer.with_lid(hex(lid, 4)? as u16).with_gid(Gid(hex(gid, 32)?.to_be_bytes())))
 }

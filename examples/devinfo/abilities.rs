@@ -1,4 +1,4 @@
-//! What this crate can do on a device: seen by doing it.
+//! The features of this crate on a device, tested by using them.
 
 use proverbs::device::{
     AtomicCap, CqModeration, DeviceAttr, DeviceMemory, FlushGlobal, FlushPersistent,
@@ -13,13 +13,13 @@ use crate::Result;
 
 const DEPTH: Depth = Depth { send: 1, recv: 1 };
 
-/// Profiles that differ in their inline capacity only.
+/// Profiles that differ only in their inline capacity.
 macro_rules! inline_profiles {
     ($($name:ident = $bytes:literal),* $(,)?) => {
         $(profile! { $name { max_inline: $bytes } })*
 
-        /// The most of these that a `T` queue pair is granted; an error if there is no such queue
-        /// pair at all.
+        /// The largest of these that the device grants to a `T` queue pair. An error if it cannot
+        /// create such a queue pair.
         fn most_inline<T: HasBothQueues>(context: &Context, pd: &ProtectionDomain) -> Result<u32> {
             let mut most = 0;
             create::<T, Inline0>(context, pd)?;
@@ -68,7 +68,7 @@ pub fn show(context: &Context, attr: &DeviceAttr) -> Result<()> {
     Ok(())
 }
 
-/// What devices may lack.
+/// Prints the optional features.
 fn may_lack(context: &Context) -> Result<()> {
     let abilities = context.abilities()?;
     let tell =

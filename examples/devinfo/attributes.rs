@@ -1,4 +1,4 @@
-//! The attributes of a device and of its ports, line by line as `ibv_devinfo -v` tells them.
+//! The attributes of a device and of its ports, line by line like `ibv_devinfo -v`.
 
 use std::fmt::Display;
 
@@ -75,7 +75,7 @@ fn flag(name: &str) {
     println!("\t\t\t\t\t{name}");
 }
 
-/// What `ibv_query_device_ex` tells besides.
+/// The additional attributes of `ibv_query_device_ex`.
 fn extended(ex: &DeviceAttrEx) {
     println!("\tgeneral_odp_caps:");
     [(ex.odp.is_supported, "ODP_SUPPORT"), (ex.odp.is_implicit, "ODP_SUPPORT_IMPLICIT")]
@@ -100,7 +100,7 @@ fn extended(ex: &DeviceAttrEx) {
         clock => line(1, "hca_core_clock:", &format!("{clock}kHZ")),
     }
     line(1, "device_cap_flags_ex:", &format!("0x{:X}", ex.device_cap_flags_ex));
-    // The lower half is told above.
+    // The lower half is printed above.
     let mut unnamed = ex.device_cap_flags_ex >> 32 << 32;
     for (bit, name) in [(34, "RAW_SCATTER_FCS"), (36, "PCI_WRITE_END_PADDING")] {
         if unnamed & 1 << bit != 0 {

@@ -1,4 +1,4 @@
-//! What `ibv_devinfo -v` tells of the devices here, and what this crate can do on each.
+//! Prints the output of `ibv_devinfo -v` for the devices, and the features of this crate on each.
 //!
 //! ```text
 //! devinfo                 every device, or the loopback device if there is none
@@ -20,17 +20,17 @@ use proverbs::{Context, devices};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// RDMA devices, and what can be done on them
+/// RDMA devices and their features
 #[derive(Bpaf)]
 #[bpaf(options)]
 struct Options {
-    /// One device only; "loopback" is the one inside this program
+    /// Only this device; "loopback" is the one inside this program
     #[bpaf(short('d'), long("ib-dev"), env("PROVERBS_DEVICE"), argument("DEVICE"))]
     device: Option<String>,
-    /// The names alone
+    /// Print only the names
     #[bpaf(short, long)]
     list: bool,
-    /// As ibv_devinfo has it; all is always told here
+    /// For compatibility with ibv_devinfo; the output is always verbose
     #[bpaf(short('v'), long("verbose"))]
     _verbose: bool,
 }
@@ -71,7 +71,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Where a device is: what a program chooses it by.
+/// Prints the location of a device, by which programs select it.
 fn place(device: &Device) {
     println!("\tpci_address:\t{}", device.pci_address.as_deref().unwrap_or("none"));
     println!("\tnuma_node:\t{}", device.numa_node.map_or("none".into(), |node| node.to_string()));

@@ -1,4 +1,4 @@
-//! A client: reads by itself, asks the server to write.
+//! A client. It reads the table by itself, and asks the server to write.
 
 use proverbs::completion::{Sent, WcOpcode};
 use proverbs::prelude::*;
@@ -13,16 +13,17 @@ pub struct Client {
     /// The server's table.
     pub table: RemoteSlice<RemoteRead>,
     pub buckets: usize,
-    /// The buffer that READs land in and requests leave from.
+    /// The buffer for READs and requests.
     pub buf: Option<Buf>,
-    /// RDMA READs so far, those that met the writer among them.
+    /// The number of RDMA READs so far, including those that raced with the writer.
     pub reads: u64,
     /// Requests to the server so far.
     pub requests: u64,
 }
 
 impl Client {
-    /// The value of a key, by one RDMA READ; more only while the server writes to the same bucket.
+    /// Gets the value of a key with one RDMA READ, or more while the server writes to the same
+    /// bucket.
     pub fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
         let key = key.as_bytes();
         let at = bucket(key, self.buckets) * BUCKET;
@@ -35,7 +36,7 @@ impl Client {
             let buf = self.buf.insert(read);
             let slots =
                 buf.chunks_exact(SLOT).map(|bytes| Slot::from_bytes(bytes.try_into().ok()?));
-            // A torn slot may be the one: look again.
+            // A torn slot may contain the key: read again.
             if let Some(slots) = slots.collect::<Option<Vec<Slot>>>() {
                 let mine = slots.into_iter().find(|slot| slot.key == key && !key.is_empty());
                 return Ok(mine.map(|slot| slot.value));
@@ -43,23 +44,23 @@ impl Client {
         }
     }
 
-    /// Has the server write the value of a key, and waits until it has.
+    /// Asks the server to write the value of a key, and waits until it has done so.
     pub fn put(&mut self, key: &str, value: &[u8]) -> Result<()> {
         let (key, value) = (key.as_bytes().to_vec(), value.to_vec());
-        // Refused here if it would be there.
+        // Rejects a slot that the server would reject.
         let slot = Slot { version: 0, key, value };
         slot.to_bytes()?;
         self.ask(&Request::Put { key: slot.key, value: slot.value })
     }
 
-    /// Has the server forget a key; an error if it does not know it.
+    /// Asks the server to remove a key. Fails if it does not exist.
     pub fn remove(&mut self, key: &str) -> Result<()> {
         let key = key.as_bytes().to_vec();
         Slot { version: 0, key: key.clone(), value: Vec::new() }.to_bytes()?;
         self.ask(&Request::Remove { key })
     }
 
-    /// Has the server stop.
+    /// Asks the server to stop.
     pub fn stop(&mut self) -> Result<()> {
         self.ask(&Request::Stop)
     }
@@ -74,12 +75,12 @@ impl Client {
             Some((&REFUSED, why)) => Err(String::from_utf8_lossy(why).into_owned().into()),
             _ => Ok(()),
         };
-        // The receive that the answer came in waits for the next one.
+        // The reply's buffer becomes the receive for the next one.
         self.qp.post_recv(wr::Recv::new(answer))?;
         result
     }
 
-    /// The answer, once the request's own completion is there too.
+    /// Waits for the reply and for the request's own completion.
     fn answer(&mut self) -> Result<Buf> {
         let mut answer = None;
         while answer.is_none() || self.buf.is_none() {
@@ -93,7 +94,7 @@ impl Client {
             }
             std::thread::yield_now();
         }
-        answer.ok_or_else(|| "an answer without a buffer".into())
+        answer.ok_or_else(|| "a reply without a buffer".into())
     }
 
     /// Waits for the one send that is outstanding.

@@ -9,10 +9,10 @@ use crate::client::Client;
 use crate::server::Server;
 use crate::table::{BUCKET, MAX_REQUEST};
 
-/// Requests and answers that may be on their way.
+/// The number of requests and replies in flight.
 const DEPTH: Depth = Depth { send: 4, recv: 4 };
 
-/// A server whose table is in `memory`, where zeroes are an empty one, and a client of it.
+/// A server whose table is in `memory`, and its client. All zeroes is an empty table.
 pub fn both_ends<M>(context: &Context, memory: M) -> Result<(Server<M>, Client)>
 where
     M: Memory<Protection = Writable>,
@@ -21,7 +21,7 @@ where
     let create = || -> Result<(QueuePair<Rc, Init>, CompletionQueue)> {
         let cq = context.cq(0).queue_pairs(1, DEPTH).create()?;
         let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, DEPTH)?;
-        // Peers may read here, and nothing else.
+        // Peers may only read.
         let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::REMOTE_READ };
         let mut qp = qp.modify(init)?;
         let pool = pd.create_pool(DEPTH.recv as usize, MAX_REQUEST.max(64))?;

@@ -1,19 +1,18 @@
 //! A small key-value store over one-sided reads.
 //!
-//! The server keeps its table in memory that peers may read. A client finds a value with one RDMA
-//! READ of one bucket: the server's processor has no part in it. Changes go through the server, by
-//! SEND, so the table has one writer and needs no locks; a checksum in each slot tells a reader
-//! that it read while the writer wrote.
+//! The server keeps its table in memory that peers may read. A client gets a value with one RDMA
+//! READ of one bucket, without the server's processor. Clients send changes to the server with
+//! SEND, so the table has one writer and needs no locks. A checksum in each slot lets a reader
+//! detect that it read during a write.
 //!
 //! ```text
 //! kv               both ends in this process, on the first RDMA device or the loopback device
-//! kv --file PATH   the table is in a file, and there again in the next run
+//! kv --file PATH   the table is in a file, and is loaded by the next run
 //! kv --huge        the table is in huge pages of 2 MiB
 //! ```
-//!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `table` | what the bytes of the table mean |
+//! | `table` | the layout of the table |
 //! | `server` | the writer |
 //! | `client` | the readers |
 //! | `connect` | two queue pairs in one process |
@@ -45,7 +44,7 @@ const LEN: usize = 64 * table::BUCKET;
 #[derive(Bpaf)]
 #[bpaf(options)]
 struct Args {
-    /// Keep the table in this file, and what is in it.
+    /// Keep the table in this file, and load its contents.
     #[bpaf(long, argument("PATH"))]
     file: Option<PathBuf>,
     /// Keep the table in huge pages of 2 MiB (`sysctl vm.nr_hugepages`).

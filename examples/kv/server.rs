@@ -1,4 +1,4 @@
-//! The server: the only one that writes the table.
+//! The server, which is the only writer of the table.
 
 use proverbs::memory::{Memory, Writable};
 use proverbs::prelude::*;
@@ -14,13 +14,13 @@ pub struct Server<M> {
     pub buckets: usize,
 }
 
-/// The answer to a request.
+/// The reply to a request.
 pub const DONE: u8 = b'+';
-/// The answer with a reason behind it.
+/// The reply that is followed by an error message.
 pub const REFUSED: u8 = b'-';
 
 impl<M: Memory<Protection = Writable>> Server<M> {
-    /// Serves requests until a client says stop; gives their number.
+    /// Serves requests until a client sends stop. Returns their number.
     pub fn serve(&mut self) -> Result<u64> {
         let mut served = 0;
         loop {
@@ -29,7 +29,7 @@ impl<M: Memory<Protection = Writable>> Server<M> {
                 match completion.outcome() {
                     Outcome::Received(message) => requests.push(message.entry),
                     Outcome::Failed(failed) => return Err(failed.error.into()),
-                    _ => {} // an answer is out
+                    _ => {} // a reply was sent
                 }
             }
             if requests.is_empty() {
@@ -38,14 +38,14 @@ impl<M: Memory<Protection = Writable>> Server<M> {
             for buf in requests.into_iter().flatten() {
                 served += 1;
                 let request = Request::from_bytes(&buf);
-                // Before the answer: the client may ask again at once.
+                // Before the reply, because the client may send its next request immediately.
                 self.qp.post_recv(wr::Recv::new(buf))?;
                 let stop = matches!(request, Some(Request::Stop));
                 let answer = match self.apply(request) {
                     Ok(()) => vec![DONE],
                     Err(error) => format!("{}{error}", char::from(REFUSED)).into_bytes(),
                 };
-                // Answers are short: they go inline, and need no buffer.
+                // Replies are short, so they are sent inline and need no buffer.
                 let end = answer.len().min(64);
                 self.qp.post_send(wr::Send::inline_slice(&answer[..end]))?;
                 if stop {
@@ -56,7 +56,7 @@ impl<M: Memory<Protection = Writable>> Server<M> {
         }
     }
 
-    /// Waits until the answers are out.
+    /// Waits until the replies have been sent.
     fn settle(&mut self) -> Result<()> {
         while self.qp.sends_outstanding() > 0 {
             for completion in self.cq.poll()? {
@@ -83,7 +83,8 @@ impl<M: Memory<Protection = Writable>> Server<M> {
         let (at, old) = mine.or_else(empty).ok_or("the bucket of this key is full")?;
         let version = old.version.wrapping_add(1);
         let bytes = Slot { version, key, value }.to_bytes()?;
-        // A reader may see any mixture of old and new bytes meanwhile; the checksum tells it so.
+        // During the write, a reader may see any mixture of old and new bytes, and detects it by
+        // the checksum.
         Ok(self.table.write_at(*at, &bytes)?)
     }
 
@@ -96,7 +97,7 @@ impl<M: Memory<Protection = Writable>> Server<M> {
         Ok(self.table.write_at(*at, &empty.to_bytes()?)?)
     }
 
-    /// The slots of the key's bucket, and where they are.
+    /// The slots of the key's bucket, and their offsets.
     fn slots(&self, key: &[u8]) -> Result<Vec<(usize, Slot)>> {
         let first = bucket(key, self.buckets) * BUCKET;
         let mut slots = Vec::with_capacity(SLOTS);

@@ -1,4 +1,5 @@
-//! The table: buckets of slots, a slot one key and its value. Both ends must agree on every byte.
+//! The table consists of buckets of slots. A slot contains one key and its value. Both ends must
+//! agree on every byte.
 //!
 //! ```text
 //! slot, 64 bytes:   0 checksum, 8 bytes    8 version, 4    12 key's length, 1    13 value's length, 1
@@ -10,7 +11,7 @@
 use crate::Result;
 
 pub const SLOT: usize = 64;
-/// Slots of a bucket: what one READ brings.
+/// The slots of a bucket, which one READ transfers.
 pub const SLOTS: usize = 4;
 pub const BUCKET: usize = SLOT * SLOTS;
 pub const MAX_KEY: usize = 18;
@@ -19,7 +20,7 @@ pub const MAX_VALUE: usize = 32;
 const KEY: usize = 14;
 const VALUE: usize = 32;
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Counts the changes of the slot.
@@ -51,8 +52,8 @@ impl Slot {
         Ok(bytes)
     }
 
-    /// What the bytes say; `None` if they do not belong together, because they were read while the
-    /// server wrote them.
+    /// Decodes the bytes. Returns `None` if they are torn, because they were read while the server
+    /// wrote them.
     pub fn from_bytes(bytes: &[u8; SLOT]) -> Option<Slot> {
         let mut number = [0; 8];
         number.copy_from_slice(&bytes[..8]);
@@ -66,19 +67,19 @@ impl Slot {
     }
 }
 
-/// The bucket of a key, of so many.
+/// The bucket of a key.
 pub fn bucket(key: &[u8], buckets: usize) -> usize {
     (hash(key) % buckets as u64) as usize
 }
 
-/// FNV-1a: enough against accidents, not against enemies.
+/// FNV-1a, which detects accidental changes, but not malicious ones.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// What a client asks of the server.
+/// A request from a client to the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
     Put { key: Vec<u8>, value: Vec<u8> },
@@ -86,7 +87,7 @@ pub enum Request {
     Stop,
 }
 
-/// The longest request, bytes.
+/// The length of the longest request in bytes.
 pub const MAX_REQUEST: usize = 2 + MAX_KEY + MAX_VALUE;
 
 impl Request {

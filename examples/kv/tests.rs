@@ -35,7 +35,7 @@ fn what_was_put_is_got_until_it_is_removed() -> super::Result<()> {
     assert_eq!(client.get(&key(7))?, None);
     assert_eq!(client.get("never put")?, None);
     client.stop()?;
-    // The server saw the changes and the last word, and not one of the READs.
+    // The server received the changes and the stop request, and none of the READs.
     assert_eq!(serving.join().expect("it does not panic")?, 100 + 1 + 1 + 1);
     Ok(())
 }

@@ -1,30 +1,28 @@
-//! What the bytes of a log mean.
-//!
-//! | offset | bytes | what |
+//! The layout of a log.
+//! | offset | bytes | contents |
 //! |---|---|---|
-//! | 0 | 8 | the number of the last entry that is committed |
+//! | 0 | 8 | the number of the last committed entry |
 //! | 64 n | 64 | entry n, from 1 on: its number (8), checksum (4), length (4), text |
-//!
-//! Integers are in the machine's order: all hosts are alike. The checksum tells an entry that is
-//! there from one that is being written, or that a dying leader left half.
+//! Integers are in native byte order, because all hosts have the same. The checksum distinguishes a
+//! complete entry from one that is being written, or that a dying leader wrote only partly.
 
 use crate::Result;
 
-/// The bytes of an entry.
+/// The size of an entry in bytes.
 pub const SLOT: usize = 64;
-/// The most bytes of text.
+/// The maximum length of the text in bytes.
 pub const MAX_TEXT: usize = SLOT - 16;
-/// The entries that a log has room for.
+/// The capacity of a log in entries.
 pub const MOST: u64 = 4095;
-/// The bytes of a log.
+/// The size of a log in bytes.
 pub const LEN: usize = SLOT * (MOST as usize + 1);
 
-/// Where entry `n` is.
+/// The offset of entry `n`.
 pub fn offset(n: u64) -> usize {
     n as usize * SLOT
 }
 
-/// The bytes of entry `n`.
+/// Encodes entry `n`.
 pub fn to_bytes(n: u64, text: &[u8]) -> Result<[u8; SLOT]> {
     if text.len() > MAX_TEXT {
         return Err(format!("an entry has at most {MAX_TEXT} bytes, not {}", text.len()).into());
@@ -38,7 +36,7 @@ pub fn to_bytes(n: u64, text: &[u8]) -> Result<[u8; SLOT]> {
     Ok(slot)
 }
 
-/// The text of entry `n`, if that is what these bytes are.
+/// The text of entry `n`, if these bytes are that entry.
 pub fn from_bytes(n: u64, slot: &[u8; SLOT]) -> Option<Vec<u8>> {
     let number = |at: usize| slot[at..at + 4].try_into().map(u32::from_ne_bytes).ok();
     let is_whole = slot[..8] == n.to_ne_bytes() && number(8)? == checksum(slot);
@@ -46,7 +44,7 @@ pub fn from_bytes(n: u64, slot: &[u8; SLOT]) -> Option<Vec<u8>> {
     if is_whole { slot.get(16..16 + len).map(<[u8]>::to_vec) } else { None }
 }
 
-/// FNV-1a of all but the checksum itself.
+/// FNV-1a of all bytes except the checksum itself.
 fn checksum(slot: &[u8; SLOT]) -> u32 {
     let bytes = slot[..8].iter().chain(&slot[12..]);
     bytes.fold(0x811c_9dc5, |sum, &byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))

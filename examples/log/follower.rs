@@ -1,4 +1,4 @@
-//! A follower: memory that the leader writes to.
+//! A follower, whose memory the leader writes to.
 
 use proverbs::endpoint::{ConnectError, Endpoint, RcConnector};
 use proverbs::memory::OpenBuf;
@@ -17,9 +17,9 @@ pub fn blank() -> Memory {
 
 /// READs that may be outstanding.
 const READS: u8 = 4;
-/// How often the device may refuse a READ.
+/// How often a rejected READ is posted again.
 const TRIES: u32 = 100;
-/// Entries that one READ brings.
+/// The number of entries that one READ transfers.
 const CHUNK: u64 = 16;
 
 profile! { CatchUp { entry: OpenBuf } }
@@ -28,11 +28,11 @@ pub struct Follower {
     qp: QueuePair<Rc, Rts, CatchUp>,
     cq: CompletionQueue<OpenBuf>,
     log: MemoryRegion<RemoteWrite, Memory>,
-    /// RDMA READs that it needed to catch up.
+    /// The number of RDMA READs that it needed to catch up.
     pub reads: u64,
 }
 
-/// A follower that the leader does not know yet.
+/// A follower that has not joined the leader yet.
 pub struct Starting {
     connector: RcConnector<CatchUp>,
     cq: CompletionQueue<OpenBuf>,
@@ -58,8 +58,8 @@ impl Starting {
         self.connector.endpoint()
     }
 
-    /// Connects to the leader, who writes the entries from `from` on, and reads those before it
-    /// that are not here.
+    /// Connects to the leader, which writes the entries from `from` on. Reads the missing entries
+    /// before `from`.
     pub fn catch_up(self, leader: &Endpoint, from: u64) -> Result<Follower> {
         let qp = self.connector.connect_to(leader).map_err(ConnectError::from)?;
         let mut follower = Follower { qp, cq: self.cq, log: self.log, reads: 0 };
@@ -70,7 +70,7 @@ impl Starting {
             while next < from && follower.qp.send_room() > 0 {
                 let count = CHUNK.min(from - next);
                 let (at, len) = (entry::offset(next), count as usize * SLOT);
-                // The READ lands in the log itself.
+                // The READ writes directly to the log.
                 let here = follower.log.piece(at, len)?;
                 let there = log.slice(at as u64, len as u64)?;
                 if let Err(error) = follower.qp.post_send(wr::RdmaRead::new(here, there.read())) {
@@ -96,14 +96,14 @@ impl Starting {
 }
 
 impl Follower {
-    /// The text of entry `n`, if it is here.
+    /// The text of entry `n`, if it has arrived.
     pub fn get(&self, n: u64) -> Result<Option<Vec<u8>>> {
         let mut slot = [0; SLOT];
         self.log.read_at(entry::offset(n), &mut slot)?;
         Ok(entry::from_bytes(n, &slot))
     }
 
-    /// The last entry that the leader says is committed.
+    /// The last committed entry, according to the leader.
     pub fn committed(&self) -> Result<u64> {
         let mut number = [0; 8];
         self.log.read_at(0, &mut number)?;
@@ -118,7 +118,7 @@ impl Follower {
         Ok(n)
     }
 
-    /// The queue pair goes, and the leader is not told. What is left is memory.
+    /// Drops the queue pair without notifying the leader. Returns the memory.
     pub fn die(self) -> Result<Memory> {
         drop(self.qp);
         Ok(self.log.destroy()?)

@@ -1,4 +1,4 @@
-//! The leader: it writes each entry to every follower, and counts who has it.
+//! The leader. It writes each entry to every follower, and counts the acknowledgements.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use crate::entry::{self, LEN, SLOT};
 use crate::patience::patience;
 use crate::{FOLLOWERS, Result};
 
-/// Work requests that may be outstanding at a follower.
+/// The maximum number of outstanding work requests for each follower.
 const DEPTH: u32 = 32;
-/// Entries of a post. With the number of the last committed entry they are a quarter of the queue,
-/// and have one completion.
+/// The number of entries in a post. With the number of the last committed entry they fill a quarter
+/// of the queue, and have one completion.
 const BATCH: usize = 7;
-/// Of the leader and three followers, the followers that make a majority.
+/// The number of followers that form a majority together with the leader.
 const NEEDED: usize = 2;
-/// How often a post is tried that the device refuses.
+/// How often a rejected post is tried again.
 const TRIES: u32 = 100;
-/// How long followers may be silent.
+/// The time after which a silent follower is considered dead.
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(20)));
 
 profile! { Fanout { entry: SharedBuf, signaling: Selective, max_inline: 8 } }
@@ -33,7 +33,7 @@ pub struct Leader {
     cq: CompletionQueue<SharedBuf>,
     pool: Pool,
     gid_index: Option<u8>,
-    /// Read by those who catch up.
+    /// Followers that catch up read it.
     log: MemoryRegion<RemoteRead>,
     /// Entries that are not posted yet.
     batch: Vec<SharedBuf>,
@@ -42,20 +42,20 @@ pub struct Leader {
     links: Links,
 }
 
-/// What completions change. They borrow the completion queue, so this is a part of its own.
+/// State that completions change. They borrow the completion queue, so this is a separate struct.
 #[derive(Default)]
 struct Links {
     places: [Option<Link>; FOLLOWERS],
     committed: u64,
 }
 
-/// A follower that is alive, as far as the leader knows.
+/// A follower that the leader considers alive.
 struct Link {
     qp: QueuePair<Rc, Rts, Fanout>,
     log: RemoteSlice<RemoteWrite>,
     /// The last entry that it acknowledged.
     has: u64,
-    /// Whether it has all entries before that, too.
+    /// Whether it also has all entries before that.
     is_whole: bool,
     failed: Option<WcError>,
 }
@@ -63,7 +63,7 @@ struct Link {
 impl Leader {
     pub fn new(context: Context, gid_index: Option<u8>) -> Result<Leader> {
         let pd = context.alloc_pd()?;
-        // For each follower its sends and one for a drain.
+        // For each follower, its sends and one for a drain.
         let cq = context.create_cq(FOLLOWERS as u32 * (DEPTH + 1 + 1))?;
         let pool = pd.create_pool(2 * DEPTH as usize, SLOT)?;
         let log = pd.register::<RemoteRead>(LEN)?;
@@ -81,13 +81,13 @@ impl Leader {
         self.links.committed
     }
 
-    /// Whether the follower of this place is alive, as far as the leader knows.
+    /// Whether the leader considers this follower alive.
     pub fn is_alive(&self, place: usize) -> bool {
         self.links.places[place].is_some()
     }
 
-    /// Takes a follower. Gives the endpoint that it connects to, and the number of the first entry
-    /// that it will be sent: it reads those before by itself.
+    /// Adds a follower. Returns the endpoint that it connects to, and the number of the first entry
+    /// that it will receive. It reads the entries before by itself.
     pub fn join(&mut self, place: usize, follower: &Endpoint) -> Result<(Endpoint, u64)> {
         self.post()?;
         self.leave(place)?;
@@ -106,7 +106,7 @@ impl Leader {
         Ok((mine, self.last + 1))
     }
 
-    /// The follower has caught up: from now on it counts.
+    /// Counts a follower that has caught up.
     pub fn admit(&mut self, place: usize) {
         if let Some(link) = &mut self.links.places[place] {
             link.is_whole = true;
@@ -123,7 +123,7 @@ impl Leader {
         let mut buf = loop {
             match self.pool.take() {
                 Some(buf) => break buf,
-                None => self.turn()?, // all are on their way
+                None => self.turn()?, // all are in flight
             }
         };
         buf.copy_from(&slot)?;
@@ -135,7 +135,7 @@ impl Leader {
         if self.batch.len() == BATCH { self.post() } else { Ok(()) }
     }
 
-    /// Posts what was appended, and waits until a majority has it.
+    /// Posts the appended entries, and waits until a majority has them.
     pub fn commit(&mut self) -> Result<()> {
         self.post()?;
         let end = Instant::now() + *PATIENCE;
@@ -152,7 +152,8 @@ impl Leader {
         Ok(())
     }
 
-    /// Tells all followers what is committed, and waits until they have all of it.
+    /// Sends the number of the last committed entry to all followers, and waits until they have
+    /// everything.
     pub fn settle(&mut self) -> Result<()> {
         self.post()?;
         self.post_to_all(&[])?;
@@ -179,7 +180,7 @@ impl Leader {
                 if link.qp.send_room() > rest.len() {
                     match link.post(rest, self.links.committed) {
                         Ok(()) => break,
-                        // The device's own queue is full: what it took is on its way.
+                        // The device's own queue is full. The accepted work requests are in flight.
                         Err(error) if tries < TRIES => rest = error.into_rejected().collect(),
                         Err(error) => return Err(error.into()),
                     }
@@ -191,7 +192,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Takes the completions that are there, and gives up followers that failed.
+    /// Takes the available completions, and drops followers that failed.
     fn turn(&mut self) -> Result<()> {
         for completion in self.cq.poll()? {
             self.links.take(completion);
@@ -205,7 +206,7 @@ impl Leader {
         Ok(())
     }
 
-    /// Brings home what is with a follower, if there is one.
+    /// Takes back the buffers of a follower, if there is one.
     fn leave(&mut self, place: usize) -> Result<()> {
         let Some(link) = self.links.places[place].take() else { return Ok(()) };
         let mut qp = link.qp.to_error()?;
@@ -218,7 +219,7 @@ impl Leader {
 }
 
 impl Links {
-    /// A completion of one of the followers.
+    /// Handles a completion of one of the followers.
     fn take(&mut self, completion: Completion<'_, SharedBuf>) {
         let qp_num = completion.qp_num();
         let mut links = self.places.iter_mut().flatten();
@@ -230,7 +231,7 @@ impl Links {
         }
     }
 
-    /// What a majority has is committed.
+    /// Marks the entries that a majority has as committed.
     fn count(&mut self) {
         let mut has = self.places.each_ref().map(|link| match link {
             Some(Link { has, is_whole: true, .. }) => *has,
@@ -242,19 +243,19 @@ impl Links {
 }
 
 impl Link {
-    /// Posts entries, and the number of the last committed one behind them. What was not accepted
-    /// comes back in the error.
+    /// Posts entries, followed by the number of the last committed one. The error returns work
+    /// requests that were not accepted.
     fn post(
         &mut self,
         batch: Vec<SharedBuf>,
         committed: u64,
     ) -> std::result::Result<(), PostError<SharedBuf>> {
-        let committed = committed.to_ne_bytes(); // as long as the list
+        let committed = committed.to_ne_bytes(); // outlives the list
         let mut slots = SendSlots::<{ BATCH + 1 }>::new();
         let mut list = self.qp.send_list(&mut slots);
         for buf in batch {
             let at = self.log.slice(entry::offset(buf.id()) as u64, SLOT as u64);
-            let at = at.expect("append has looked at the room");
+            let at = at.expect("append has checked the room");
             list.push(wr::RdmaWrite::new(buf, at.write()))?;
         }
         let at = self.log.slice(0, 8).expect("a log has room for a number");

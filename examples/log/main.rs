@@ -1,25 +1,22 @@
-//! A replicated log: a leader writes it into the memory of three followers.
-//!
-//! Nothing runs at a follower while entries arrive: the leader writes them by RDMA WRITE, and an
-//! entry is committed once a majority of the four has it. A follower that dies is noticed by the
-//! first WRITE that nobody acknowledges, and the leader goes on without it. It comes back with the
-//! memory that it had, and reads what it missed out of the leader's log by RDMA READ, while the
-//! leader writes what comes next.
+//! A replicated log: a leader writes it into the memory of three followers. No code runs at a
+//! follower when entries arrive: the leader writes them with RDMA WRITE, and an entry is committed
+//! when a majority of the four hosts has it. The leader notices a dead follower by the first WRITE
+//! that is not acknowledged, and continues without it. The follower comes back with its old memory.
+//! It reads the missing entries from the leader's log with RDMA READ, while the leader writes new
+//! ones.
 //!
 //! ```text
 //! log                 on the first RDMA device, or on the loopback device
-//! log -d loopback     the leader and its followers in this process, each on a device of its own
+//! log -d loopback     the leader and its followers in this process, each on its own device
 //! ```
-//!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `entry` | what the bytes of the log mean |
+//! | `entry` | the layout of the log |
 //! | `leader` | batches, acknowledgements, the majority, and links that fail |
-//! | `follower` | memory that is written to; dying and catching up |
-//!
-//! What it is not: nobody elects another leader, and the memory of a follower that died is that of
-//! this process. The endpoints are handed over as values here; between hosts
-//! `RcConnector::connect` exchanges them over a stream.
+//! | `follower` | the memory that the leader writes to; dying and catching up |
+//! Limits: there is no leader election, and the memory of a dead follower is in this process. The
+//! endpoints are passed as values here. Between hosts, use `RcConnector::connect`, which exchanges
+//! them over a stream.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +40,7 @@ use leader::Leader;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// How many followers there are.
+/// The number of followers.
 const FOLLOWERS: usize = 3;
 
 /// A replicated log: a leader writes it into the memory of three followers
@@ -61,7 +58,7 @@ struct Args {
     entries: u64,
 }
 
-/// As many as the log has room for, and some of them before a follower dies.
+/// Parses a number that the log has room for, and that leaves some entries before a follower dies.
 fn entries(count: u64) -> std::result::Result<u64, String> {
     let most = entry::MOST;
     let is_right = (10..=most).contains(&count);
@@ -78,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The first device; none if this process can use none, and prints why.
+/// The first device. Returns `None` if this process cannot use any, and prints the reason.
 fn first_device() -> Option<String> {
     let devices = devices().inspect_err(|why| println!("{why}"));
     Some(devices.ok()?.into_iter().next()?.name)
@@ -118,10 +115,10 @@ fn run(args: &Args) -> Result<()> {
 
     (dies + 1..=back).try_for_each(|n| leader.append(&text(n)))?;
     leader.commit()?;
-    assert!(!leader.is_alive(1), "nobody acknowledged what was written to it");
+    assert!(!leader.is_alive(1), "it did not acknowledge the WRITEs");
     println!("{} are committed by the others; follower 1 comes back", leader.committed());
     followers.insert(1, join(&mut leader, 1, open()?, memory)?);
-    println!("it caught up by {} READs", followers[1].reads);
+    println!("it caught up with {} READs", followers[1].reads);
 
     (back + 1..=args.entries).try_for_each(|n| leader.append(&text(n)))?;
     leader.commit()?;
@@ -136,7 +133,8 @@ fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes a follower of `memory`, new or of one that died, and has it catch up.
+/// Creates a follower from `memory`, which is new or belonged to a dead follower, and lets it catch
+/// up.
 fn join(
     leader: &mut Leader,
     place: usize,

@@ -11,7 +11,7 @@ fn text(n: u64) -> Vec<u8> {
     format!("entry {n}").into_bytes()
 }
 
-/// A leader and its followers, each on a device of its own.
+/// A leader and its followers, each on its own device.
 fn start(fabric: &Fabric) -> Result<(Leader, Vec<Follower>)> {
     let mut leader = Leader::new(fabric.open_device(), Some(1))?;
     let mut followers = Vec::new();
@@ -28,7 +28,7 @@ fn append(leader: &mut Leader, entries: std::ops::RangeInclusive<u64>) -> Result
     Ok(())
 }
 
-/// All `last` entries are there, nothing behind them, and all are committed.
+/// Checks that the log has exactly `last` entries, all committed.
 fn has_all(follower: &Follower, last: u64) -> Result<()> {
     assert_eq!(follower.committed()?, last);
     for n in 1..=last {
@@ -66,7 +66,7 @@ fn a_follower_that_died_reads_what_it_missed() -> Result<()> {
     assert_eq!(leader.committed(), 420, "two followers and the leader are enough");
 
     followers.insert(1, join(&mut leader, 1, fabric.open_device(), memory)?);
-    assert_eq!(followers[1].reads, 320 / 16, "not one entry of those before");
+    assert_eq!(followers[1].reads, 320 / 16, "none of the earlier entries");
     append(&mut leader, 421..=500)?;
     leader.commit()?;
     leader.settle()?;
@@ -86,17 +86,17 @@ fn without_a_majority_nothing_is_committed() -> Result<()> {
     let why = leader.commit().expect_err("two of four").to_string();
     assert_eq!(why, "1 followers: 10 of 20 entries are committed");
     assert_eq!(followers[0].committed()?, 10);
-    assert_eq!(followers[0].get(20)?, Some(text(20)), "it is there, and not committed");
+    assert_eq!(followers[0].get(20)?, Some(text(20)), "it has arrived, but is not committed");
 
-    // One is back, and what it caught up with counts once it has caught up.
+    // One follower is back. Its entries count when it has caught up.
     followers.push(join(&mut leader, 2, fabric.open_device(), memory)?);
     leader.commit()?;
     leader.settle()?;
     followers.iter().try_for_each(|follower| has_all(follower, 20))
 }
 
-/// Brings back who is given up, with what it had; how many they were. A READ may go unanswered as
-/// well: then it tries again.
+/// Brings back dropped followers with their memory, and returns their number. If a READ is not
+/// answered either, tries again.
 fn revive(fabric: &Fabric, leader: &mut Leader, followers: &mut Vec<Follower>) -> Result<u32> {
     let mut deaths = 0;
     for place in 0..FOLLOWERS {
@@ -106,14 +106,14 @@ fn revive(fabric: &Fabric, leader: &mut Leader, followers: &mut Vec<Follower>) -
         deaths += 1;
         let memory = followers.remove(place).die()?;
         let mut again = || join(leader, place, fabric.open_device(), memory.clone()).ok();
-        let back = (0..10).find_map(|_| again()).ok_or("ten times without an answer")?;
+        let back = (0..10).find_map(|_| again()).ok_or("no reply to ten attempts")?;
         followers.insert(place, back);
     }
     Ok(deaths)
 }
 
-/// Messages are lost and late, posts are refused, and now and then nobody answers: a follower that
-/// is given up comes back with what it had. In the end all logs are equal, on every device.
+/// Messages are lost and late, posts are rejected, and sometimes there is no reply. A dropped
+/// follower comes back with its memory. In the end all logs are equal, on every device.
 #[test]
 fn faults_from_a_seed_change_nothing() -> Result<()> {
     let mut deaths = 0;
@@ -134,7 +134,7 @@ fn faults_from_a_seed_change_nothing() -> Result<()> {
             deaths += revive(&fabric, &mut leader, &mut followers)?;
         }
         fabric.inject(Script::default());
-        // What had begun may still end badly.
+        // Operations in progress may still fail.
         while leader.commit().and_then(|()| leader.settle()).is_err()
             || (0..FOLLOWERS).any(|place| !leader.is_alive(place))
         {

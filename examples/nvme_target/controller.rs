@@ -1,4 +1,4 @@
-//! Commands: Fabrics, admin, and I/O. Nothing here knows RDMA.
+//! Commands: Fabrics, admin, and I/O. This code does not depend on RDMA.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -41,11 +41,11 @@ const VS: u32 = 0x08;
 const CC: u32 = 0x14;
 const CSTS: u32 = 0x1c;
 
-/// I/O queues of a controller, at most.
+/// The maximum number of I/O queues of a controller.
 const IO_QUEUES: u32 = 8;
 const NAMESPACE: u32 = 1;
 const ALL_NAMESPACES: u32 = u32::MAX;
-/// The controller identifier with which a host asks for any controller.
+/// The controller identifier with which a host requests any controller.
 const ANY_CONTROLLER: u16 = 0xffff;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,7 +75,7 @@ impl Controller {
         self.configuration.load(Ordering::Relaxed) & 1 != 0
     }
 
-    /// The property CSTS: ready when enabled, and shut down at once.
+    /// The property CSTS: ready when enabled, and shut down immediately.
     fn status(&self) -> u32 {
         const SHUTDOWN_COMPLETE: u32 = 2 << 2;
         let is_shut_down = self.configuration.load(Ordering::Relaxed) >> 14 & 3 != 0;
@@ -112,7 +112,8 @@ const DONE: Executed = Ok(Reply::Done(0));
 pub struct Served {
     target: Arc<Target>,
     qid: u16,
-    /// Entries of the submission queue: those of the connection, then those of Connect.
+    /// The size of the submission queue: first the size from the connection request, then from
+    /// Connect.
     entries: u16,
     head: u16,
     /// None before Connect.
@@ -136,14 +137,14 @@ impl Served {
         self.head
     }
 
-    /// Whether the queue has lost its host, which was silent for so long. An admin queue has the
-    /// keep-alive time-out; an I/O queue ends with the admin queue.
+    /// Whether the queue has lost its host, which was silent for this time. An admin queue uses the
+    /// keep-alive timeout; an I/O queue ends with the admin queue.
     pub fn is_over(&self, silence: Duration) -> bool {
         const BEFORE_CONNECT: Duration = Duration::from_secs(30);
         match &self.controller {
             None => silence > BEFORE_CONNECT,
             Some(controller) if self.qid == 0 => {
-                // Twice, since messages take time.
+                // Twice, because messages take time.
                 let limit = 2 * u64::from(controller.keep_alive.load(Ordering::Relaxed));
                 limit != 0 && silence > Duration::from_millis(limit)
             }
@@ -151,8 +152,8 @@ impl Served {
         }
     }
 
-    /// Executes a command. `data` has the length that the command's descriptor says, with the
-    /// host's bytes or with zeroes.
+    /// Executes a command. `data` has the length in the command's descriptor, and contains the
+    /// host's bytes or zeroes.
     pub fn execute(&mut self, command: &Command, data: &mut [u8]) -> Executed {
         let is_fabrics = command.opcode() == FABRICS;
         if is_fabrics && command.fabrics_type() == CONNECT {
@@ -206,7 +207,7 @@ impl Served {
         match command.opcode() {
             IDENTIFY => self.identify(controller, command, data),
             SET_FEATURES | GET_FEATURES => features(controller, command),
-            // Every command before an Abort is completed when it executes: not aborted.
+            // Every earlier command has completed when an Abort executes, so nothing is aborted.
             ABORT => Ok(Reply::Done(1)),
             KEEP_ALIVE => DONE,
             ASYNC_EVENT_REQUEST if self.event_requests < EVENT_REQUESTS => {
@@ -281,7 +282,7 @@ impl Target {
         if controllers.len() >= MOST {
             return Err(ALL_IN_USE);
         }
-        // From 1 to 0xffef, those that a dynamic controller may have.
+        // From 1 to 0xffef, the range for dynamic controllers.
         let id = loop {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed) % 0xffef + 1;
             if !controllers.contains_key(&id) {
@@ -296,7 +297,7 @@ impl Target {
     }
 }
 
-/// The bytes of the disk that a command is about, as long as its data.
+/// The bytes of the disk that a command accesses, with the length of its data.
 fn blocks(command: &Command, data: usize, disk: usize) -> Result<Range<usize>, Status> {
     let (first, count) = (command.qword(10), u64::from(command.dword(12) as u16) + 1);
     let bytes = (count as usize) << BLOCK_SHIFT;
@@ -335,7 +336,8 @@ fn features(controller: &Controller, command: &Command) -> Executed {
     let is_set = command.opcode() == SET_FEATURES;
     match command.dword(10) & 0xff {
         NUMBER_OF_QUEUES => {
-            // Submission and completion queues, each from 0; a host gets no more than it asks for.
+            // Submission and completion queues, counted from 0. A host gets at most the requested
+            // number.
             let granted = |asked: u32| (asked & 0xffff).min(IO_QUEUES - 1);
             let asked = if is_set { command.dword(11) } else { u32::MAX };
             Ok(Reply::Done((granted(asked >> 16) << 16 | granted(asked)).into()))
@@ -345,7 +347,7 @@ fn features(controller: &Controller, command: &Command) -> Executed {
             DONE
         }
         KEEP_ALIVE_TIMER => Ok(Reply::Done(controller.keep_alive.load(Ordering::Relaxed).into())),
-        // No events come, so all settings do the same.
+        // There are no events, so all settings have the same effect.
         ASYNC_EVENTS => DONE,
         _ => Err(INVALID_FIELD),
     }
@@ -493,7 +495,7 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// Whatever a host sends, a command is executed or refused.
+        /// Any command from a host is executed or rejected.
         #[test]
         fn any_command_is_answered(
             opcode in prop_oneof![Just(FABRICS), 0u8..0x10, any::<u8>()],

@@ -7,11 +7,11 @@ use crate::wire::{COMMAND, COMPLETION, IDENTIFY_DATA, MAX_ENTRIES, put};
 pub const BLOCK_SHIFT: u32 = 9;
 /// NVM Express 1.3.
 pub const VERSION: u32 = 0x0001_0300;
-/// Pending asynchronous event requests of a controller, at most.
+/// The maximum number of pending asynchronous event requests of a controller.
 pub const EVENT_REQUESTS: u8 = 4;
 /// Bytes of the smallest memory page that a host may have.
 const PAGE: usize = 4096;
-/// Globally unique, as far as one namespace in memory needs to be.
+/// Sufficiently unique for one namespace in memory.
 const NAMESPACE_GUID: [u8; 16] = *b"\0proverbs ram ns";
 
 /// The property CAP.
@@ -57,7 +57,8 @@ pub fn controller(id: u16, nqn: &str) -> [u8; IDENTIFY_DATA] {
     // SGLS: supported, and keyed data block descriptors too.
     put(&mut data, 536, &0b101u32.to_le_bytes());
     put(&mut data, 768, nqn.as_bytes());
-    // IOCCSZ and IORCSZ: the sizes of capsules in units of 16 bytes. So no data is in a capsule.
+    // IOCCSZ and IORCSZ: the sizes of capsules in units of 16 bytes. They leave no room for data in
+    // a capsule.
     put(&mut data, 1792, &(COMMAND as u32 / 16).to_le_bytes());
     put(&mut data, 1796, &(COMPLETION as u32 / 16).to_le_bytes());
     // MSDBD: one descriptor for a command.
@@ -65,7 +66,7 @@ pub fn controller(id: u16, nqn: &str) -> [u8; IDENTIFY_DATA] {
     data
 }
 
-/// Identify Namespace, of so many blocks.
+/// Identify Namespace, for a namespace of `blocks` blocks.
 pub fn namespace(blocks: u64) -> [u8; IDENTIFY_DATA] {
     let mut data = [0; IDENTIFY_DATA];
     // NSZE, NCAP and NUSE.

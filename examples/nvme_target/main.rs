@@ -9,10 +9,10 @@
 //! echo transport=rdma,traddr=10.77.0.1,trsvcid=4420,nqn=nqn.2026-01.example:proverbs \
 //!     >/dev/nvme-fabrics                   # ... or without it
 //! ```
-//!
-//! A host sends a command of 64 bytes and says where its data is: address, length and key. The
-//! target reads the data by RDMA READ or writes it by RDMA WRITE, and sends a completion of 16
-//! bytes. A host may ask that the completion also invalidate the key: then it is a SEND_WITH_INV.
+//! A host sends a command of 64 bytes, with the location of its data: address, length and key. The
+//! target reads the data with RDMA READ or writes it with RDMA WRITE, and sends a completion of 16
+//! bytes. A host may request that the completion also invalidate the key. Then it is sent as a
+//! SEND_WITH_INV.
 //!
 //! | file | contents |
 //! |---|---|
@@ -20,10 +20,9 @@
 //! | `queue` | an RDMA connection that carries one submission queue and its completion queue |
 //! | `controller` | commands: Fabrics, admin, and I/O |
 //! | `identify` | the data structures of Identify |
-//!
-//! Each queue has a thread and executes one command at a time. There is no discovery service, no
-//! data in capsules, no authentication, and no event: asynchronous event requests stay pending. The
-//! layouts are from the NVM Express Base, NVM Command Set and RDMA Transport specifications.
+//! Each queue has a thread and executes one command at a time. There is no discovery service, data
+//! in capsules, authentication, or events: asynchronous event requests stay pending. The layouts
+//! come from the NVM Express Base, NVM Command Set and RDMA Transport specifications.
 
 #![forbid(unsafe_code)]
 
@@ -73,7 +72,7 @@ struct Options {
     /// Print each command
     #[bpaf(short, long)]
     verbose: bool,
-    /// How to answer a command that asks for the invalidation of its key; for tests of hosts
+    /// How to reply to a command that requests the invalidation of its key; for tests of hosts
     ///
     /// as-asked: SEND_WITH_INV of the command's key [default];
     /// never: SEND, which leaves the key to the host;
@@ -121,7 +120,7 @@ fn run(options: &Options) -> Result<()> {
         let (request, target) = (listening.get_request()?, Arc::clone(&target));
         let options = options.clone();
         thread::spawn(move || {
-            // Other queues go on.
+            // Other queues continue.
             if let Err(error) = serve(request, &target, &options) {
                 eprintln!("nvme_target: {error}");
             }

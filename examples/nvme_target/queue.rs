@@ -16,7 +16,7 @@ pub const MAX_TRANSFER: usize = 128 * 1024;
 
 /// A READ or WRITE, and a completion.
 const SENDS: u32 = 2;
-/// A sleep ends this soon, to see whether the host has disconnected.
+/// The longest wait before the queue checks whether the host has disconnected.
 const NAP: Duration = Duration::from_millis(20);
 
 pub struct Queue {
@@ -26,20 +26,20 @@ pub struct Queue {
     /// One buffer each: one command is executed at a time.
     data: Pool,
     completions: Pool,
-    /// Capsules that are not looked at yet.
+    /// Capsules that have not been handled yet.
     arrived: VecDeque<Buf>,
     /// Sends without their completions.
     outstanding: u32,
-    /// The buffer of a READ that is done.
+    /// The buffer of a completed READ.
     fetched: Option<Buf>,
-    /// Commands answered, and those of them by SEND_WITH_INV.
+    /// The number of replies, and the number sent as SEND_WITH_INV.
     answered: (u64, u64),
 }
 
 /// The next message from the host, or its absence.
 pub enum Next {
     Capsule(Buf),
-    /// Nothing for some time.
+    /// No message for some time.
     Silence,
     /// The host has disconnected.
     Ended,
@@ -77,7 +77,7 @@ impl Queue {
         })
     }
 
-    /// Commands that were answered, and how many of them by SEND_WITH_INV.
+    /// The number of replies, and the number sent as SEND_WITH_INV.
     pub fn counts(&self) -> (u64, u64) {
         self.answered
     }
@@ -89,7 +89,7 @@ impl Queue {
             if let Some(capsule) = self.arrived.pop_front() {
                 return Ok(Next::Capsule(capsule));
             }
-            // Asked first, so that a capsule that came before the end is not missed.
+            // Checked first, so that a capsule from before the end is not missed.
             let is_over = self.is_disconnected()?;
             let is_alive = self.wait(if is_over { Duration::ZERO } else { NAP })?;
             if self.arrived.is_empty() {
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// The key of a command that has arrived and asks for its invalidation.
+    /// The key of a received command that requests its invalidation.
     pub fn another_key(&mut self) -> Result<Option<KeyedSgl>> {
         self.wait(Duration::ZERO)?;
         let commands = self.arrived.iter().filter_map(|capsule| Command::parse(capsule).ok());
@@ -111,13 +111,13 @@ impl Queue {
         Ok(sgls.find(|sgl| sgl.invalidate))
     }
 
-    /// Makes room for another capsule. The host sends one more when it has the completion of this
-    /// one, so this comes first.
+    /// Makes room for another capsule. Call this before the completion of this one is sent, because
+    /// the host then sends the next.
     pub fn take_more(&mut self, capsule: Buf) -> Result<()> {
         Ok(self.connection.qp.post_recv(wr::Recv::new(capsule))?)
     }
 
-    /// The buffer for data, with so many zeroes.
+    /// The buffer for data, filled with `len` zeroes.
     pub fn data(&mut self, len: usize) -> Result<Buf> {
         let mut data = self.data.take().ok_or("the buffer for data is in use")?;
         data.set_len(len);
@@ -125,7 +125,7 @@ impl Queue {
         Ok(data)
     }
 
-    /// Reads the host's data by RDMA READ.
+    /// Reads the host's data with RDMA READ.
     pub fn fetch(&mut self, data: Buf, from: KeyedSgl) -> Result<Buf> {
         let from = RemoteSlice::<RemoteRead>::from_parts(from.addr, from.len as u64, from.key);
         self.connection.qp.post_send(wr::RdmaRead::new(data, from.read()))?;
@@ -134,7 +134,7 @@ impl Queue {
         self.fetched.take().ok_or_else(|| "a READ without its buffer".into())
     }
 
-    /// Writes data to the host by RDMA WRITE. A completion that is sent after it arrives after it.
+    /// Writes data to the host with RDMA WRITE. A completion that is sent later also arrives later.
     pub fn put(&mut self, data: Buf, to: KeyedSgl) -> Result<()> {
         let to = RemoteSlice::<RemoteWrite>::from_parts(to.addr, to.len as u64, to.key);
         self.connection.qp.post_send(wr::RdmaWrite::new(data, to.write()))?;
@@ -142,8 +142,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends a completion, which also invalidates the key of `invalidate`, and waits until it and
-    /// what was posted before are done.
+    /// Sends a completion, which also invalidates the key of `invalidate`. Waits until it and all
+    /// earlier work requests have completed.
     pub fn answer(
         &mut self,
         completion: &[u8; COMPLETION],
@@ -166,16 +166,16 @@ impl Queue {
         self.settle()
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub fn close(self) -> Result<()> {
         let Queue { connection, .. } = self;
-        // Buffers that are posted return to their pools as the queue pair is dropped.
+        // Posted buffers return to their pools when the queue pair is dropped.
         let ended = connection.disconnect()?;
         ended.qp.destroy()?;
         Ok(ended.id.destroy()?)
     }
 
-    /// Waits until everything that was sent is done.
+    /// Waits until all sends have completed.
     fn settle(&mut self) -> Result<()> {
         let began = Instant::now();
         while self.outstanding > 0 {
@@ -200,7 +200,8 @@ impl Queue {
         }
     }
 
-    /// Takes completions, for which it waits at most `nap`; false if the connection is over.
+    /// Takes completions, and waits for them at most for `nap`. Returns false if the connection is
+    /// closed.
     fn wait(&mut self, nap: Duration) -> Result<bool> {
         let mut is_alive = true;
         for completion in self.channel.wait_timeout(&mut self.cq, nap)? {
@@ -212,12 +213,13 @@ impl Queue {
                         self.fetched = sent.entry;
                     }
                 }
-                // The host's end flushes receives, on iWARP perhaps before its event.
+                // The host's disconnection flushes receives, on iWARP perhaps before its event
+                // arrives.
                 Outcome::Failed(failed) if failed.error.status == WcStatus::WrFlush => {
                     is_alive = false;
                 }
                 Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
-                _ => return Err("a completion of another kind".into()),
+                _ => return Err("an unexpected completion".into()),
             }
         }
         Ok(is_alive)

@@ -15,7 +15,7 @@ pub const CONNECT_DATA: usize = 1024;
 pub const IDENTIFY_DATA: usize = 4096;
 /// Bytes of an NVMe qualified name's field.
 pub const NQN_FIELD: usize = 256;
-/// The most entries of a queue.
+/// The maximum number of entries of a queue.
 pub const MAX_ENTRIES: u16 = 128;
 
 /// A status: code type in bits 10:8, code in bits 7:0, "do not retry" in bit 14.
@@ -52,13 +52,13 @@ pub fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-/// Where a command's data is.
+/// The direction of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     None,
-    /// The target fetches the data by RDMA READ.
+    /// The target fetches the data with RDMA READ.
     ToTarget,
-    /// The target writes the data by RDMA WRITE.
+    /// The target writes the data with RDMA WRITE.
     ToHost,
 }
 
@@ -131,14 +131,14 @@ impl fmt::Debug for Command {
     }
 }
 
-/// A keyed SGL data block descriptor: where the data is in the host's memory.
+/// A keyed SGL data block descriptor: the location of the data in the host's memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyedSgl {
     pub addr: u64,
     /// Bytes.
     pub len: usize,
     pub key: u32,
-    /// The host asks that the completion invalidate the key.
+    /// Whether the host requests that the completion invalidate the key.
     pub invalidate: bool,
 }
 
@@ -229,7 +229,7 @@ pub struct RdmaRequest {
     pub sq_size: u16,
 }
 
-/// Why a connection is rejected; the numbers are those of the status in the private data.
+/// The reason for rejecting a connection. The numbers are the status in the private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     PrivateDataLength = 1,
@@ -248,7 +248,7 @@ impl RdmaRequest {
         if u16_at(data, 0) != 0 {
             return Err(Refusal::RecordFormat);
         }
-        // The size of the receive queue counts from 1, that of the send queue from 0.
+        // The size of the receive queue counts from 1, the size of the send queue from 0.
         let (qid, cq_size, sq_last) = (u16_at(data, 2), u16_at(data, 4), u16_at(data, 6));
         if !(1..MAX_ENTRIES).contains(&sq_last) {
             return Err(Refusal::SubmissionQueueSize);

@@ -1,10 +1,10 @@
-//! How long an example waits for its peer.
+//! The time for which an example waits for its peer.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `by_hand`, or longer if the example is part of a test run. The end of the run is in
-/// `PROVERBS_DEADLINE`, as seconds since 1970. A quarter of what is left keeps a busy machine from
-/// failing the example.
+/// Returns `by_hand`, or longer if the example is part of a test run. `PROVERBS_DEADLINE` contains
+/// the end of the run, in seconds since 1970. A quarter of the remaining time prevents failures on
+/// a busy machine.
 pub fn patience(by_hand: Duration) -> Duration {
     let deadline = std::env::var("PROVERBS_DEADLINE").ok().and_then(|text| text.parse().ok());
     let Some(deadline) = deadline.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)) else {

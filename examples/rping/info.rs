@@ -1,4 +1,4 @@
-//! The message of rping: where a buffer is.
+//! The message of rping, which describes a buffer.
 
 use proverbs::RemoteSlice;
 use proverbs::memory::Access;
@@ -8,7 +8,7 @@ use crate::Result;
 /// Bytes of a message.
 pub const WIRE_LEN: usize = 16;
 
-/// A buffer of the client's: address, key, length, all big-endian on the wire.
+/// A buffer of the client: address, key and length, all big-endian on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     pub address: u64,
@@ -37,7 +37,7 @@ impl Info {
         wire
     }
 
-    /// What a peer sent.
+    /// Parses a message from the peer.
     pub fn from_wire(bytes: &[u8]) -> Result<Info> {
         let Ok([a, b, c, d, e, f, g, h, k0, k1, k2, k3, l0, l1, l2, l3]) =
             <[u8; WIRE_LEN]>::try_from(bytes)
@@ -51,7 +51,7 @@ impl Info {
         let rkey = u32::from_be_bytes([k0, k1, k2, k3]);
         let length = u32::from_be_bytes([l0, l1, l2, l3]);
         if length == 0 || address.checked_add(length.into()).is_none() {
-            return Err(format!("no buffer has {length} bytes at {address:#x}").into());
+            return Err(format!("a buffer cannot have {length} bytes at {address:#x}").into());
         }
         Ok(Info { address, rkey, length })
     }

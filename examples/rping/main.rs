@@ -1,13 +1,12 @@
-//! RDMA ping: the client exposes a buffer, the server reads it and writes it back, as rdma-core's
+//! RDMA ping: the client exposes a buffer, the server reads it and writes it back, like rdma-core's
 //! `rping`.
 //!
 //! ```text
-//! rping -s                    # the server, for one client; -P for as many as come
+//! rping -s                    # the server, for one client; with -P for any number
 //! rping -c -a ADDRESS -C 10   # the client: ten pings
 //! ```
-//!
-//! The address is that of an RDMA network device; 127.0.0.1 is none. rping of rdma-core may be the
-//! other end.
+//! Use the address of an RDMA network device; 127.0.0.1 does not work. Either end may be
+//! rdma-core's rping.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +25,7 @@ use proverbs::cm::{Request, Tcp};
 use proverbs::completion::WcOpcode;
 use proverbs::prelude::*;
 
-/// RDMA READ and WRITE ping-pong over a connection of rdma_cm
+/// RDMA READ and WRITE ping-pong over an rdma_cm connection
 #[derive(Clone, Bpaf)]
 #[bpaf(options)]
 struct Options {
@@ -45,7 +44,7 @@ struct Options {
     /// Show the data of each ping
     #[bpaf(short('v'))]
     verbose: bool,
-    /// Compare what comes back with what was sent
+    /// Compare the returned bytes with those that were sent
     #[bpaf(short('V'))]
     validate: bool,
     /// Bytes of a ping; the server's must be as large as the client's
@@ -54,10 +53,10 @@ struct Options {
         guard(|n| (32..=0x10_0000).contains(n), "must be from 32 to 1048576")
     )]
     size: u32,
-    /// Pings; 0: without end
+    /// Number of pings; 0 for no limit
     #[bpaf(short('C'), argument("COUNT"), fallback(0), display_fallback)]
     count: u32,
-    /// Serve one client after another, several at once
+    /// Serve any number of clients, several at the same time
     #[bpaf(short('P'))]
     persistent: bool,
 }
@@ -84,7 +83,7 @@ fn serve(options: &Options) -> Result<()> {
     loop {
         let (request, options) = (listening.get_request()?, options.clone());
         thread::spawn(move || {
-            // The next client may do better.
+            // The next client may succeed.
             if let Err(error) = serve_one(request, &options) {
                 eprintln!("rping: {error}");
             }
@@ -101,7 +100,7 @@ fn serve_one(request: Request<Tcp>, options: &Options) -> Result<()> {
             show("server ping data: ", &data)?;
         }
         go_ahead(&mut session)?;
-        let sink = session.message()?.ok_or("the client disconnected in the middle")?;
+        let sink = session.message()?.ok_or("the client disconnected during a ping")?;
         put_back(&mut session, Info::from_wire(&sink)?, data)?;
         go_ahead(&mut session)?;
         count += 1;
@@ -111,9 +110,9 @@ fn serve_one(request: Request<Tcp>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Reads what the client exposes.
+/// Reads the client's buffer.
 fn fetch(session: &mut Session, source: Info) -> Result<Buf> {
-    let buf = session.pool.take().ok_or("no buffer is at home")?;
+    let buf = session.pool.take().ok_or("all buffers are in use")?;
     if source.length as usize > buf.capacity() {
         let (asked, here) = (source.length, buf.capacity());
         return Err(format!("the client pings with {asked} bytes, here -S is {here}").into());
@@ -123,7 +122,7 @@ fn fetch(session: &mut Session, source: Info) -> Result<Buf> {
     session.finished(WcOpcode::RdmaRead)?.ok_or_else(|| "a read without its buffer".into())
 }
 
-/// Writes the text, its NUL included, to where the client wants it.
+/// Writes the text, including its NUL, to the client's buffer.
 fn put_back(session: &mut Session, sink: Info, mut data: Buf) -> Result<()> {
     let text = data.iter().position(|&byte| byte == 0).map_or(data.len(), |nul| nul + 1);
     data.set_len(text);
@@ -132,7 +131,7 @@ fn put_back(session: &mut Session, sink: Info, mut data: Buf) -> Result<()> {
     session.finished(WcOpcode::RdmaWrite).map(drop)
 }
 
-/// A message whose content nobody looks at.
+/// Sends a message whose content does not matter.
 fn go_ahead(session: &mut Session) -> Result<()> {
     Ok(session.connection.qp.post_send(wr::Send::inline(&[0; WIRE_LEN]))?)
 }
@@ -141,7 +140,7 @@ fn ping(server: &str, options: &Options) -> Result<()> {
     let id = route::<Tcp>(server, options.port)?;
     let size = options.size as usize;
     let mut session = Session::connect(id, Buffers::in_turn(WIRE_LEN, size))?;
-    // Open to the server as far as it must be, and no further.
+    // Gives the server only the rights that it needs.
     let source = session.pd.register::<RemoteRead>(size)?;
     let sink = session.pd.register::<RemoteWrite>(size)?;
     let mut back = vec![0; size];
@@ -153,7 +152,10 @@ fn ping(server: &str, options: &Options) -> Result<()> {
         say(&mut session, Info::of(sink.remote()))?;
         sink.read_at(0, &mut back)?;
         if options.validate && back != data {
-            return Err(format!("ping {number}: what came back is not what was sent").into());
+            return Err(format!(
+                "ping {number}: the returned bytes differ from those that were sent"
+            )
+            .into());
         }
         if options.verbose {
             show("ping data: ", &back)?;
@@ -166,10 +168,10 @@ fn ping(server: &str, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Tells the server of a buffer, and waits until it is done with it.
+/// Sends a buffer's location to the server, and waits until the server has used it.
 fn say(session: &mut Session, info: Info) -> Result<()> {
     session.connection.qp.post_send(wr::Send::inline(&info.to_wire()))?;
-    let answer = session.message()?.ok_or("the server disconnected in the middle")?;
+    let answer = session.message()?.ok_or("the server disconnected during a ping")?;
     match answer.len() {
         WIRE_LEN => Ok(()),
         len => Err(format!("the server's answer has {len} bytes instead of {WIRE_LEN}").into()),

@@ -1,4 +1,4 @@
-//! An exported endpoint, as bytes and over a stream: refused, or what it was made of.
+//! An exported endpoint, as bytes and over a stream, is rejected, or encodes to the same bytes.
 #![no_main]
 
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use proverbs::endpoint::{Endpoint, Service, Unbounded, exchange};
 use proverbs::{bounded::{Mtu, Psn, Qpn}, memory::{RemoteAll, RemoteRead}};
 
-/// A peer that says these bytes, in pieces of at most 7, whatever it hears.
+/// A peer that sends these bytes in pieces of at most 7, and ignores what it receives.
 struct Peer<'a>(&'a [u8]);
 
 impl Read for Peer<'_> {
@@ -31,7 +31,7 @@ impl Write for Peer<'_> {
 fuzz_target!(|data: &[u8]| {
     let whole = Endpoint::from_bytes(data);
     if let Ok(endpoint) = &whole {
-        assert_eq!(endpoint.to_bytes(), data, "one form for each endpoint");
+        assert_eq!(endpoint.to_bytes(), data, "each endpoint has one encoding");
         for i in 0..=endpoint.regions().len() {
             let _ = (endpoint.region::<RemoteAll>(i), endpoint.region::<RemoteRead>(i));
         }
@@ -44,6 +44,6 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(theirs) = exchange(&mut Unbounded(Peer(data)), &mine, Duration::MAX) {
         assert!(data.starts_with(&theirs.to_bytes()));
     } else {
-        assert!(whole.is_err(), "what is an endpoint as bytes is one over a stream");
+        assert!(whole.is_err(), "an endpoint that is valid as bytes is valid over a stream");
     }
 });

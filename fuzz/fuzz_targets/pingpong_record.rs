@@ -1,4 +1,4 @@
-//! The record of rdma-core's ping-pongs: refused, or what it says.
+//! The record of rdma-core's ping-pongs is rejected, or parsed to its values.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

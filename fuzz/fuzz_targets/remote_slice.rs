@@ -1,4 +1,4 @@
-//! What peers say of their memory, the header before a datagram, and private data.
+//! Remote slices from peers, the header before a datagram, and private data.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

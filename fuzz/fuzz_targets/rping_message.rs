@@ -1,4 +1,4 @@
-//! The message of rping: refused, or a buffer that ends where addresses do.
+//! The message of rping is rejected, or describes a buffer inside the address space.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

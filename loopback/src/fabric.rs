@@ -85,7 +85,7 @@ impl Fabric {
     /// deregistered ([R6.11]).
     ///
     /// # Errors
-    /// [`ErrorKind::Os`]: EINVAL if the slice is of no region of this fabric.
+    /// [`ErrorKind::Os`]: EINVAL if the slice does not belong to a region of this fabric.
     ///
     /// [R6.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r6-11
     /// [`ErrorKind::Os`]: https://docs.rs/proverbs/latest/proverbs/enum.ErrorKind.html#variant.Os

@@ -1,4 +1,4 @@
-//! The output: emit each work request into a slot of its own, link it, post once.
+//! The output: emit each work request into its own slot, link it, post once.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -23,7 +23,7 @@ impl Kind {
         }
     }
 
-    /// The run-time builder that takes over from the macro.
+    /// The run-time builder to use instead of the macro.
     pub fn builder(self) -> &'static str {
         match self {
             Kind::Send => "send_list",
@@ -33,30 +33,29 @@ impl Kind {
     }
 }
 
-/// The methods are called on `&mut` and `&` of the post, and the last on the post itself, just as
-/// their receivers are declared: then they are found in the first step of the lookup, where
-/// inherent methods come before those of any trait that the user may have in scope. No path is
-/// named that the user could have given another meaning.
-///
-/// Nested matches, so that temporaries in the user's expressions live until the post, and each work
-/// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site);
-/// locations are the user's, so that errors land on the element.
+/// The methods are called on `&mut` and `&` of the post, and the last one on the post itself,
+/// exactly as their receivers are declared. So the first step of method lookup finds them, where
+/// inherent methods take precedence over the methods of any trait in the user's scope. The
+/// expansion names no path that the user could have redefined. The expansion consists of nested
+/// matches, so that temporaries in the user's expressions live until the post, and each work
+/// request is emitted as soon as it is evaluated. Names and `unsafe` are hygienic (mixed site).
+/// Locations point to the user's code, so that errors appear at the element.
 pub fn expand(list: &List, kind: Kind) -> TokenStream {
     let site = Span::mixed_site();
     let name = |what: &str, i: usize| Ident::new(&format!("__{what}{i}"), site);
     let (begun, post) = (Ident::new("__begun", site), Ident::new("__post", site));
     let count = list.requests.len();
     let entries = (0..count).map(|i| name("pending", i));
-    // One in another, so that the compiler goes through them.
+    // Nested tuples, so that the compiler can recurse through them.
     let known = (0..count).rev().fold(quote_spanned! {site=> () }, |rest, i| {
         let pending = name("pending", i);
         quote_spanned! {site=> (#pending.known, #rest) }
     });
     let (first, last) = (name("at", 0), name("at", count - 1));
-    // What the whole list asks of the queue is told at the word that asks it, or at the queue.
+    // Errors about the whole list are reported at the word that causes them, or at the queue.
     let at_word = |word: Option<&Ident>| word.map(|word| site.located_at(word.span()));
     let mut body = if let Some(here) = at_word(list.word(UNCHECKED)) {
-        // Outside of any `unsafe` but the program's.
+        // Outside of any `unsafe` except the program's.
         quote_spanned! {here=>
             #post.post_raw([#(#entries.entry),*], #first.cast(), #last.cast())
         }
@@ -66,8 +65,8 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
             None => format_ident!("post", span = site.located_at(list.queue.span())),
         };
         quote_spanned! {site=>
-            // SAFETY: all work requests were emitted in order, into slots that are still there, and
-            // these are their entries, and what is known of them.
+            // SAFETY: all work requests were emitted in order, into slots that still exist, and
+            // these are their entries and their known parts.
             unsafe {
                 #post.#finish([#(#entries.entry),*], #known, #first.cast(), #last.cast())
             }
@@ -84,7 +83,8 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     if may_wait {
         body = quote_spanned! {site=> match (&mut #post).may_be_forgotten() { () => #body } };
     }
-    // Whatever way the program leaves the list, its queue is borrowed until its entries are gone.
+    // The queue stays borrowed until the entries of the list are gone, however the program leaves
+    // the list.
     let unfinished = Ident::new("list", site);
     body = quote_spanned! {site=> match (&#post).unfinished() { #unfinished => #body } };
     let queue = &list.queue;
@@ -94,17 +94,17 @@ pub fn expand(list: &List, kind: Kind) -> TokenStream {
     quote_spanned! {site=>
         match #begin {
             #begun => {
-                // SAFETY: whatever it is that the queue began, `vouch` is safe, or gives a list of
-                // this crate itself, whose own methods are called below; the entries go from `emit`
-                // to `post`.
+                // SAFETY: whatever type the queue returned, `vouch` is either safe or returns a
+                // list of this crate, whose own methods are called below. The entries go from
+                // `emit` to `post`.
                 match unsafe { #begun.vouch() } { mut #post => #body }
             }
         }
     }
 }
 
-/// Whether a future may wait in these tokens, and be forgotten with what is put together then:
-/// something is awaited, or a macro is called, which may do so.
+/// Whether a future could be suspended inside these tokens, and be leaked together with the list
+/// built so far. This is so if they contain an `await`, or call a macro, which may contain one.
 fn may_wait(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Group(group) => may_wait(group.stream()),
@@ -114,8 +114,7 @@ fn may_wait(tokens: TokenStream) -> bool {
     })
 }
 
-/// One work request, and the `rest` after it; `is_last` says whether it ends a list that is
-/// signaled.
+/// Emits one work request, and then `rest`. `is_last` says whether it ends a signaled list.
 fn emit(
     kind: Kind,
     post: &Ident,
@@ -128,8 +127,8 @@ fn emit(
     let here = site.located_at(request.span());
     let (wr, slot, at, pending) =
         (name("wr", i), name("slot", i), name("at", i), name("pending", i));
-    // Spans cannot be joined on stable Rust, but rustc joins those of an expression's ends: with
-    // `wr` at the first token and `.0` at the last, `wr.0` covers the whole element.
+    // Spans cannot be joined on stable Rust, but rustc joins the spans of an expression's ends.
+    // With `wr` at the first token and `.0` at the last, `wr.0` covers the whole element.
     let last = request.to_token_stream().into_iter().last().map_or(here, |token| token.span());
     let mut field = Literal::usize_unsuffixed(0);
     field.set_span(site.located_at(last));
@@ -142,7 +141,7 @@ fn emit(
             quote_spanned! {site=> #previous.cast() }
         }
     };
-    // Where order is not kept, not all may follow all.
+    // On unordered transports, some work requests must not follow others.
     let before = name("before", i);
     let behind = match i {
         0 => quote_spanned! {site=> (&#post).start() },
@@ -165,7 +164,7 @@ fn emit(
                 let mut #slot = (&#post).slot(&#element);
                 let #at = &raw mut #slot;
                 #behind
-                // SAFETY: the slot is a local that stays until the post.
+                // SAFETY: the slot is a local variable that lives until the post.
                 let #pending = unsafe { (&mut #post).emit(#index #element, #at, #previous) };
                 #rest
             }

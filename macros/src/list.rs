@@ -1,4 +1,4 @@
-//! The input: a queue, a list of work requests, and perhaps `unsignaled` or `unchecked`.
+//! The input: a queue, a list of work requests, and optionally `unsignaled` or `unchecked`.
 
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -7,7 +7,7 @@ use syn::{Error, Expr, Ident, Result, Token, bracketed};
 
 use crate::expand::Kind;
 
-/// Most work requests of a chain; longer lists are for the run-time builders.
+/// The maximum number of work requests in a chain. Longer lists need the run-time builders.
 const MOST: usize = 128;
 
 pub const UNSIGNALED: &str = "unsignaled";
@@ -17,7 +17,7 @@ pub struct List {
     pub queue: Expr,
     bracket: Bracket,
     pub requests: Punctuated<Expr, Token![,]>,
-    /// How it is posted: `unsignaled` or `unchecked`, if not as usual.
+    /// `unsignaled` or `unchecked`, if the list has such a word.
     pub how: Option<Ident>,
 }
 
@@ -54,12 +54,12 @@ impl Parse for List {
 }
 
 impl List {
-    /// Where it says that it is posted like this.
+    /// The word `how`, if the list has it.
     pub fn word(&self, how: &str) -> Option<&Ident> {
         self.how.as_ref().filter(|word| *word == how)
     }
 
-    /// What can be seen without types. All that is wrong is told at once.
+    /// Checks everything that does not need types, and reports all errors together.
     pub fn check(&self, kind: Kind) -> Result<()> {
         let mut errors: Vec<Error> = Vec::new();
         if self.requests.is_empty() {

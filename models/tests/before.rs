@@ -1,12 +1,12 @@
-//! The protocols of before, whose models fail: what the models of today are worth.
+//! Earlier protocols, whose models fail. They show that the models can detect such bugs.
 
 use loom::sync::atomic::Ordering::*;
 use loom::sync::atomic::{AtomicBool, AtomicU32};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// L1: a flag says that some queue pair is gone. The poller took the flag away by a store, and then
-/// looked which.
+/// L1: a flag says that some queue pair is gone. The poller cleared the flag with a store, and then
+/// checked which one it was.
 #[test]
 #[should_panic(expected = "nobody will ever notice")]
 fn a_flag_that_is_taken_away_by_a_store() {
@@ -20,8 +20,8 @@ fn a_flag_that_is_taken_away_by_a_store() {
     notices(|any_dead| any_dead.store(true, Release), take);
 }
 
-/// The same in one step each. (Where stores and swaps are mixed, loom knows less of their order
-/// than memory keeps.)
+/// The same with one step each. (If stores and swaps are mixed, loom allows more orders than real
+/// memory does.)
 #[test]
 fn a_flag_that_is_taken_away_by_a_swap() {
     let give = |any_dead: &AtomicBool| {
@@ -60,9 +60,9 @@ fn notices(give: fn(&AtomicBool), take: fn(&AtomicBool) -> bool) {
     });
 }
 
-/// L2: a shared receive queue says that it is gone and looks whether a completion queue is left;
-/// the completion queue says that it is gone and looks whether the shared receive queue is. Each
-/// may see the other as it was.
+/// L2: a shared receive queue reports that it is gone and checks whether a completion queue is
+/// left; the completion queue reports that it is gone and checks whether the shared receive queue
+/// is left. Each may see the old state of the other.
 #[test]
 #[should_panic(expected = "each left it to the other")]
 fn two_that_look_for_each_other() {
@@ -83,7 +83,7 @@ fn two_that_look_for_each_other() {
     });
 }
 
-/// A number that is read and written, each for itself, is given to two.
+/// A number that is read and written in two separate steps is assigned twice.
 #[test]
 #[should_panic(expected = "given twice")]
 fn a_number_that_is_loaded_and_stored() {
@@ -103,8 +103,8 @@ fn a_number_that_is_loaded_and_stored() {
     });
 }
 
-/// Who is to be told of an end looks whether it is over, and enters himself on the list in a second
-/// step: he is in a list that nobody reads.
+/// A thread that wants to be notified of an end checks whether it is over, and then enters the list
+/// in a second step. It may then be in a list that no thread reads.
 #[test]
 #[should_panic(expected = "nobody destroys it")]
 fn who_looks_before_he_enters() {

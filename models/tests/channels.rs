@@ -1,5 +1,5 @@
-//! Event channels of librdmacm: who takes an event, who makes a call on an id, and who moves the id
-//! to another channel, do not meet.
+//! Event channels of librdmacm: a thread that takes an event, a thread that makes a call on an id,
+//! and a thread that moves the id to another channel exclude each other.
 
 #[path = "../../sys/src/cm/lock.rs"]
 mod lock;
@@ -15,9 +15,10 @@ use lock::Lock;
 /// Two channels, and an id that is on one of them.
 struct World {
     locks: [Lock; 2],
-    /// On which; read under the lock of any channel, changed under those of both.
+    /// The channel that the id is on. Read under the lock of either channel, changed under both
+    /// locks.
     on: UnsafeCell<usize>,
-    /// What librdmacm writes to the id.
+    /// The fields of the id that librdmacm writes.
     id: UnsafeCell<u32>,
 }
 
@@ -27,34 +28,34 @@ impl World {
         Arc::new(World { locks, on: UnsafeCell::new(0), id: UnsafeCell::new(0) })
     }
 
-    /// Takes what is there of events, of ids that are on the channel.
+    /// Takes the pending events of ids that are on the channel.
     fn take_event(&self, channel: usize) {
         let _guard = self.locks[channel].lock();
-        // SAFETY: nobody changes it meanwhile; loom sees to it.
+        // SAFETY: no thread changes it at the same time; loom checks this.
         if self.on.with(|on| unsafe { *on }) == channel {
             self.touch();
         }
     }
 
-    /// Makes a call on the id, whose owner knows where it is.
+    /// Makes a call on the id, whose owner knows its channel.
     fn call(&self, channel: usize) {
         let _guard = self.locks[channel].lock();
         self.touch();
     }
 
     fn touch(&self) {
-        // SAFETY: nobody else does meanwhile; loom sees to it.
+        // SAFETY: no other thread does so at the same time; loom checks this.
         self.id.with_mut(|id| unsafe { *id += 1 });
     }
 
     fn migrate(&self, to: usize) {
-        // SAFETY: nobody reads it meanwhile; loom sees to it.
+        // SAFETY: no thread reads it at the same time; loom checks this.
         self.on.with_mut(|on| unsafe { *on = to });
         self.touch();
     }
 }
 
-/// The id is moved, and used there, while events are taken from both channels.
+/// The id is moved and then used on the new channel, while events are taken from both channels.
 fn moves(migrate: fn(&World)) {
     loom::model(move || {
         let world = World::new();
@@ -77,7 +78,7 @@ fn an_id_moves_while_events_are_taken() {
     });
 }
 
-/// The other way round.
+/// The opposite order.
 #[test]
 #[should_panic]
 fn an_id_that_moves_under_one_lock() {
@@ -87,7 +88,7 @@ fn an_id_that_moves_under_one_lock() {
     });
 }
 
-/// Two ids change places, on two threads.
+/// Two ids swap channels, on two threads.
 fn cross(both: fn(&World, usize, usize)) {
     loom::model(move || {
         let world = World::new();

@@ -1,6 +1,6 @@
-//! The last of those who have a part in a queue's end, and no other, sees to what the queue left.
+//! Only the last thread that ends a queue returns the queue's remaining buffers.
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../src/counters/pending.rs"]
 mod pending;
 #[path = "support/sync.rs"]
@@ -12,7 +12,7 @@ use loom::thread;
 
 use pending::Pending;
 
-/// What each of them did before, and the last must see.
+/// The work that each thread did before, which the last one must see.
 struct Queue {
     pending: Pending,
     done: [UnsafeCell<u32>; 3],
@@ -25,14 +25,14 @@ impl Queue {
         Arc::new(queue)
     }
 
-    /// Party number `who` has done what it had to do. The last sees what all did.
+    /// Thread number `who` has done its part. The last one sees the work of all.
     fn end(&self, who: usize, of: usize) -> u32 {
-        // SAFETY: each has a cell of its own until the last one looks; loom sees to it.
+        // SAFETY: each thread has its own cell until the last one reads them; loom checks this.
         self.done[who].with_mut(|done| unsafe { *done = 1 });
         let is_last = self.pending.end_one();
         if is_last {
             for done in &self.done[..of] {
-                // SAFETY: all are done with their cells, which loom sees to.
+                // SAFETY: no thread uses its cell any more; loom checks this.
                 assert_eq!(done.with(|done| unsafe { *done }), 1);
             }
             assert!(self.pending.is_over());
@@ -41,8 +41,8 @@ impl Queue {
     }
 }
 
-/// A queue pair with two completion queues (or a shared receive queue with two) ends on one thread,
-/// and its completion queues are polled empty, or go, on two others.
+/// A queue pair (or a shared receive queue) with two completion queues is destroyed on one thread.
+/// On two other threads its completion queues are polled empty or destroyed.
 ///
 /// Holds L2: exactly one of the parties in a queue's end returns the outstanding buffers.
 #[test]
@@ -60,7 +60,8 @@ fn one_is_the_last_and_sees_what_the_others_did() {
     });
 }
 
-/// Who asks meanwhile is told that it is over only once all is visible that was done before.
+/// A thread that checks at the same time sees that it is over only when it also sees all work done
+/// before.
 #[test]
 fn who_asks_sees_what_was_done() {
     loom::model(|| {
@@ -73,7 +74,7 @@ fn who_asks_sees_what_was_done() {
             let queue = queue.clone();
             thread::spawn(move || {
                 if queue.pending.is_over() {
-                    // SAFETY: nobody writes any more; loom sees to it.
+                    // SAFETY: no thread writes any more; loom checks this.
                     let seen =
                         queue.done[..2].iter().map(|done| done.with(|done| unsafe { *done }));
                     assert_eq!(seen.sum::<u32>(), 2);

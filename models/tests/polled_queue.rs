@@ -1,12 +1,11 @@
-//! What a poll asks while there is something to do before: no reason is lost, whoever gives one
-//! when.
+//! The switch to the slow path of a poll: no reason is lost, whichever thread gives one, and when.
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../src/completion/polled_queue.rs"]
 mod polled_queue;
 #[path = "support/sync.rs"]
 mod sync;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "support/sys.rs"]
 mod sys;
 
@@ -19,13 +18,13 @@ use polled_queue::{PolledQueue, Reason};
 
 struct Inbox {
     polled_queue: PolledQueue,
-    /// Whether the queue pair of this number is gone; written before the reason is given.
+    /// Whether the queue pair with this number is gone. Written before the reason is given.
     gone: [AtomicU32; 2],
 }
 
-// SAFETY: the pointers are compared, and not followed.
+// SAFETY: the pointers are compared, and not dereferenced.
 unsafe impl Send for Inbox {}
-// SAFETY: so are these.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Inbox {}
 
 impl Inbox {
@@ -34,16 +33,16 @@ impl Inbox {
         Arc::new(Inbox { polled_queue: PolledQueue::new(queue), gone: Default::default() })
     }
 
-    /// A queue pair goes, on whatever thread.
+    /// Destroys a queue pair, on any thread.
     fn end(&self, number: usize) {
         self.gone[number].store(1, Relaxed);
         self.polled_queue.give(Reason::Dead);
     }
 
-    /// A poll: what is known to be gone after it, as bits.
+    /// A poll. Returns the queue pairs that it found to be gone, as bits.
     fn poll(&self) -> u32 {
-        // (That `is_on` was asked before would hide orders from loom, which knows of each atomic
-        // who touched it last.)
+        // (A call of `is_on` first would hide orders from loom, which tracks only the last access
+        // of each atomic.)
         if !self.polled_queue.take(Reason::Dead) {
             return 0;
         }
@@ -51,8 +50,8 @@ impl Inbox {
     }
 }
 
-/// Two queue pairs go on two threads while a third polls. What it did not notice, a poll after
-/// finds: nothing is left that no poll would ever notice.
+/// Two queue pairs are destroyed on two threads while a third thread polls. If it misses one, the
+/// next poll finds it, so none is missed forever.
 ///
 /// Holds L1: a reason for the poller that arrives while another one is cleared is not lost.
 #[test]
@@ -69,11 +68,11 @@ fn every_end_is_noticed() {
             known |= inbox.poll();
         }
         assert_eq!(known, 0b11);
-        assert!(!inbox.polled_queue.is_on(), "and then the device is asked again");
+        assert!(!inbox.polled_queue.is_on(), "and then polls call the device again");
     });
 }
 
-/// The poller's own reason comes and goes, and takes the other's neither away nor along.
+/// Setting and clearing the poller's own reason does not clear or set the other reason.
 #[test]
 fn reasons_do_not_cover_each_other_up() {
     loom::model(|| {

@@ -1,9 +1,9 @@
-//! Threads that wait for one event: each takes its turn to wait, and none sleeps on when the event
-//! was told to another.
+//! Threads that wait for one event: each takes its turn to wait, and none keeps sleeping after
+//! another has received the event.
 
 #[path = "support/sync.rs"]
 mod sync;
-#[allow(dead_code)] // loom knows no time
+#[allow(dead_code)] // loom does not model time
 #[path = "../../src/cm/turn.rs"]
 mod turn;
 
@@ -14,14 +14,14 @@ use loom::thread;
 
 use turn::Turn;
 
-/// Three threads; the event comes once, to who has the turn then, and each of them learns of it and
-/// leaves. (loom fails where a thread sleeps for ever.)
+/// Three threads. The event is delivered once, to the thread whose turn it is. Each thread finds
+/// out about it and returns. (loom fails if a thread sleeps forever.)
 ///
 /// Holds S8: each thread in `get_request` learns of DEVICE_REMOVAL.
 #[test]
 fn every_thread_leaves() {
     loom::model(|| {
-        // Whether the event was taken, which is noted by relaxed stores.
+        // Whether the event was taken, which is recorded with relaxed stores.
         let world = Arc::new((Turn::new(), AtomicU32::new(0)));
         let wait = |world: &(Turn, AtomicU32)| {
             let _turn = world.0.take(None).unwrap();

@@ -67,7 +67,7 @@ use crate::wait::{Sleep, Waker, end_of, readiness_of};
 #[doc(alias("rdma_cm_event", "rdma_event_channel"))]
 #[derive(Clone)]
 pub struct EventChannel {
-    pub(super) channel: Arc<Channel>,
+    pub(crate) channel: Arc<Channel>,
 }
 
 impl EventChannel {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::channel::{EventChannel, Events};
-use super::event::{Event, EventKind, PeerParam};
+use super::event::{Event, PeerParam};
 use super::id::{CmId, Core};
 use super::space::PortSpace;
 use super::state::{CmState, Listening, Mode, OnChannel, Requested, Synchronous};
@@ -96,9 +96,6 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         loop {
             self.core.removal(GET_REQUEST)?;
             let Some(event) = events.next()? else { return Ok(None) };
-            if event.kind() != EventKind::ConnectRequest {
-                continue;
-            }
             if let Ok(request) = Request::from_event(event) {
                 drop(turn);
                 return request.into_synchronous().map(Some);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::device::context::Context;
 use crate::device::ids::CqId;
 use crate::device::refusal::{destroy, of_creation};
-use crate::sys::events::try_get_cq_event;
+use crate::sys::events::{set_blocking, try_get_cq_event};
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};
 use crate::wait::readiness_of;
@@ -54,6 +54,8 @@ use crate::wait::readiness_of;
 #[doc(alias = "ibv_comp_channel")]
 pub struct CompletionChannel {
     handle: Arc<handle::Channel>,
+    /// Whether a read of the descriptor blocks, as it does for a wait without an end.
+    blocks: bool,
 }
 
 impl CompletionChannel {
@@ -65,7 +67,7 @@ impl CompletionChannel {
         let channel = channel.map_err(refused)?;
         // SAFETY: the object was just created, and has no other owner.
         let handle = unsafe { handle::Channel::new(channel, control, context.handle.clone()) };
-        Ok(CompletionChannel { handle: Arc::new(handle) })
+        Ok(CompletionChannel { handle: Arc::new(handle), blocks: false })
     }
 
     pub(crate) fn is_of(&self, context: &Context) -> bool {
@@ -109,6 +111,7 @@ impl CompletionChannel {
     /// ```
     #[doc(alias("ibv_get_cq_event", "ibv_ack_cq_events"))]
     pub fn try_event(&mut self) -> Result<Option<CqId>, Error> {
+        self.set_blocking(false)?;
         match self.get_event() {
             Ok(context) => Ok(Some(CqId::from_context(context))),
             Err(libc::EAGAIN | libc::EINTR) => Ok(None),
@@ -118,11 +121,38 @@ impl CompletionChannel {
 
     /// Takes an event if there is one, whichever queue's it is.
     #[inline(always)]
-    pub(super) fn take_event(&mut self) -> Result<(), Error> {
+    pub(crate) fn take_event(&mut self) -> Result<(), Error> {
+        self.set_blocking(false)?;
         match self.get_event() {
             Ok(_) | Err(libc::EAGAIN | libc::EINTR) => Ok(()),
             Err(errno) => Err(unreadable(errno)),
         }
+    }
+
+    /// Sleeps until there is an event, and takes it, in one system call. Returns false if the
+    /// device does not block: then its descriptor has to be slept on.
+    #[inline(always)]
+    pub(super) fn sleep_for_event(&mut self) -> Result<bool, Error> {
+        self.set_blocking(true)?;
+        match self.get_event() {
+            Ok(_) | Err(libc::EINTR) => Ok(true),
+            Err(libc::EAGAIN) => Ok(false),
+            Err(errno) => Err(unreadable(errno)),
+        }
+    }
+
+    /// Makes reads of the descriptor block or not. A program seldom changes how it waits, so most
+    /// calls make no system call.
+    #[inline(always)]
+    pub(super) fn set_blocking(&mut self, blocks: bool) -> Result<(), Error> {
+        #[cold]
+        #[inline(never)]
+        fn change(channel: &mut CompletionChannel, blocks: bool) -> Result<(), Error> {
+            set_blocking(channel.fd(), blocks).map_err(|errno| Error::os("fcntl", errno, ""))?;
+            channel.blocks = blocks;
+            Ok(())
+        }
+        if self.blocks == blocks { Ok(()) } else { change(self, blocks) }
     }
 
     #[inline(always)]
@@ -162,8 +192,9 @@ impl CompletionChannel {
     /// on it exist, or the errno of the verb.
     #[doc(alias = "ibv_destroy_comp_channel")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
+        let blocks = self.blocks;
         destroy("ibv_destroy_comp_channel", self.handle, "completion queues on it")
-            .map_err(|refused| refused.map(|handle| CompletionChannel { handle }))
+            .map_err(|refused| refused.map(|handle| CompletionChannel { handle, blocks }))
     }
 }
 
@@ -173,8 +204,9 @@ fn unreadable(errno: i32) -> Error {
 }
 
 impl AsRawFd for CompletionChannel {
-    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
-    /// never blocks.
+    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. (A
+    /// read of it blocks after a [wait](CompletionChannel::wait) without an end, and not otherwise;
+    /// [`try_event`](CompletionChannel::try_event) never blocks.)
     ///
     /// The descriptor is a plain number (there is no `AsFd`), so that reading from it takes
     /// `unsafe`: an event that was read there is never acknowledged, and `ibv_destroy_cq` waits for

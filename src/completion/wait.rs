@@ -67,7 +67,7 @@ impl CompletionChannel {
     /// them. Waits **for ever** if none come.
     ///
     /// The queue is armed (`ibv_req_notify_cq`) and polled once more. Only if that poll finds
-    /// nothing, an event is awaited (`ibv_get_cq_event`) and acknowledged
+    /// nothing, an event is awaited (`ibv_get_cq_event`, one system call) and acknowledged
     /// ([R13.3](crate::guide::rules#r13-3)). The result is never empty. With several queues on one
     /// channel, events of the others are acknowledged too, and their queues are no longer armed.
     /// Nothing is lost, since each wait polls before it sleeps.
@@ -263,6 +263,9 @@ impl CompletionChannel {
     /// Sleeps, and takes the event if there is one. Returns whether to look again.
     #[inline(always)]
     fn next_event(&mut self, sleep: &mut Sleep<'_>) -> Result<bool, Error> {
+        if sleep.is_endless() && self.sleep_for_event()? {
+            return Ok(true);
+        }
         if !sleep.on(self.fd())? {
             return Ok(false);
         }

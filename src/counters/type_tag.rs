@@ -156,6 +156,9 @@ mod tests {
             let piece = of(3, NO_POOL, capacity);
             assert_eq!(sized(of(3, NO_POOL, 9000), capacity), piece, "{capacity}");
         }
+        // What an atomic returns fits into 8 bytes, and not into 7.
+        let looked_at = [7, 8].map(|capacity| resized(of(3, 5, 64), capacity) & LOOK != 0);
+        assert_eq!(looked_at, [true, false]);
         assert_eq!((of_size(0), without_pool(of(3, 5, 8), 0)), (LOOK, of(3, NO_POOL, 0)));
     }
 }

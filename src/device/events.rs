@@ -202,7 +202,7 @@ impl DeviceEvents {
     }
 
     /// The descriptor, to sleep on.
-    fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         #[allow(unsafe_code)] // a descriptor of the context's
         // SAFETY: it is the context's, which is kept open, and never changes. (`events` returns no
         // value without it.)

@@ -61,12 +61,25 @@ impl<H: Handle> Chain<H> {
         }
     }
 
+    /// Walks to the end of the list.
+    pub fn push_back(&mut self, handle: H) {
+        let Some(last) = self.headers().last() else { return self.push(handle) };
+        handle.header().link.set_next(ptr::null_mut());
+        last.link.set_next(ManuallyDrop::new(handle).at());
+    }
+
     pub fn headers(&self) -> impl Iterator<Item = &Header> {
+        // SAFETY: the list owns the handles, so the headers are alive.
+        self.addresses().map(|header| unsafe { header.as_ref() })
+    }
+
+    /// Where the headers are, in order.
+    pub fn addresses(&self) -> impl Iterator<Item = NonNull<Header>> {
         let mut at = self.first;
         std::iter::from_fn(move || {
-            // SAFETY: the list owns the handles, so the headers are alive.
-            let header = unsafe { at.as_ref()? };
-            at = header.link.next();
+            let header = NonNull::new(at)?;
+            // SAFETY: the list owns the handle, so the header is alive.
+            at = unsafe { header.as_ref() }.link.next();
             Some(header)
         })
     }

@@ -2,14 +2,18 @@
 
 #![allow(unsafe_code)] // follows the links between headers
 
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
 use crate::memory::buf::Buf;
 use crate::memory::chain::Chain;
-use crate::memory::header::{Header, Word, word};
+use crate::memory::header::{Handle, Header, Word, word};
 
 /// The buffers of one work request, in the order of its scatter/gather list (`sg_list` of
 /// ibv_post_send(3)).
 ///
-/// As an iterator it takes them from the front.
+/// As an iterator it takes them from the front; [`iter`](Self::iter) looks at them in place.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -44,6 +48,49 @@ impl<C> BufList<C> {
     /// Puts `buf` in front of the others.
     pub fn push_front(&mut self, buf: Buf<C>) {
         self.0.push(buf);
+    }
+
+    /// Puts `buf` behind the others. This walks through the list: to build a long one, put buffers
+    /// in front, or collect them.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+    /// let mut list = BufList::new();
+    /// for part in [b"head ", b"body "] {
+    ///     let mut buf = pool.take().ok_or("no buffer")?;
+    ///     buf.copy_from(part)?;
+    ///     list.push_back(buf);
+    /// }
+    /// assert_eq!(list.segments().collect::<Vec<_>>().concat(), b"head body ");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_back(&mut self, buf: Buf<C>) {
+        self.0.push_back(buf);
+    }
+
+    /// The first buffer, which stays in the list.
+    pub fn front(&self) -> Option<BufRef<'_, C>> {
+        self.iter().next()
+    }
+
+    /// The buffers in order, which stay in the list.
+    ///
+    /// ```
+    /// # use proverbs::prelude::*;
+    /// # let proverbs::loopback::Pair { pool, .. } = proverbs::loopback::pair()?;
+    /// let list: BufList = pool.take().into_iter().chain(pool.take()).collect();
+    /// assert_eq!(list.iter().map(|buf| buf.capacity()).sum::<usize>(), 2 * pool.size());
+    /// assert_eq!(list.front().map(|buf| buf.len()), Some(pool.size()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = BufRef<'_, C>> {
+        self.0.addresses().map(|header| {
+            // SAFETY: the header is of a `Buf<C>` of the list, which is borrowed as long as the
+            // handle made here. This one is never dropped, and only lent as `&Buf`.
+            let buf = unsafe { Buf::from_header(header.as_ptr()) };
+            BufRef { buf: ManuallyDrop::new(buf), _list: PhantomData }
+        })
     }
 
     /// Takes the first buffer.
@@ -102,6 +149,22 @@ impl<C: 'static> Word for BufList<C> {
         }
     }
 }
+
+/// A buffer that is in a [`BufList`]: a `&Buf`.
+pub struct BufRef<'l, C: 'static = ()> {
+    buf: ManuallyDrop<Buf<C>>,
+    _list: PhantomData<&'l BufList<C>>,
+}
+
+impl<C> Deref for BufRef<'_, C> {
+    type Target = Buf<C>;
+
+    fn deref(&self) -> &Buf<C> {
+        &self.buf
+    }
+}
+
+impl_debug!([C] BufRef<'_, C>, |it| "BufRef({} bytes)", it.len());
 
 impl<C> Default for BufList<C> {
     fn default() -> Self {

@@ -72,7 +72,7 @@ pub use device::{Dm, DmaBuf};
 pub use entry::{AnyBuf, Entry, Owned, Raw};
 pub use flush::{Flushable, GrantsFlush, GrantsPersistence, Persistent, RemoteFlush};
 pub use implicit::{Implicit, ImplicitBuf, ImplicitRegion, PagedOps};
-pub use list::BufList;
+pub use list::{BufList, BufRef};
 pub use null::Null;
 pub use on_demand::{Advice, OnDemand, OnDemandBuilder, OnDemandRegion};
 pub use opaque::Opaque;

@@ -134,7 +134,7 @@ mod linker {
 
     #[cfg(target_env = "gnu")]
     fn own(handle: *mut c_void, name: &CStr, version: Option<&CStr>, probe: Named) -> *mut c_void {
-        // SAFETY: the names are C strings, and the handle is of an object that stays loaded.
+        // SAFETY: the names are C strings, and the handle belongs to an object that stays loaded.
         unsafe {
             let default = libc::dlsym(handle, name.as_ptr());
             let Some(version) = version else { return default };
@@ -150,7 +150,7 @@ mod linker {
     /// musl has no versions: a name means its default version.
     #[cfg(not(target_env = "gnu"))]
     fn own(handle: *mut c_void, name: &CStr, _: Option<&CStr>, _: Named) -> *mut c_void {
-        // SAFETY: the name is a C string, and the handle is of an object that stays loaded.
+        // SAFETY: the name is a C string, and the handle belongs to an object that stays loaded.
         unsafe { libc::dlsym(handle, name.as_ptr()) }
     }
 

@@ -13,7 +13,7 @@ pub use std::sync::Condvar;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Defines a static. (loom's are created anew for each order, and not by a constant.)
+/// Defines a static. (loom's are created again for each order, and not by a constant.)
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __global {

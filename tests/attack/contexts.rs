@@ -42,7 +42,7 @@ fn a_context_that_panics_while_it_is_made() {
     }));
     assert!(made.is_err());
     assert_eq!(dropped.load(SeqCst), 5);
-    // The region is deregistered, so nothing of it is left.
+    // The region is deregistered, so it leaves nothing behind.
     pd.destroy().unwrap();
 }
 

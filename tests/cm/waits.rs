@@ -5,13 +5,19 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proverbs::ErrorKind;
 use proverbs::cm::*;
 use proverbs::completion::Waker;
+use proverbs::events::{Found, WaitFor, wait};
+use proverbs::prelude::profile;
+use proverbs::qp::SharedRq;
+use proverbs::transport::Rc;
+use proverbs::{CompletionQueue, Depth, ErrorKind, SharedReceiveQueue, wr};
 
 use crate::support::{
     address, connected, end, event_channel, is_iwarp, listener, long, new_id, routed,
 };
+
+profile! { OnSrq { receive: SharedRq } }
 
 /// The result of `wait`. A wait that never ends fails the test instead of hanging it.
 pub fn ends<R: Sendable + 'static>(what: &str, wait: impl FnOnce() -> R + Sendable + 'static) -> R {
@@ -52,6 +58,57 @@ fn an_end_that_the_program_saw_is_not_waited_for_again() {
     ended.id.wait_disconnected(Duration::ZERO).unwrap();
     end.drain(ended.qp);
     ended.id.wait_disconnected(Duration::ZERO).unwrap();
+    server.join().unwrap();
+}
+
+/// The end of a peer does not flush a shared receive queue. A server that sleeps for messages sees
+/// that end in the same sleep.
+/// Proves R7.13.
+#[test]
+fn an_end_is_noticed_beside_a_shared_receive_queue() {
+    let (listening, at) = listener::<Tcp>();
+    let server = thread::spawn(move || {
+        let request = listening.get_request().unwrap();
+        let (pd, context) = (request.id.pd().unwrap(), request.id.context().unwrap());
+        let pool = pd.create_pool(4, 64).unwrap();
+        let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool).unwrap();
+        for _ in 0..4 {
+            srq.post_srq_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+        }
+        let mut comp_channel = context.create_comp_channel().unwrap();
+        let mut cq: CompletionQueue = context.cq(16).channel(&comp_channel).create().unwrap();
+        let depth = Depth::on_srq(2, &srq);
+        let qp = request.id.create_qp::<OnSrq>(&pd, &cq, &cq, depth).unwrap();
+        let connection = request.accept(qp, &AcceptParam::default(), long()).unwrap();
+        let channel = event_channel();
+        let id = connection.id.migrate_to(&channel).unwrap();
+        let (mut messages, mut ended) = (0, false);
+        while !ended {
+            let sources =
+                [WaitFor::Completions(&mut comp_channel, &mut [&mut cq]), WaitFor::Cm(&channel)];
+            let [completions, event] = wait(sources, Some(long())).unwrap();
+            assert!(completions.is_some() || event.is_some(), "nothing came");
+            if completions.is_some() {
+                messages += cq.poll().unwrap().map(drop).count();
+            }
+            if let Some(Found::Cm(event)) = event {
+                assert_eq!((event.kind(), event.id()), (EventKind::Disconnected, id.key()));
+                ended = true;
+            }
+        }
+        messages += cq.poll().unwrap().map(drop).count();
+        assert_eq!(messages, 2);
+        drop(id.disconnect().unwrap());
+        drop(connection.qp);
+    });
+    let id = routed::<Tcp>(at);
+    let (qp, mut own) = end(&id, 0);
+    let mut connection = id.connect(qp, &ConnParam::default(), long()).unwrap();
+    for _ in 0..2 {
+        connection.qp.post_send(wr::Send::inline(b"message")).unwrap();
+        own.sent();
+    }
+    own.drain(connection.disconnect().unwrap().qp);
     server.join().unwrap();
 }
 

@@ -1,10 +1,12 @@
 //! Completion channels: sleeping until a completion is there, without missing one.
 
 use std::os::fd::AsRawFd;
+use std::thread;
 use std::time::Duration;
 
 use proverbs::completion::{AnyCompletionQueue, Direction, Notify};
 use proverbs::device::CqId;
+use proverbs::events::{WaitFor, wait};
 use proverbs::prelude::*;
 
 use crate::support::*;
@@ -49,6 +51,36 @@ fn descriptors_of_events_never_block() {
     let Waiting { p, channel, .. } = waiting();
     assert!(never_blocks(&channel));
     assert!(never_blocks(&p.dev.ctx.events().unwrap()));
+}
+
+/// A wait without an end blocks in the read of the event, and no other call does, whichever came
+/// before.
+#[test]
+#[cfg_attr(miri, ignore = "reads /proc")]
+fn calls_that_must_not_block_do_not_after_a_wait() {
+    let Waiting { mut p, mut to, mut cq, mut channel } = waiting();
+    let short = Duration::from_millis(1);
+    for round in 0..3 {
+        thread::scope(|scope| {
+            to.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+            let peer = scope.spawn(|| p.a.post_send(wr::Send::new(filled(&p.pool, &[round]))));
+            assert_eq!(first_byte(channel.wait(&mut cq).unwrap()), [round]);
+            peer.join().unwrap().unwrap();
+        });
+        poll(&p.dev, &mut p.ca, 1);
+        // Events of completions that a poll found first may be left.
+        match round {
+            0 => {
+                while channel.try_event().unwrap().is_some() {}
+                assert!(never_blocks(&channel));
+            }
+            1 => assert!(channel.wait_timeout(&mut cq, short).unwrap().is_empty()),
+            _ => {
+                let all = [WaitFor::Completions(&mut channel, &mut [&mut cq])];
+                assert!(matches!(wait(all, Some(short)), Ok([None])));
+            }
+        }
+    }
 }
 
 /// Proves R13.3.

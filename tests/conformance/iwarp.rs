@@ -61,7 +61,7 @@ fn a_queue_pair_of_another_transport_is_refused_before_it_exists() {
         let depth = Depth { send: 4, recv: 4 };
         let error = pd.create_qp::<T, DefaultProfile>(&cq, &cq, depth).unwrap_err();
         is_refused(&error, "ibv_create_qp", &[asked, "which has RC alone", "CmId::create_qp"]);
-        // Nothing of it is left: there is room for a supported one.
+        // It leaves nothing behind: there is room for a supported one.
         pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
     }
     let dev = iwarp();

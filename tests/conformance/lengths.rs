@@ -75,7 +75,7 @@ fn a_chain_with_a_datagram_beyond_the_mtu() {
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     let kind = PostErrorKind::ExceedsMtu { asked: mtu as u64 + 8, max: mtu as u32 };
     let [short, long] = [8, mtu + 8].map(|len| of_len(p.pool.take().unwrap(), len));
-    // Nothing of the chain is posted, and all of it comes back in order.
+    // The chain posts nothing, and comes back in order.
     let refused =
         post_send!(p.a, [wr::Send::new(short).to(to), wr::SendWithImm::new(long, 1).to(to)]);
     let back = too_long(refused, kind, 2);

@@ -155,6 +155,34 @@ fn a_list_behaves_like_a_queue_of_its_buffers() {
     assert_eq!(p.pool.available(), 40);
 }
 
+/// Buffers are sent in the order of the list, which gives access to their contexts.
+#[test]
+fn a_list_grows_at_both_ends_and_shows_its_buffers() {
+    let p = Pair::<Rc, Lists>::new();
+    let pool: Pool<usize> = p.pd.pool(8).contexts(|index| 10 + index).create(3).unwrap();
+    let mut list: BufList<usize> = BufList::new();
+    assert!(list.front().is_none());
+    for byte in [1, 2] {
+        list.push_back(filled(&pool, &[byte]));
+        let sum: usize = list.iter().map(|buf| *buf.context()).sum();
+        assert!(sum >= 10 * byte as usize, "each has its own");
+    }
+    list.push_front(filled(&pool, &[0]));
+    assert_eq!(list.front().map(|buf| buf[..].to_vec()), Some(vec![0]));
+    assert_eq!(list.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(format!("{:?}", list.front()), "Some(BufRef(1 bytes))");
+    assert_eq!(list.len(), 3, "all are still there");
+    // A buffer that was taken out can be added to the end again.
+    let first = list.pop_front().unwrap();
+    list.push_back(first);
+    assert_eq!(list.segments().collect::<Vec<_>>(), [[1], [2], [0]]);
+    let mut lonely = BufList::new();
+    lonely.push_back(list.pop_front().unwrap());
+    assert_eq!((lonely.len(), list.len()), (1, 2));
+    drop((list, lonely));
+    assert_eq!(pool.available(), 3);
+}
+
 /// Slots may have fewer elements than the queue; a list of buffers is limited to those.
 #[test]
 fn lists_with_slots_of_fewer_elements_than_the_queue() {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use proverbs::completion::{AnyCompletionQueue, Notify, Waker};
 use proverbs::device::{DeviceEvent, QpEvent};
+use proverbs::events::{Found, WaitFor, wait};
 use proverbs::prelude::*;
 use proverbs::qp::{Drain, Drained};
 
@@ -45,7 +46,7 @@ fn at_once(one: impl FnOnce() + Sendable, other: impl FnOnce()) {
 type Wait = fn(&mut CompletionChannel, &mut CompletionQueue, Duration) -> bool;
 
 /// Every wait of a channel that has a time limit.
-const TIMED: [(&str, Wait); 5] = [
+const TIMED: [(&str, Wait); 6] = [
     ("wait_timeout", |channel, cq, time| channel.wait_timeout(cq, time).unwrap().count() > 0),
     ("wait_solicited", |channel, cq, time| {
         channel.wait_solicited(cq, Some(time)).unwrap().count() > 0
@@ -59,7 +60,69 @@ const TIMED: [(&str, Wait); 5] = [
         let waker = Waker::new().unwrap();
         channel.wait_any_or_woken(&mut [cq], &waker, Some(time)).unwrap().is_some()
     }),
+    ("events::wait", |channel, cq, time| {
+        let [found] = wait([WaitFor::Completions(channel, &mut [cq])], Some(time)).unwrap();
+        found.is_some()
+    }),
 ];
+
+/// A thread sleeps for completions, for a wake and for asynchronous events at once. It finds all
+/// pending ones together, and a later one ends the sleep.
+#[test]
+#[cfg_attr(miri, ignore = "Miri's sleepers poll")]
+fn one_sleep_finds_what_each_source_has() {
+    ends("a sleep for everything", || {
+        let (dev, wish) = (Device::open(), Wish::new());
+        let pd = dev.ctx.alloc_pd().unwrap();
+        let pool = pd.create_pool(4, 64).unwrap();
+        let mut channel = dev.ctx.create_comp_channel().unwrap();
+        let [mut quiet, mut cq]: [CompletionQueue; 2] =
+            [(); 2].map(|()| dev.ctx.cq(20).channel(&channel).create().unwrap());
+        let [a, b] =
+            [&quiet, &cq].map(|cq| pd.create_qp::<Rc, DefaultProfile>(cq, cq, wish.depth).unwrap());
+        let (mut a, mut b) = Rc::connect((a, &pd), (b, &pd), &dev, &wish);
+        let (mut events, waker) = (dev.ctx.events().unwrap(), Waker::new().unwrap());
+        let mut other = dev.ctx.create_comp_channel().unwrap();
+        // Whether there was a wake, and which queue has completions.
+        let mut sleep = |queues: &mut [&mut dyn AnyCompletionQueue], time| {
+            let sources = [
+                WaitFor::Wake(&waker),
+                WaitFor::Completions(&mut channel, queues),
+                WaitFor::Device(&mut events),
+                WaitFor::Completions(&mut other, &mut []),
+            ];
+            let [wake, completions, _, nothing] = wait(sources, time).unwrap();
+            assert!(nothing.is_none() && matches!(wake, None | Some(Found::Wake)));
+            let queue = completions.map(|found| match found {
+                Found::Completions(queue) => queue,
+                found => panic!("{found:?}"),
+            });
+            (wake.is_some(), queue)
+        };
+        let (begun, short) = (Instant::now(), Duration::from_millis(20));
+        // (A port's event may end a sleep.)
+        while begun.elapsed() < short {
+            assert_eq!(sleep(&mut [&mut quiet, &mut cq], Some(short)), (false, None));
+        }
+        assert_eq!(sleep(&mut [&mut quiet, &mut cq], Some(Duration::ZERO)), (false, None));
+        for round in 0..10 {
+            b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
+            a.post_send(wr::Send::inline(&[round])).unwrap();
+            while sleep(&mut [&mut cq], None).1 != Some(0) {}
+            waker.wake();
+            let found = sleep(&mut [&mut quiet, &mut cq], None);
+            assert!(found.0 && found.1.is_some(), "completions hide no wake: {found:?}");
+            let found = sleep(&mut [&mut quiet, &mut cq], None);
+            assert!(!found.0 && found.1.is_some(), "the wake was taken: {found:?}");
+            let arrived = cq.poll().unwrap().map(|completion| completion.into_entry().unwrap()[0]);
+            assert_eq!(arrived.collect::<Vec<_>>(), [round]);
+            while sleep(&mut [&mut quiet], None).1.is_none() {}
+            quiet.poll().unwrap().for_each(drop);
+            at_once(|| waker.wake(), || while !sleep(&mut [&mut quiet, &mut cq], None).0 {});
+        }
+        drop((a, b));
+    });
+}
 
 /// Two neighbours on the channel complete without a pause, each on its own thread and queue. A wait
 /// for a quiet queue uses up its time, twice, and then finds the completion that finally arrives.

@@ -7,7 +7,8 @@
 use std::sync::mpsc;
 
 use super::*;
-use proverbs::completion::{Notify, Waker};
+use proverbs::completion::{AnyCompletionQueue, Notify, Waker};
+use proverbs::events::{Found, WaitFor, wait};
 
 /// A queue that is armed and empty when it breaks, its channel, and a queue pair with a receive
 /// outstanding on it.
@@ -36,7 +37,7 @@ type Wait = fn(
 
 #[test]
 fn every_wait_reports_it() {
-    let waits: [(&str, Wait); 9] = [
+    let waits: [(&str, Wait); 10] = [
         ("wait", |cq, channel, _| channel.wait(cq).err()),
         ("wait_timeout", |cq, channel, _| channel.wait_timeout(cq, Duration::MAX).err()),
         ("wait_solicited", |cq, channel, _| channel.wait_solicited(cq, None).err()),
@@ -46,6 +47,9 @@ fn every_wait_reports_it() {
         }),
         ("wait_any_or_woken", |cq, channel, _| {
             channel.wait_any_or_woken(&mut [cq], &Waker::new().unwrap(), None).err()
+        }),
+        ("events::wait", |cq, channel, _| {
+            wait([WaitFor::Completions(channel, &mut [cq])], None).err()
         }),
         ("poll_or_arm", |cq, _, _| cq.poll_or_arm(Notify::Any).err()),
         ("drain", |cq, _, mut qp| qp.drain(cq, |_| ()).err()),
@@ -65,6 +69,21 @@ fn every_wait_reports_it() {
         let said = told.recv_timeout(long());
         let dead = Some(("ibv_poll_cq", Some(libc::EIO)));
         assert_eq!(said, Ok((dead, dead)), "{what}");
+    }
+}
+
+/// A broken queue takes no events from the sources beside it.
+#[test]
+fn a_dead_queue_loses_no_event_of_others() {
+    let (mut cq, mut channel, _qp) = dead();
+    let waker = Waker::new().unwrap();
+    for _ in 0..2 {
+        waker.wake();
+        let queues: &mut [&mut dyn AnyCompletionQueue] = &mut [&mut cq];
+        let sources = [WaitFor::Wake(&waker), WaitFor::Completions(&mut channel, queues)];
+        let error = wait(sources, None).unwrap_err();
+        assert_eq!((error.verb(), error.errno()), ("ibv_poll_cq", Some(libc::EIO)));
+        assert!(matches!(wait([WaitFor::Wake(&waker)], None), Ok([Some(Found::Wake)])));
     }
 }
 

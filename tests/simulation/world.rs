@@ -330,7 +330,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             Ok(()) => hold!(asked >= booked, "CQ {at}: {booked} are booked, and it has {asked}"),
             Err(error) => hold!(
                 matches!(error.kind(), ErrorKind::Booked { .. }) && asked < booked,
-                "CQ {at}: {booked} are booked, {asked} were asked for: {error}"
+                "CQ {at}: {booked} are booked, {asked} were requested: {error}"
             ),
         }
         self.largest[at] = self.largest[at].max(cq.capacity());

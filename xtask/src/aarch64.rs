@@ -1,7 +1,6 @@
-//! The suites on another processor: aarch64, by qemu-user, with Debian's packages for it.
-//!
-//! Loader and libc are from the same packages as the libraries: the loader of the cross compiler
-//! with the archive's libc spins in the first thread.
+//! The suites on another processor: aarch64, emulated by qemu-user, with Debian's packages for it.
+//! The loader and libc come from the same packages as the libraries. The loader of the cross
+//! compiler spins in the first thread when it is used with the archive's libc.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -19,7 +18,7 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LIBRARIES: [&str; 6] =
     ["libc6", "libgcc-s1", "libibverbs1", "libnl-3-200", "libnl-route-3-200", "librdmacm1t64"];
 
-/// The suites, but for what starts a process of its own, and for advices and nodes of memory, which
+/// The suites, without tests that start a process, or that use memory advice and NUMA nodes, which
 /// qemu-user does not pass on to the kernel.
 const SUITES: &str = "--test conformance --test attack -- --quiet --skip exit:: \
                       --skip own_memory::a_mapping_that_is_populated_locked_and_not_inherited \
@@ -51,7 +50,7 @@ fn libraries() -> Result<PathBuf> {
         let lists = Lists::foreign(work, "arm64")?;
         lists.update()?;
         lists.unpack(&LIBRARIES, work, root)?;
-        // The packages leave it to others that /lib is /usr/lib.
+        // These packages do not make /lib a link to /usr/lib.
         Ok(symlink("usr/lib", root.join("lib"))?)
     })?;
     Ok(place)

@@ -1,5 +1,5 @@
-//! Packages of other suites and architectures than the system's, by package lists that are kept
-//! aside from the system's own.
+//! Packages from other suites and architectures than the system's, with package lists that are
+//! separate from the system's.
 
 use std::path::{Path, PathBuf};
 use std::{fs, process};
@@ -10,11 +10,11 @@ use crate::paths;
 use crate::sh::{self, Cmd, Next, Run, cmd};
 
 const NEEDS_DEBIAN: &str =
-    "see whether Debian's archive is reached, and debian-archive-keyring is of today";
+    "check that Debian's archive is reachable, and that debian-archive-keyring is up to date";
 
-/// Debian's archive, for systems that have none of it among their sources, as Ubuntu.
+/// Debian's archive, for systems whose sources do not include it, such as Ubuntu.
 const ARCHIVE: &str = "http://deb.debian.org/debian";
-/// The suite that the packages of another architecture are from.
+/// The suite for packages of another architecture.
 const STABLE: &str = "trixie";
 
 /// Package lists.
@@ -23,7 +23,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Those of Debian's stable suite for another architecture, kept in `dir`.
+    /// The lists of Debian's stable suite for another architecture, kept in `dir`.
     pub fn foreign(dir: &Path, architecture: &str) -> Result<Self> {
         let mut lists = Self::debian(dir, &[STABLE])?;
         lists.options.push(format!("APT::Architecture={architecture}"));
@@ -31,7 +31,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// Those of these suites of Debian, from where the system has its own of Debian, kept in `dir`.
+    /// The lists of these Debian suites, from the system's Debian archive, kept in `dir`.
     pub fn debian(dir: &Path, suites: &[&str]) -> Result<Self> {
         for needed in ["state/lists/partial", "cache/archives/partial"] {
             paths::directory(dir.join(needed))?;
@@ -47,14 +47,15 @@ impl Lists {
         fs::write(&sources, text).with_context(|| format!("cannot write {}", sources.display()))?;
         let dir = dir.display();
         let options = vec![
-            // As root, apt would fetch as its own user, who may not write here, and warn.
+            // As root, apt would fetch as its own user, which may not write here, and print a
+            // warning.
             "APT::Sandbox::User=root".to_owned(),
             format!("Dir::State={dir}/state"),
             format!("Dir::Cache={dir}/cache"),
             "Dir::State::status=/dev/null".to_owned(),
             format!("Dir::Etc::sourcelist={}", sources.display()),
             "Dir::Etc::sourceparts=/dev/null".to_owned(),
-            // Lists of other suites stay, so that none is fetched twice.
+            // Keeps the lists of other suites, so that none is fetched twice.
             "APT::Get::List-Cleanup=false".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
@@ -62,8 +63,8 @@ impl Lists {
         Ok(Self { options })
     }
 
-    /// As `debian`, and fetched. A suite whose archive is gone, or behind, is left out with a word:
-    /// what is asked for may be in another one.
+    /// Like `debian`, and fetches the lists. A suite whose archive is gone or outdated is left out
+    /// with a note, because another suite may contain the package.
     pub fn fetched(dir: &Path, suites: &[&str]) -> Result<Self> {
         let all = Self::debian(dir, suites)?;
         let Err(error) = all.update() else { return Ok(all) };
@@ -95,13 +96,13 @@ impl Lists {
             .next(NEEDS_DEBIAN)
     }
 
-    /// The names of packages that begin like this.
+    /// The names of packages with this prefix.
     pub fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let names = self.apt("apt-cache", Path::new(".")).args(["pkgnames", prefix]).text()?;
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// What a package says of itself: its version, and the names that it depends on.
+    /// The metadata of a package: its version, and the names of its dependencies.
     pub fn about(&self, package: &str) -> Result<(String, Vec<String>)> {
         let show = ["show", "--no-all-versions", package];
         let said = self.apt("apt-cache", Path::new(".")).args(show).text()?;
@@ -131,7 +132,7 @@ impl Lists {
     }
 }
 
-/// The archive of Debian that the system uses, or else the public one.
+/// The Debian archive that the system uses, otherwise the public one.
 fn archive() -> Result<String> {
     let format = "$(LABEL) $(REPO_URI)";
     let targets = cmd!(sh::here(), "apt-get indextargets --format {format}").text()?;
@@ -139,8 +140,9 @@ fn archive() -> Result<String> {
     Ok(uris.next().unwrap_or(ARCHIVE).to_owned())
 }
 
-/// Makes `place` by what `fetch` leaves in the second directory that it is given; the first is for
-/// what it needs meanwhile. Half a download must never look like the whole: so it works aside.
+/// Creates `place` from the files that `fetch` leaves in its second directory; the first is for
+/// temporary files. It works in a separate directory, so that an incomplete download never looks
+/// complete.
 pub fn once(place: &Path, fetch: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
     if place.exists() {
         return Ok(());
@@ -148,7 +150,7 @@ pub fn once(place: &Path, fetch: impl FnOnce(&Path, &Path) -> Result<()>) -> Res
     let work = aside(place.parent().context("a place has a parent")?.to_owned())?;
     let root = paths::directory(work.join("root"))?;
     let result = fetch(&work, &root).and_then(|()| match fs::rename(&root, place) {
-        // Another run was quicker; what it fetched is as good.
+        // Another run was faster, and its download is the same.
         Err(_) if place.exists() => Ok(()),
         result => result.with_context(|| format!("cannot make {}", place.display())),
     });
@@ -156,24 +158,25 @@ pub fn once(place: &Path, fetch: impl FnOnce(&Path, &Path) -> Result<()>) -> Res
     result
 }
 
-/// A directory below `parent` that is this process's alone. The next run removes it at the latest.
+/// A directory below `parent` that only this process uses. It is removed by the next run at the
+/// latest.
 pub fn aside(parent: PathBuf) -> Result<PathBuf> {
     let parent = paths::directory(parent)?;
     sweep(&parent)?;
     paths::directory(parent.join(format!("{ASIDE}{}", process::id())))
 }
 
-/// How directories begin that are one process's alone.
+/// The prefix of directories that only one process uses.
 const ASIDE: &str = "tmp.";
 
-/// Removes what runs that were killed left behind.
+/// Removes the directories of killed runs.
 fn sweep(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(ASIDE));
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Another thread may be at it.
+            // Another thread may be removing it.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

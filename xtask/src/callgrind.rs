@@ -1,8 +1,7 @@
-//! A program under callgrind: what each call of its forms costs, the stub's part left out.
-//!
-//! The stub switches counting on around each call and dumps after a form's last. What is summed is
-//! the cost of every function outside the stub's shared object, so nothing depends on names, on
-//! inlining or on functions that were merged.
+//! Runs a program under callgrind, and counts the instructions of each call of its forms, without
+//! the stub. The stub turns counting on around each call, and dumps after the last call of a form.
+//! The result is the cost of all functions outside the stub's shared object, so it does not depend
+//! on names, inlining or merged functions.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,9 +17,9 @@ use crate::sh::{self, Run, cmd};
 /// The costs of a program's forms.
 #[derive(Default)]
 pub struct Counted {
-    /// Instructions a call, of each label for which it printed `count LABEL CALLS`.
+    /// Instructions per call, for each label for which it printed `count LABEL CALLS`.
     pub each: Vec<(String, f64)>,
-    /// Calls of the allocator, a call of each, in the same order.
+    /// Allocator calls per call, in the same order.
     pub allocations: Vec<f64>,
 }
 
@@ -36,7 +35,7 @@ pub fn run(
     stub: &Path,
 ) -> Result<Counted> {
     let out = paths::below_target("callgrind")?.join("out");
-    let _ = fs::remove_file(&out); // callgrind appends to an old file
+    let _ = fs::remove_file(&out); // callgrind appends to an existing file
     let step = Step::start("Counting instructions");
     let options = [
         "--tool=callgrind",
@@ -52,7 +51,7 @@ pub fn run(
     let costs = costs(&text, &stub.display().to_string());
     ensure!(text.lines().any(|line| line == EVENTS), "callgrind counts something else");
     let (mut each, mut allocations) = (Vec::new(), Vec::new());
-    // Of all counted calls; the stub says so at the dump, before the program does.
+    // For all counted calls. The stub prints this at the dump, before the program does.
     let allocated: HashMap<&str, f64> = said
         .lines()
         .filter_map(|line| line.strip_prefix("allocations ")?.rsplit_once(' '))
@@ -88,10 +87,10 @@ fn costs<'a>(text: &'a str, stub: &str) -> HashMap<&'a str, u64> {
         } else if line.starts_with("calls=") {
             is_call = true;
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
-            // The line after `calls=` is the cost of the callee, which has lines of its own.
+            // The line after `calls=` is the cost of the callee, which also has its own lines.
             let is_self = !std::mem::take(&mut is_call);
             if let (true, false, Some(label)) = (is_self, in_stub, label) {
-                // A zero at the end of a line is left out.
+                // Zeroes at the end of a line are omitted.
                 let count = line.split_whitespace().nth(1).and_then(|count| count.parse().ok());
                 *costs.entry(label).or_default() += count.unwrap_or(0);
             }

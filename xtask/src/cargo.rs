@@ -17,7 +17,7 @@ pub fn cargo(args: &[&str]) -> Result<Cmd<'static>> {
     Ok(cmd!(sh, "cargo {args...}"))
 }
 
-/// `cargo ARGS` by the named nightly. With `cargo xtask`, cargo names its own toolchain to us.
+/// `cargo ARGS` with the named nightly. `cargo xtask` sets the variable for its own toolchain.
 pub fn nightly(args: &[&str]) -> Result<Cmd<'static>> {
     let cmd = cargo(&[&[WITH_NIGHTLY], args].concat())?;
     Ok(CALLERS.iter().fold(cmd, |cmd, name| cmd.env_remove(name)))
@@ -28,17 +28,17 @@ pub fn run(args: &[&str]) -> Result<()> {
     Ok(cargo(args)?.run()?)
 }
 
-/// As `run`, with variables.
+/// Like `run`, with environment variables.
 pub fn run_with<V: AsRef<OsStr>>(args: &[&str], env: &[(&str, V)]) -> Result<()> {
     Ok(cargo(args)?.envs(env.iter().map(|(name, value)| (name, value))).run()?)
 }
 
-/// Builds with `cargo ARGS` and gives the executables, by target name.
+/// Builds with `cargo ARGS` and returns the executables, by target name.
 pub fn executables(what: &'static str, args: &[&str]) -> Result<Vec<(String, PathBuf)>> {
     executables_with(what, args, &[])
 }
 
-/// As `executables`, with variables.
+/// Like `executables`, with environment variables.
 pub fn executables_with(
     what: &'static str,
     args: &[&str],
@@ -55,11 +55,11 @@ pub fn executables_with(
 pub struct Messages {
     /// By target name.
     pub executables: Vec<(String, PathBuf)>,
-    /// The compiler's messages of errors that are about a place.
+    /// The compiler's error messages that have a location.
     pub errors: Vec<Value>,
 }
 
-/// Builds, whether it succeeds or not; an error if it fails and no place is at fault.
+/// Builds. Returns an error only if the build fails without a located error message.
 pub fn try_build(cmd: Cmd<'_>) -> Result<(bool, Messages)> {
     let output = cmd.arg("--message-format=json").ignore_status().output()?;
     let messages = messages(&String::from_utf8_lossy(&output.stdout))?;
@@ -84,12 +84,12 @@ fn messages(text: &str) -> Result<Messages> {
     Ok(Messages { executables, errors })
 }
 
-/// A compiler's message as a person reads it.
+/// The readable form of a compiler message.
 pub fn rendered(message: &Value) -> &str {
     message["rendered"].as_str().unwrap_or("(no text)")
 }
 
-/// The one of `executables` that has this name.
+/// The executable with this name.
 pub fn named(found: &[(String, PathBuf)], name: &str) -> Result<PathBuf> {
     let found = found.iter().find(|(target, _)| target == name);
     Ok(found.with_context(|| format!("cargo built no `{name}`"))?.1.clone())

@@ -1,7 +1,7 @@
-//! When a run must have ended, as seconds since 1970 in `PROVERBS_DEADLINE`.
+//! The deadline of a run, in seconds since 1970 in `PROVERBS_DEADLINE`.
 //!
-//! `cargo xtask test` and `cargo xtask night` set it. Time limits of guests, suites and scripts
-//! follow from what is left of the run, so that a busy machine does not fail them
+//! `cargo xtask test` and `cargo xtask night` set it. The timeouts of guests, suites and scripts
+//! are derived from the remaining time, so that a busy machine does not make them fail
 //! (`tests/patience/mod.rs` and `tests/interop/patience.sh` do the same for tests and scripts).
 
 use std::env;
@@ -12,9 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Error, Result};
 
 pub const VARIABLE: &str = "PROVERBS_DEADLINE";
-/// Without a deadline, a command started by hand may take this long.
+/// The time limit of a command that is started by hand, without a deadline.
 const BY_HAND: Duration = Duration::from_secs(2 * 3600);
-/// A guest is stopped so long before the deadline, so that its console is still shown.
+/// A guest is stopped this long before the deadline, so that there is time to show its console.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 
 /// Restarts this command with a deadline, unless it has one already.
@@ -32,7 +32,7 @@ pub fn after(limit: Duration) -> Result<String> {
     Ok((SystemTime::now().duration_since(UNIX_EPOCH)? + limit).as_secs().to_string())
 }
 
-/// What is left of the run; nothing after its end.
+/// The remaining time of the run; zero after the deadline.
 pub fn left() -> Duration {
     let deadline = env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
     let Some(deadline) = deadline.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)) else {

@@ -1,4 +1,4 @@
-//! Numbers that are the same from the same seed.
+//! Reproducible random numbers.
 
 use rand_core::{RngCore, SeedableRng};
 use rand_pcg::Pcg64;
@@ -6,20 +6,20 @@ use rand_pcg::Pcg64;
 pub struct Dice(Pcg64);
 
 impl Dice {
-    /// For one program of those of a seed.
+    /// The generator for one program of a seed.
     pub fn new(seed: u64, number: u64) -> Dice {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         bytes[8..16].copy_from_slice(&number.to_le_bytes());
         let mut rng = Pcg64::from_seed(bytes);
-        // Seeds that are near each other begin alike.
+        // Discards the first numbers, which are similar for similar seeds.
         for _ in 0..16 {
             rng.next_u64();
         }
         Dice(rng)
     }
 
-    /// What another generator is seeded with.
+    /// A seed for another generator.
     pub fn seed(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -28,7 +28,7 @@ impl Dice {
         ((u128::from(self.0.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// So many times of a hundred.
+    /// True with this probability in percent.
     pub fn percent(&mut self, n: usize) -> bool {
         self.below(100) < n
     }

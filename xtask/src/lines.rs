@@ -1,7 +1,6 @@
-//! `cargo xtask lines`: lines of code by part of the repository.
-//!
-//! A line of code is neither blank, nor a comment, nor in a module with `#[cfg(test)]`, which may
-//! be a file of its own. The sources are formatted by rustfmt.
+//! `cargo xtask lines`: lines of code by part of the repository. A line of code is not blank, not a
+//! comment, and not in a module with `#[cfg(test)]`, which may be a separate file. The sources are
+//! formatted by rustfmt.
 
 mod extensions;
 
@@ -16,16 +15,16 @@ use crate::sh::{self, Run, cmd};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Instead, count the commits of this range that change src, sys, loopback or macros, and those
-    /// of them that also change a hand-kept table or RULES.md.
+    /// Instead, count the commits in this range that change src, sys, loopback or macros, and how
+    /// many of these also change a hand-kept table or RULES.md.
     #[arg(long, value_name = "REV..REV")]
     tables_touched: Option<String>,
-    /// Count the core's files that name each extension instead; with a name, list its files.
+    /// Instead, count the core files that name each extension; with a name, list its files.
     #[arg(long, value_name = "NAME", value_parser = extensions::ALL.map(|(name, _)| name))]
     extensions: Option<Option<String>>,
 }
 
-/// A name, the folders that are counted, and the folders in these that are not.
+/// A name, the folders that are counted, and the subfolders that are excluded.
 const PARTS: [(&str, &[&str], &[&str]); 4] = [
     ("xtask", &["xtask"], &[]),
     ("harness", &["xtask", "benches", "tests/programs", "tests/simulation"], &[]),
@@ -52,7 +51,7 @@ pub fn main(args: &Args) -> Result<()> {
             tables.push((file, read(file)?.lines().count()));
         }
     }
-    // The submodules of a test module too.
+    // Including the submodules of a test module.
     let is_test = |file: &str| {
         tests.iter().any(|test| is_in(file, test) || Path::new(file) == test.with_extension("rs"))
     };
@@ -91,7 +90,7 @@ fn is_table(file: &str) -> bool {
 #[derive(Default)]
 struct Code {
     lines: Vec<String>,
-    /// Test modules that are files, without the extension.
+    /// Test modules in separate files, without the extension.
     test_files: Vec<PathBuf>,
 }
 
@@ -113,7 +112,7 @@ impl Code {
         Ok(code)
     }
 
-    /// Skips a module behind `#[cfg(test)]`; what else stands there counts.
+    /// Skips a module with `#[cfg(test)]`. Other items with the attribute count.
     fn skip_module(&mut self, indent: &str, lines: &mut Lines<'_>, file: &str) -> bool {
         let mut ahead = lines.clone();
         let mut path = None;

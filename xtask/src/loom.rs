@@ -1,14 +1,13 @@
-//! `cargo xtask test loom`: the models of the protocols between threads, in every order.
-//!
-//! A model takes in the file of its protocol. A file that has an atomic or a lock and is in no
-//! model says why, in a line that begins with `// No model: `.
+//! `cargo xtask test loom`: runs the models of the protocols between threads, in every order. A
+//! model includes the file of its protocol. A file with an atomic or a lock that has no model gives
+//! the reason in a line that begins with `// No model: `.
 
 use anyhow::{Result, ensure};
 
 use crate::sh::{self, Run, cmd};
 use crate::{cargo, mutants, paths};
 
-/// What a file names that has an atomic or a lock.
+/// The names that show that a file has an atomic or a lock.
 const NAMES: [&str; 9] = [
     "AtomicU",
     "AtomicI",
@@ -27,21 +26,22 @@ fn has_atomics(source: &str) -> bool {
     code.any(|line| NAMES.iter().any(|name| line.contains(name)))
 }
 
-/// How the reason begins why a file has no model.
+/// The beginning of the line that says why a file has no model.
 const NO_MODEL: &str = "\n// No model: ";
 
-/// The fault of a file, if it has one.
+/// The error in a file, if there is one.
 fn fault(source: &str, is_in_model: bool) -> Option<&'static str> {
     match (has_atomics(source), source.contains(NO_MODEL)) {
-        (true, false) if !is_in_model => {
-            Some("has an atomic or a lock, no model, and no line that says why: `// No model: ..`")
-        }
-        (false, true) => Some("has no atomic and no lock that could have a model"),
+        (true, false) if !is_in_model => Some(
+            "has an atomic or a lock, but no model: add one, or give the reason in a line \
+             `// No model: ..`",
+        ),
+        (false, true) => Some("has no atomic or lock, so it needs no model and no reason"),
         _ => None,
     }
 }
 
-/// Whether every file with atomics has a model, or a reason to have none.
+/// Checks that every file with atomics has a model, or a reason.
 fn check_protocols() -> Result<()> {
     let root = paths::workspace();
     let taken_in = cmd!(sh::at(&root), "grep -rhF path models/tests").text()?;
@@ -56,7 +56,8 @@ fn check_protocols() -> Result<()> {
     Ok(())
 }
 
-/// That every protocol has a model, and all models. (Unoptimised, loom takes ten times as long.)
+/// Checks that every protocol has a model, and runs all models. (Without optimization, loom takes
+/// ten times as long.)
 pub fn check() -> Result<()> {
     check_protocols()?;
     cargo::run(&["test", "--quiet", "--package", "models", "--release", "--tests"])

@@ -22,13 +22,13 @@ const FUNCTIONS: [&str; 7] = [
     "post_shared_receive",
 ];
 
-/// Cold paths, by the end of their mangled paths: all that is not straightforward, and a refusal of
-/// the device's.
+/// Cold paths, by the end of their mangled paths: the slow path, and the handling of a device
+/// error.
 const COLD: [&str; 2] = ["4post4slow4slow", "4post4slow17refused_by_device"];
 
 pub fn check() -> Result<()> {
     if !cfg!(target_arch = "x86_64") {
-        bail!("machine code is looked at on x86-64 only");
+        bail!("machine code is checked only on x86-64");
     }
     setup::ensure(&[setup::Group::Build])?;
     let file = paths::below_target("overhead")?.join("post.s");
@@ -48,7 +48,7 @@ pub fn check() -> Result<()> {
     }
     ensure!(
         failures.is_empty(),
-        "the post paths hold what they must not:\n{}",
+        "the post paths contain code that they must not:\n{}",
         failures.join("\n")
     );
     println!(
@@ -77,7 +77,8 @@ impl<'a> Report<'a> {
             if !is_call && !is_tail_call {
                 continue;
             }
-            // A call through the GOT names a symbol; one through a register's memory is indirect.
+            // A call through the GOT names a symbol. A call through memory at a register is
+            // indirect.
             if line.contains('*') && !line.contains("GOTPCREL") {
                 report.indirect += 1;
             } else if !COLD.iter().any(|path| line.contains(path)) {

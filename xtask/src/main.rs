@@ -1,7 +1,6 @@
-//! The commands a person types: `cargo xtask <command>`.
-//!
-//! Each does its own set-up on a fresh Debian or Ubuntu machine that has Rust. A subcommand is one
-//! line in each `Command` here, and its arguments and what it does in a module.
+//! The commands of `cargo xtask <command>`. Each command does its own setup on a fresh Debian or
+//! Ubuntu machine with Rust. A subcommand is one line in each `Command` here, and a module with its
+//! arguments and implementation.
 
 mod aarch64;
 mod apt;
@@ -46,43 +45,42 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// See the main job work, in this process, on the loopback device.
+    /// Run two examples in one process, on the loopback device.
     Demo,
     /// Run everything that must pass, or parts of it.
     Test(test::Args),
-    /// Run the long searches: other kernels, Miri whole, sanitizers, fresh seeds.
+    /// Run the long searches: other kernels, all of Miri, sanitizers, new seeds.
     Night(night::Args),
     /// Run the conformance suite under Miri.
     Miri(miri::Args),
     /// Run the suites under a sanitizer or memcheck.
     Sanitize(sanitize::Args),
-    /// Fuzz what parses bytes from a peer.
+    /// Fuzz the parsers of bytes from a peer.
     Fuzz(suites::Fuzz),
     /// Remove each trait bound, and check that a ui-test that names its rule fails.
     Rules(rules::Args),
-    /// Change run-time logic, and see whether a test notices.
+    /// Change run-time logic, and check whether a test fails.
     Mutants(mutants::Args),
-    /// See what happens in C when a dangerous rule is broken.
+    /// Run C programs that break dangerous rules.
     WhatCDoes(what_c_does::Args),
-    /// Two Soft-RoCE hosts, a lossy fabric between them, and peers that die.
+    /// Run scenarios on two Soft-RoCE hosts, with a lossy fabric and peers that die.
     TwoHosts(two_hosts::Args),
-    /// Count instructions of Rust and C through a stub provider; fail if Rust has more than is
-    /// recorded.
+    /// Count instructions of Rust and C on a stub provider; fail if Rust exceeds its record.
     Overhead(overhead::Args),
-    /// Count the instructions of cold operations beside 1, 100 and 10,000 other objects.
+    /// Count the instructions of cold operations when 1, 100 and 10,000 other objects exist.
     Growth(overhead::growth::Args),
-    /// See whether the crates could be published today.
+    /// Check that the crates can be published.
     Package(release::Package),
-    /// Run one suite with options of its own, on the loopback device or on Soft-RoCE.
+    /// Run one suite with its own options, on the loopback device or on Soft-RoCE.
     Suite(suites::Suite),
-    /// Write safe programs from a table of the public calls, and run what compiles, natively or
-    /// under Miri.
+    /// Generate safe programs from a table of the public calls, and run those that compile,
+    /// natively or under Miri.
     Programs(programs::Args),
     /// Count lines of code by part, and the lines of the hand-kept tables.
     Lines(lines::Args),
     /// Install everything that is missing for the other commands.
     Setup,
-    /// Run a command where there is an RDMA device: a guest with Soft-RoCE, or a real one.
+    /// Run a command with an RDMA device: in a guest with Soft-RoCE, or on a real device.
     SoftRoce(soft_roce::Args),
 }
 
@@ -115,11 +113,11 @@ fn run(command: Command) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// 125, as env(1) and docker(1) have it: the failure is ours, not that of the command we ran.
+/// 125, as in env(1) and docker(1): xtask failed, not the command that it ran.
 fn report(error: anyhow::Error) -> ExitCode {
     eprintln!("error: {error:#}");
     ExitCode::from(125)
 }
 
-/// What `main` of a subcommand returns.
+/// The result of a subcommand.
 type Outcome = Result<ExitCode>;

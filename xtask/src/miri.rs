@@ -15,26 +15,26 @@ use crate::{cargo, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// One borrow model only.
+    /// Only one borrow model.
     #[arg(long)]
     model: Option<Model>,
-    /// On a machine whose numbers have their largest byte first: s390x.
+    /// On a big-endian machine: s390x.
     #[arg(long)]
     big_endian: bool,
-    /// Look for leaks too, in those attacks that forget nothing.
+    /// Also check for leaks, in the attacks that do not leak values on purpose.
     #[arg(long)]
     leaks: bool,
-    /// Those tests that have threads, with the weak memory of real processors, once for each seed.
+    /// Run the tests with threads, with the weak memory of real processors, once for each seed.
     #[arg(long)]
     weak: bool,
-    /// What Miri draws addresses and switches of threads from; with `--weak`, the first seed.
+    /// The seed for Miri's addresses and thread switches; with `--weak`, the first seed.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Only tests whose names contain this.
     filter: Option<String>,
 }
 
-/// What Miri takes a reference to promise.
+/// Miri's rules for references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Model {
     StackedBorrows,
@@ -42,12 +42,12 @@ pub enum Model {
 }
 
 impl Model {
-    /// SGE addresses are integers, as the hardware takes them: hence the permissive provenance.
-    /// Memory that is open to the fabric is touched by words and by bytes, always atomically, which
-    /// Miri's store buffers cannot follow: hence no weak memory. Tests forget things on purpose,
-    /// and what is orphaned with a queue that was not drained stays in flight: hence leaks are let
-    /// pass, but where nothing is forgotten. Tags of what is gone are thrown away five times as
-    /// often as Miri does by itself: trees of borrows stay small, which is a fifth of the time.
+    /// SGE addresses are integers, as for the hardware, so provenance is permissive. Memory that
+    /// peers can access is accessed in words and bytes, always atomically. Miri's store buffers do
+    /// not support this, so weak memory is off. Tests leak values on purpose, and buffers of an
+    /// undrained queue stay in flight, so leaks are ignored unless a test does not leak. Tags are
+    /// garbage-collected five times as often as by default: small borrow trees save a fifth of the
+    /// time.
     pub fn flags(self, leaks: bool) -> String {
         let leaks = if leaks { "" } else { " -Zmiri-ignore-leaks" };
         let model = if self == Model::TreeBorrows { " -Zmiri-tree-borrows" } else { "" };
@@ -65,12 +65,12 @@ impl std::fmt::Display for Model {
     }
 }
 
-/// How many seeds are tried by hand, and in `cargo xtask test`: 0 to 3.
+/// The number of seeds by hand and in `cargo xtask test`: 0 to 3.
 const MANY: u32 = 64;
 const FEW: u32 = 4;
 
-/// Tests with threads, by what they are in and how their names begin. Two more with threads touch
-/// open memory from both, where words and bytes meet, which Miri's store buffers cannot follow:
+/// Tests with threads, by target and name prefix. Two more access open memory from both threads, in
+/// words and bytes, which Miri's store buffers do not support:
 /// `open_memory::bytes_cells_and_a_peer_at_the_same_places` and
 /// `loopback::tests::connected::open_memory_may_be_watched_from_another_thread`.
 type Threaded = (&'static [&'static str], &'static [&'static str]);
@@ -83,16 +83,16 @@ const THREADED: [Threaded; 3] = [
     (&["--lib"], &["completion::tests::reasons_of_several_threads"]),
 ];
 
-/// What `--big-endian` is.
+/// The target of `--big-endian`.
 const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
 const ATTACK: [&str; 2] = ["--test", "attack"];
 const CONFORMANCE: [&str; 2] = ["--test", "conformance"];
-/// Into how many runs of Miri, which has one thread, conformance is split.
+/// The number of Miri runs for conformance. Miri itself has one thread.
 const PIECES: usize = 3;
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
-/// Unit tests of the books, of what completion queues know, of memory with keepers, and of memory
-/// that is named by its address alone.
+/// Unit tests of the accounting, of the state of completion queues, of memory with keepers, and of
+/// memory that is only an address.
 const UNITS: [&str; 8] = [
     "--lib",
     "--",
@@ -105,10 +105,10 @@ const UNITS: [&str; 8] = [
 ];
 /// rdma_cm, without threads that wait.
 const CM: [&str; 3] = ["--test", "cm", "fabric::"];
-/// Tests that post lists as long as a queue is deep take minutes under Miri. They have a run of
-/// their own at night.
+/// Tests that post lists of the full queue depth take minutes under Miri. They have a separate run
+/// at night.
 const LONG: &str = "exact_limits::";
-/// What makes a suite say which tests it has.
+/// The options with which a suite lists its tests.
 const LIST: [&str; 4] = ["--", "--list", "--format", "terse"];
 
 pub fn main(args: &Args) -> Result<()> {
@@ -122,14 +122,14 @@ pub fn main(args: &Args) -> Result<()> {
     whole(args, &filter)
 }
 
-/// What a run is called, Miri's flags, and which tests.
+/// The name of a run, Miri's flags, and the tests.
 type Suite<'a> = (String, String, Vec<&'a str>);
 
-/// Everything, or what the filter says, in both borrow models or in one.
+/// Everything, or the filtered tests, in both borrow models or in one.
 fn whole(args: &Args, filter: &[&str]) -> Result<()> {
     let models = [Model::StackedBorrows, Model::TreeBorrows].into_iter();
     let names = if args.leaks || !filter.is_empty() { Vec::new() } else { conformance()? };
-    // What these leave behind is a leak.
+    // These must not leak.
     let skip = FORGETTING.map(|name| ["--skip", name]).concat();
     let mut runs: Vec<Suite<'_>> = Vec::new();
     for model in models.filter(|model| args.model.is_none_or(|one| one == *model)) {
@@ -156,14 +156,14 @@ fn whole(args: &Args, filter: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Every `of`th test of conformance, starting with number `at`.
+/// Every `of`th conformance test, starting with number `at`.
 fn piece(names: &[String], at: usize, of: usize) -> Vec<&str> {
     let names = names.iter().map(String::as_str).skip(at).step_by(of);
     CONFORMANCE.into_iter().chain(["--", "--exact"]).chain(names).collect()
 }
 
-/// The suites where numbers have their largest byte first. The borrow models know nothing of the
-/// order of bytes, and take half of the time: the other runs have them.
+/// The suites on a big-endian machine. The borrow models do not depend on byte order and take half
+/// of the time, so only the other runs use them.
 fn big_endian(filter: &[&str], seed: u64) -> Result<()> {
     let flags = Model::StackedBorrows.flags(false);
     let flags = format!("{flags} -Zmiri-disable-stacked-borrows -Zmiri-seed={seed}");
@@ -185,7 +185,7 @@ fn big_endian(filter: &[&str], seed: u64) -> Result<()> {
 /// Chooses the std of a run.
 type With = fn(Cmd<'static>) -> Result<Cmd<'static>>;
 
-/// Runs a suite; how many of its tests passed.
+/// Runs a suite. Returns the number of tests that passed.
 fn passed((what, flags, tests): &Suite<'_>, with: With) -> Result<u32> {
     eprintln!("{what} ...");
     let said = with(command(flags, tests)?)?.text().next(hint(flags))?;
@@ -199,9 +199,9 @@ fn passed((what, flags, tests): &Suite<'_>, with: With) -> Result<u32> {
     passed.context("no test has run")
 }
 
-/// What `cargo xtask test` runs, always the same: the attacks and the units in the stricter model,
-/// and with weak memory the tests with threads. These take about 12 minutes of processor time. The
-/// other model (10 minutes), rdma_cm (2) and conformance (35) run at night.
+/// The part of `cargo xtask test`, which is always the same: the attacks and the unit tests in the
+/// stricter model, and the tests with threads with weak memory. These take about 12 minutes of
+/// processor time. The other model (10 minutes), rdma_cm (2) and conformance (35) run at night.
 /// Miri has one thread, so two of these run at a time, the longest first.
 pub fn quick() -> Result<()> {
     let stacked = Model::StackedBorrows.flags(false);
@@ -226,7 +226,7 @@ fn conformance() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The names of the tests that a suite listed, but of those that take minutes.
+/// The names of the tests that a suite listed, without those that take minutes.
 fn all_of(said: &str) -> Vec<String> {
     let names = said.lines().filter_map(|line| line.strip_suffix(": test"));
     names.filter(|name| !name.starts_with(LONG)).map(str::to_owned).collect()
@@ -241,8 +241,8 @@ fn weak(targets: &[Threaded], args: &Args, filter: &[&str]) -> Result<()> {
     })
 }
 
-/// Every load may see what another thread has overwritten already, as far as the orders allow it;
-/// each seed chooses anew.
+/// A load may return a value that another thread has already overwritten, if the memory orderings
+/// allow it. Each seed chooses differently.
 fn weak_flags(first: u64, seeds: u32) -> String {
     // Miri counts seeds in 32 bits.
     let first = first % (1 << 31);
@@ -250,18 +250,18 @@ fn weak_flags(first: u64, seeds: u32) -> String {
     format!("-Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-many-seeds={seeds}")
 }
 
-/// What the suites run on, if the variable does not say otherwise: the device that writes least,
-/// and all that it need not write as badly as it may.
+/// The default device of the suites, unless the variable selects another. It writes only the fields
+/// that it must, and fills all others with the worst values.
 const WORST: &str = "worst:1";
 const PERSONALITY: &str = "PROVERBS_PERSONALITY";
 
 fn command(flags: &str, args: &[&str]) -> Result<Cmd<'static>> {
     setup::ensure(&[setup::Group::Build])?;
     toolchain::nightly()?;
-    // Without debug assertions, which the native runs of the same tests have, it takes a fifth
-    // less.
+    // Debug assertions are off, which saves a fifth of the time. The native runs of the same tests
+    // have them.
     let test = [WITH_NIGHTLY, "miri", "test", "--release", "--features", "zerocopy"];
-    // (Miri shows a program no variable without being told.)
+    // (Miri hides environment variables by default.)
     let flags =
         &format!("{flags} -Zmiri-env-forward={PERSONALITY} -Zmiri-env-forward=PROVERBS_WORLD");
     Ok(on(cargo::cargo(&[&test, args].concat())?, flags).env(PERSONALITY, device()))
@@ -275,8 +275,8 @@ fn hint(flags: &str) -> String {
     format!("{PERSONALITY} was {}, MIRIFLAGS began with {flags}", device())
 }
 
-/// `cargo miri ...` of the nightly with these flags.
+/// `cargo miri ...` with the nightly and these flags.
 pub fn on<'a>(cmd: Cmd<'a>, flags: &str) -> Cmd<'a> {
-    // With `cargo xtask`, cargo names its own toolchain to us; Miri needs the other.
+    // `cargo xtask` sets the variable for its own toolchain, but Miri needs the nightly.
     CALLERS.iter().fold(cmd.env("MIRIFLAGS", flags), |cmd, name| cmd.env_remove(name))
 }

@@ -1,7 +1,6 @@
-//! `cargo xtask night`: the long searches, which no change waits for.
-//!
-//! Each part is a `cargo xtask` command in a process of its own with a time limit. Seed and turn
-//! come from the clock, or from the run that CI numbers; a commit cannot choose them.
+//! `cargo xtask night`: the long searches, which changes do not wait for. Each part is a `cargo
+//! xtask` command in a separate process with a timeout. Seed and turn come from the clock, or from
+//! the number of the CI run; a commit cannot choose them.
 
 use std::env;
 use std::fs::{self, File};
@@ -13,13 +12,13 @@ use anyhow::{Context, Result, ensure};
 use crate::sh::tail;
 use crate::{Outcome, deadline, paths};
 
-/// No part may take longer.
+/// The time limit of a part.
 const MINUTES: u64 = 90;
-/// What GNU timeout exits with after it ended its command.
+/// The exit code of GNU timeout after it killed its command.
 const TIMED_OUT: i32 = 124;
 
-/// A part's name, and what follows `cargo xtask`. `SEED` is the seed; `TURN/K` is one of K turns,
-/// which come round in K nights.
+/// The name of a part, and its arguments for `cargo xtask`. `SEED` is the seed; `TURN/K` is one of
+/// K turns, which repeat after K nights.
 type Part = (&'static str, &'static str);
 
 const PARTS: [Part; 28] = [
@@ -55,13 +54,13 @@ const PARTS: [Part; 28] = [
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run these parts only, in this order; without, all of them (a night).
+    /// Run only these parts, in this order [default: all of them, which takes a night]
     #[arg(value_parser = PARTS.map(|(name, _)| name))]
     parts: Vec<String>,
-    /// What the searches are drawn from; without, the time in seconds.
+    /// The seed of the searches [default: the time in seconds]
     #[arg(long)]
     seed: Option<u64>,
-    /// Which turn of the long lists; without, the day.
+    /// The turn of the long lists [default: the day]
     #[arg(long)]
     turn: Option<u64>,
     /// Print the command line of each part, and run nothing.
@@ -109,7 +108,7 @@ pub fn main(args: &Args) -> Outcome {
     Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
 
-/// The words of a part's line.
+/// The words of a part's command line.
 fn words(line: &str, seed: u64, turn: u64) -> Result<Vec<String>> {
     let word = |word: &str| match word.strip_prefix("TURN/") {
         Some(of) => {
@@ -123,8 +122,8 @@ fn words(line: &str, seed: u64, turn: u64) -> Result<Vec<String>> {
     line.split(' ').map(word).collect()
 }
 
-/// Runs `cargo xtask WORDS` within the limit. At its end, and at ours, the whole process group
-/// ends.
+/// Runs `cargo xtask WORDS` within the time limit. When it exits, or we do, the whole process group
+/// is killed.
 fn run(words: &[String], out: File) -> Result<ExitStatus> {
     let limit = Duration::from_secs(60 * MINUTES);
     let mut command = Command::new("setpriv");

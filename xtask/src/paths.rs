@@ -1,4 +1,4 @@
-//! Where things are.
+//! The paths of files and directories.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -9,13 +9,14 @@ use crate::sh::{self, Run, cmd};
 
 /// The root of the workspace.
 pub fn workspace() -> PathBuf {
-    // Cargo sets the variable when it runs us; the constant serves a copied binary.
+    // Cargo sets the variable when it runs xtask. The constant is for a copied binary.
     let manifest = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     manifest.parent().map_or(manifest.clone(), Path::to_owned)
 }
 
-/// Cargo's target directory: everything we make is below it, so that `cargo clean` removes it.
+/// Cargo's target directory. It contains everything that xtask creates, so that `cargo clean`
+/// removes it.
 pub fn target() -> Result<PathBuf> {
     let target = match env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => env::current_dir()?.join(dir),
@@ -24,25 +25,25 @@ pub fn target() -> Result<PathBuf> {
     directory(target)
 }
 
-/// `target/NAME`, made if it is not there.
+/// `target/NAME`, created if it does not exist.
 pub fn below_target(name: &str) -> Result<PathBuf> {
     directory(target()?.join(name))
 }
 
-/// Makes a directory and returns its path.
+/// Creates a directory and returns its path.
 pub fn directory(path: PathBuf) -> Result<PathBuf> {
     fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
     Ok(path)
 }
 
-/// The names in a directory; none if it cannot be read.
+/// The names in a directory; empty if it cannot be read.
 pub fn names(dir: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-/// Copies the crates to `dir`, without the rest of the workspace: the project may be edited while
-/// the copy is used.
+/// Copies the crates to `dir`, without the rest of the workspace, so that the project can be edited
+/// while the copy is used.
 pub fn copy_crates(dir: &Path) -> Result<()> {
     let root = workspace();
     let _ = fs::remove_dir_all(dir);

@@ -1,4 +1,4 @@
-//! Progress on stderr: a line when a step starts, and one with its time when it is done.
+//! Progress on stderr: a line when a step starts, and one with its duration when it is done.
 
 use std::borrow::Cow;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Whether the crates could be published today, and whether they compile where they say they do.
+//! Checks that the crates can be published, and that they compile on the supported systems.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use crate::sh::{self, Next, Run, Shell, cmd};
 use crate::test::{FEATURES, TEST};
 use crate::{cargo, paths, toolchain};
 
-/// Publishes nothing: packs each crate, runs a new one that depends on them, and looks at the
+/// Packs each crate without publishing it, runs a new crate that depends on them, and checks the
 /// dependencies
 #[derive(clap::Args)]
 pub struct Package {
-    /// Build what was packed, too, and a new crate that depends on it: minutes.
+    /// Also build the packed crates, and a new crate that depends on them. Takes minutes.
     #[arg(long)]
     verify: bool,
-    /// Hold the dependencies against deny.toml: licences, bans, sources, advisories. Installs
+    /// Check the dependencies against deny.toml: licences, bans, sources, advisories. Installs
     /// cargo-deny.
     #[arg(long)]
     policy: bool,
@@ -28,14 +28,14 @@ impl Package {
         if self.policy {
             setup::cargo_tool("deny")?;
             cargo::run(&["deny", "--workspace", "check"]).next(
-                "read above; where the advisories cannot be fetched: cargo deny --offline --workspace check",
+                "see the output above; if the advisories cannot be fetched: cargo deny --offline --workspace check",
             )?;
         }
         Ok(())
     }
 }
 
-/// Packs the crates that are published, in their order.
+/// Packs the published crates, in their order.
 pub fn package(verify: bool) -> Result<()> {
     let mut pack = vec!["package", "--allow-dirty"];
     pack.extend(CRATES.iter().flat_map(|name| ["-p", name]));
@@ -44,9 +44,10 @@ pub fn package(verify: bool) -> Result<()> {
     new_crate()
 }
 
-/// Makes a crate that depends on the packed ones, elsewhere, as a stranger's is: once with the
-/// feature `loopback` and the program that README says to copy, and once as `cargo add proverbs`
-/// has it. That one depends on nothing of the software device, and says where it is.
+/// Creates a crate outside the workspace that depends on the packed ones, like a user's crate: once
+/// with the feature `loopback` and the program that README recommends, and once with plain `cargo
+/// add proverbs`. The second must not depend on the software device, and its error must name the
+/// feature.
 fn new_crate() -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
@@ -59,7 +60,7 @@ fn new_crate() -> Result<()> {
         "[package]\nname = \"first\"\nedition = \"2024\"\n\n[patch.crates-io]\n".to_owned();
     for name in CRATES {
         let archive = packed.join(format!("{name}-{version}.crate"));
-        // Files that are new to cargo: those of an archive have one and the same time.
+        // Gives the files new times, because all files of an archive have the same time.
         cmd!(sh, "tar -xzmf {archive}").bytes()?;
         lines += &format!("{name}.path = \"{name}-{version}\"\n");
     }
@@ -76,16 +77,17 @@ fn new_crate() -> Result<()> {
         ensure!(readme.contains(&format!("{add} ")), "README does not say `{add}`");
         sh.write_file("Cargo.toml", &lines)?;
         sh.write_file("src/main.rs", program)?;
-        // The versions that were tried here; a stranger gets the newest.
+        // The versions that were tested here. A user gets the newest.
         sh.copy_file(paths::workspace().join("Cargo.lock"), "Cargo.lock")?;
         eprintln!("A new crate, and `{add}`:");
         let words = add.split(' ').skip(1);
-        // As typed, but for where the crate is: it is not on crates.io.
+        // The command as a user types it, except for the path, because the crate is not on
+        // crates.io.
         cmd!(sh, "cargo {words...} --quiet --offline --path proverbs-{version}").run()?;
         let tree = cmd!(sh, "cargo tree --offline -e normal").text()?;
         let has_device = ["rand_core", "proverbs-loopback"].iter().any(|name| tree.contains(name));
         ensure!(has_device != features.is_empty(), "the dependencies:\n{tree}");
-        ensure!(!tree.contains("tracing"), "only the feature brings it:\n{tree}");
+        ensure!(!tree.contains("tracing"), "only the feature may add it:\n{tree}");
         cmd!(sh, "cargo run --quiet --offline").env("CARGO_TARGET_DIR", &built).run()?;
     }
     Ok(())
@@ -104,24 +106,24 @@ fn main() {
 }
 "#;
 
-/// What stands behind `key` in the first line of a manifest that begins so.
+/// The text after `key` in the first line of a manifest that begins with it.
 fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
     manifest.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim_matches('"'))
 }
 
-/// The crates that are published.
+/// The published crates.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
-/// Compiles the crate with the oldest Rust that it names, and for other systems.
+/// Compiles the crate with the oldest supported Rust, and for other systems.
 pub fn anywhere() -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
     let version = first(&manifest, "rust-version = ").context("Cargo.toml has no rust-version")?;
-    // 1.85 is a channel of its own for rustup, which follows 1.85.1 and so on.
+    // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
     let oldest = format!("{version}.0");
     toolchain::stable(&oldest)?;
     let with = format!("+{oldest}");
-    // What it builds is also what runs the demo: Debian's own cargo is of this version.
+    // This toolchain also builds the demo, because Debian's cargo has this version.
     let check = ["check", "-p", "proverbs", "-p", "xtask", "-p", "demo", "--features", FEATURES];
     cargo::run(&[&[with.as_str()], &check[..]].concat())?;
     targets()?;
@@ -146,7 +148,7 @@ exec \"$@\"";
 /// The suites of the loopback device, and the demo, pass in a mount namespace without libibverbs,
 /// librdmacm and their headers. A call that needs a device says which library is missing.
 fn without_libraries() -> Result<()> {
-    // A plain user becomes root of a user namespace.
+    // A normal user becomes root in a user namespace.
     let hidden = |args: &[&str]| {
         let command =
             ["--user", "--map-root-user", "--mount", "bash", "-euc", HIDE, "hide", "cargo"];
@@ -178,7 +180,7 @@ fn targets() -> Result<()> {
         let (_, said) = check(target)?.capture()?;
         let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error")).collect();
         let [error, "error: build script logged errors"] = errors[..] else {
-            bail!("{target}: one error was expected:\n{said}");
+            bail!("{target}: expected one error:\n{said}");
         };
         ensure!(error.contains("proverbs needs 64-bit Linux"), "{target}: {error}");
         println!("{target}: {error}");

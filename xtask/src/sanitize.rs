@@ -11,31 +11,32 @@ use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to look with.
+    /// The tool to use.
     tool: Tool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Tool {
-    /// AddressSanitizer: memory that is used when it should not be; and LeakSanitizer on what
-    /// forgets nothing.
+    /// AddressSanitizer, for invalid memory accesses; and LeakSanitizer, for tests that do not leak
+    /// on purpose.
     Address,
-    /// ThreadSanitizer: races.
+    /// ThreadSanitizer, for data races.
     Thread,
-    /// valgrind's memcheck: also memory that was never written.
+    /// valgrind's memcheck, also for uninitialised memory.
     Memcheck,
 }
 
-/// What forgets, ends its process, or drops while it panics, and so leaks.
+/// Tests that leak, because they forget values, exit their process, or drop values during a panic.
 pub const FORGETTING: [&str; 3] = ["forget::", "exit::", "contexts::contexts_that_panic"];
 
-/// What needs the C library's own `mlock`, in whose place sanitizers put one that does nothing.
+/// Tests that need the C library's `mlock`, which sanitizers replace with a function that does
+/// nothing.
 const LOCKING: [&str; 2] = [
     "exit::a_limit_on_locked_memory",
     "own_memory::a_mapping_that_is_populated_locked_and_not_inherited",
 ];
 
-/// What a kernel refuses for want of memory, and valgrind as a length that is none.
+/// Tests with a length that a kernel rejects for lack of memory, and valgrind as invalid.
 const TOO_LONG: [&str; 2] = ["--skip", "own_memory::a_mapping_of_no_bytes_or_of_too_many"];
 
 const SUITES: [&str; 4] = ["--test", "conformance", "--test", "attack"];
@@ -52,29 +53,29 @@ pub fn main(args: &Args) -> Result<()> {
     }
 }
 
-/// The standard library is built anew with the sanitizer, so that nothing in it is taken for a
-/// race.
+/// The standard library is rebuilt with the sanitizer, so that its accesses are not reported as
+/// races.
 fn sanitize(sanitizer: &str, suites: &[&str], skip: &[&str], options: &str) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     toolchain::nightly()?;
-    // One directory for all: what runs while building (macros, build scripts) is the same for each.
-    // One suite that fails keeps no other from running.
+    // One directory for all, because macros and build scripts are the same for each. A failing
+    // suite does not prevent the others from running.
     let build = ["test", "-Zbuild-std", "--no-fail-fast", "--target-dir", "target/sanitize"];
     let target = ["--target", "x86_64-unknown-linux-gnu"];
     let locking = LOCKING.map(|name| ["--skip", name]).concat();
     let tests = [suites, &["--"], &locking, skip].concat();
-    // What is absurdly large is refused, as the allocator does; and a process that reads beyond a
-    // file's end dies of the signal, as a test expects.
+    // Very large allocations fail, as with the system allocator; and a process that reads beyond
+    // the end of a file is killed by the signal, as a test expects.
     let options = format!("allocator_may_return_null=1:handle_sigbus=0:{options}");
     let cmd = cargo::nightly(&[&build[..], &target, &tests].concat())?;
     let cmd = cmd.env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
     Ok(cmd.env("ASAN_OPTIONS", &options).env("TSAN_OPTIONS", &options).run()?)
 }
 
-/// The suites, and no leak in what forgets nothing.
+/// Runs the suites, and checks that tests do not leak unless they do so on purpose.
 fn memcheck(skip: &[&str]) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
-    // As for `cargo xtask test`, whose builds these are.
+    // The same as for `cargo xtask test`, to share its builds.
     let build = ["test", "--no-run", "--features", FEATURES];
     let suites = cargo::executables("Building the suites", &[&build[..], &SUITES].concat())?;
     let [conformance, attack] = ["conformance", "attack"].map(|name| cargo::named(&suites, name));

@@ -10,27 +10,27 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::sh::{self, Next, Run, cmd};
 use crate::{paths, soft_roce, toolchain};
 
-/// What a command needs; it names the groups, `ensure` installs what is missing of them.
+/// The needs of commands. A command names its groups, and `ensure` installs the missing packages.
 #[derive(Clone, Copy, Debug)]
 pub enum Group {
     /// To build the crate and its C twins.
     Build,
-    /// To ask for the commit, and to have another tree of it.
+    /// To query the commit, and to check out another tree.
     Git,
-    /// To have a libclang that rdma-sys bears, where the system has none.
+    /// To get a libclang that works with rdma-sys, if the system does not have one.
     Libclang,
-    /// To boot the Soft-RoCE guest, and the C programs that are run there. The `rdma` tool is in
-    /// iproute2; rdma-core only holds udev rules, which the guest has no use for.
+    /// To boot the Soft-RoCE guest, and to run C programs there. The `rdma` tool is in iproute2.
+    /// The package rdma-core contains only udev rules, which the guest does not need.
     Guest,
     /// To build a module of the guest's kernel.
     Module,
-    /// To count instructions, of what both C compilers make, and to read machine code.
+    /// To count instructions, also of the output of both C compilers, and to read machine code.
     Valgrind,
-    /// To run the search of rustdoc's pages.
+    /// To run the search of the rustdoc pages.
     Node,
     /// To build libFuzzer.
     Fuzz,
-    /// To link for aarch64, and run what was linked.
+    /// To link for aarch64, and run the programs.
     Aarch64,
 }
 
@@ -45,7 +45,7 @@ impl Group {
                 "debian-archive-keyring qemu-system-x86 busybox-static kmod xz-utils zstd iproute2 ibverbs-providers \
                  ibverbs-utils rdmacm-utils perftest strace"
             }
-            // The tool that newer kernels make type information with.
+            // The tool with which newer kernels generate type information.
             Self::Module => "gcc make pahole",
             Self::Valgrind => "valgrind clang binutils",
             Self::Node => "nodejs",
@@ -57,12 +57,13 @@ impl Group {
     }
 }
 
-/// Installs what is missing of the groups. Costs one dpkg-query when nothing is.
+/// Installs the missing packages of the groups. If none is missing, this costs one dpkg-query.
 pub fn ensure(groups: &[Group]) -> Result<()> {
     install(&packages(groups), None)
 }
 
-/// As `ensure`, for what has toolchains of its own: what it cannot install it names all at once.
+/// Like `ensure`, for commands that also need toolchains. Lists everything that it cannot install
+/// in one message.
 pub fn ensure_with_rustup(command: &str, groups: &[Group]) -> Result<()> {
     install(&packages(groups), (!toolchain::has_rustup()).then_some(command))
 }
@@ -71,8 +72,8 @@ fn packages(groups: &[Group]) -> Vec<&'static str> {
     groups.iter().flat_map(|group| group.packages().split_whitespace()).collect()
 }
 
-/// Installs those of the Debian packages that are missing, as root or through sudo. `no_rustup` is
-/// the command that wants it, where it is missing.
+/// Installs the missing Debian packages, as root or through sudo. If rustup is missing, `no_rustup`
+/// is the command that needs it.
 fn install(packages: &[&str], no_rustup: Option<&str>) -> Result<()> {
     let missing = missing(packages)?;
     if let Some(lacks) = lacks(&missing, no_rustup, may_install) {
@@ -83,8 +84,8 @@ fn install(packages: &[&str], no_rustup: Option<&str>) -> Result<()> {
     }
     let args = [&["install", "--no-install-recommends"], &missing[..]].concat();
     let install = || apt_get(&args, "Installing packages");
-    // There may be no package lists yet, or old ones that name versions which the archive no longer
-    // has.
+    // There may be no package lists yet, or outdated ones with versions that are no longer in the
+    // archive.
     let refresh = || apt_get(&["update"], "Fetching the package lists");
     install().or_else(|_| refresh().and_then(|()| install())).next(by_hand(&missing))
 }
@@ -93,10 +94,10 @@ fn install(packages: &[&str], no_rustup: Option<&str>) -> Result<()> {
 fn missing<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>> {
     let format = "${Package} ${db:Status-Status}\n";
     let list = cmd!(sh::here(), "dpkg-query -W -f {format} {packages...}");
-    // It fails when it does not know one of them, and still lists the others.
+    // If one of them is unknown, it fails, but still lists the others.
     let list = list.quiet().ignore_status().ignore_stderr().read().next(format!(
-        "the set-up knows Debian and Ubuntu only: use one of them (a container will do) or install what these are \
-         called here: {}",
+        "setup supports only Debian and Ubuntu: use one of them (a container is enough), or \
+         install the equivalents of these packages: {}",
         packages.join(" ")
     ))?;
     let installed: HashSet<&str> =
@@ -104,7 +105,7 @@ fn missing<'a>(packages: &[&'a str]) -> Result<Vec<&'a str>> {
     Ok(packages.iter().copied().filter(|package| !installed.contains(package)).collect())
 }
 
-/// The one line that names what cannot be installed from here, if anything.
+/// The line that names everything that cannot be installed here, if anything.
 fn lacks(
     missing: &[&str],
     no_rustup: Option<&str>,
@@ -114,7 +115,7 @@ fn lacks(
     let rustup = no_rustup.map(|command| {
         let nightly = toolchain::nightly_name();
         format!(
-            "`{command}` needs rustup, by which it takes Rust {} and {nightly}: https://rustup.rs",
+            "`{command}` needs rustup to install Rust {} and {nightly}: https://rustup.rs",
             toolchain::STABLE
         )
     });
@@ -135,22 +136,22 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
 }
 
-/// As root, or by a sudo that asks for no password.
+/// As root, or with a sudo that does not need a password.
 fn may_install() -> bool {
     is_root() || cmd!(sh::here(), "sudo -n true").succeeds()
 }
 
 fn apt_get(args: &[&str], what: &'static str) -> Result<()> {
     let root: &[&str] = if is_root() { &["env"] } else { &["sudo", "-n", "env"] };
-    // Another apt may be at work: unattended upgrades on a machine that just booted.
+    // Another apt may be running, such as unattended upgrades on a machine that has just booted.
     let options = ["-y", "-o", "DPkg::Lock::Timeout=120"];
     let [first, rest @ ..] = root else { return Ok(()) };
     let line = cmd!(sh::here(), "{first} {rest...} DEBIAN_FRONTEND=noninteractive apt-get");
     line.args(options).args(args).step(what)
 }
 
-/// Installs `cargo NAME`, which the package cargo-NAME has, if it is not there. From source:
-/// minutes.
+/// Installs `cargo NAME` from the package cargo-NAME, if it is missing. It is built from source,
+/// which takes minutes.
 pub fn cargo_tool(name: &str) -> Result<()> {
     let sh = sh::here();
     if cmd!(sh, "cargo {name} --version").succeeds() {
@@ -159,46 +160,47 @@ pub fn cargo_tool(name: &str) -> Result<()> {
     cmd!(sh, "cargo install --locked cargo-{name}").step(format!("Installing cargo-{name}"))
 }
 
-/// What installs everything.
+/// Installs everything.
 pub fn main() -> Result<()> {
     use Group::*;
     ensure(&[Build, Git, Libclang, Guest, Valgrind, Fuzz, Aarch64])?;
     toolchain::nightly()?;
     println!("Packages are installed, {} has miri and rust-src", toolchain::nightly_name());
     println!("Guest kernel {}", soft_roce::kernel()?.release);
-    println!("Everything is there. Next: cargo xtask soft-roce -- ibv_devinfo");
+    println!("Everything is installed. Next: cargo xtask soft-roce -- ibv_devinfo");
     Ok(())
 }
 
-/// For distributions that have newer ones only: the library alone, from the Python package index.
+/// Only the library, from the Python package index, for distributions that have only newer
+/// versions.
 const WHEEL: &str = "libclang==15.0.6.1";
 
-/// The environment for a `cargo` that builds rdma-sys, or another crate that has bindgen generate
-/// bindings; ours need none. That bindgen reads verbs.h wrongly with libclang 16 and later, so an
-/// older one is taken even where a newer one is installed: the one that `LIBCLANG_PATH` names, or
-/// one of the system's, or the wheel's, which is fetched.
+/// The environment for a `cargo` that builds rdma-sys, or another crate that runs bindgen; our
+/// bindings do not need it. This bindgen misreads verbs.h with libclang 16 and later, so an older
+/// version is used even if a newer one is installed: from `LIBCLANG_PATH`, from the system, or from
+/// a wheel, which is downloaded.
 pub fn libclang() -> Result<Vec<(&'static str, String)>> {
     if let Some(env) = own_libclang() {
         return Ok(env);
     }
-    // The wheel has no compiler headers; gcc's serve.
+    // The wheel does not contain compiler headers, so gcc's are used.
     let include = cmd!(sh::here(), "gcc -print-file-name=include").read()?;
     let extra = ("BINDGEN_EXTRA_CLANG_ARGS", format!("-isystem{include}"));
     Ok(vec![("LIBCLANG_PATH", wheel()?.display().to_string()), extra])
 }
 
-/// Whether Python can make environments; Debian's has the module in a package of its own.
+/// Whether Python can create environments. On Debian the module is in a separate package.
 fn makes_environments() -> bool {
     let modules = "import ensurepip, venv";
     cmd!(sh::here(), "python3 -c {modules}").succeeds()
 }
 
-/// The environment for the user's libclang, or for one of the system's.
+/// The environment for the user's libclang, or for the system's.
 fn own_libclang() -> Option<Vec<(&'static str, String)>> {
     if env::var_os("LIBCLANG_PATH").is_some() {
         return Some(Vec::new());
     }
-    // Newest first; older than these the distributions have not had since 2020.
+    // Newest first. Distributions since 2020 do not have older versions than these.
     let dirs = [15, 14, 13, 12, 11].map(|v| PathBuf::from(format!("/usr/lib/llvm-{v}/lib")));
     let dir = dirs.iter().find(|dir| has_library(dir) && has_headers(dir))?;
     Some(vec![("LIBCLANG_PATH", dir.display().to_string())])
@@ -210,13 +212,13 @@ fn has_library(dir: &Path) -> bool {
     paths::names(dir).any(|name| is_it(&name) && !name.contains("cpp"))
 }
 
-/// stddef.h and its kind come with libclang-N-dev, below a directory named after the version.
+/// stddef.h and similar headers come with libclang-N-dev, in a directory named after the version.
 fn has_headers(dir: &Path) -> bool {
     let clang = dir.join("clang");
     paths::names(&clang).any(|version| clang.join(version).join("include/stddef.h").exists())
 }
 
-/// The directory of the wheel's library, in a Python environment of its own.
+/// The directory of the wheel's library, in a separate Python environment.
 fn wheel() -> Result<PathBuf> {
     let venv = paths::below_target("libclang")?;
     let (python, lib) = (venv.join("bin/python"), venv.join("lib"));
@@ -253,7 +255,7 @@ mod tests {
             both.contains("apt-get install -y --no-install-recommends gcc valgrind'"),
             "{both}"
         );
-        assert!(both.contains("'; and `cargo xtask test` needs rustup, by which it takes Rust 1."));
+        assert!(both.contains("'; and `cargo xtask test` needs rustup to install Rust 1."));
         assert!(both.ends_with(": https://rustup.rs"), "{both}");
         let rustup = told(&["gcc"], test, true).expect("rustup is missing");
         assert!(rustup.starts_with("`cargo xtask test` needs rustup"), "{rustup}");

@@ -1,4 +1,4 @@
-//! Running other programs, by xshell: quiet when it works, clear when it does not.
+//! Runs other programs with xshell, without output on success and with a clear error on failure.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,16 +17,16 @@ pub use xshell::{Cmd, Shell, cmd};
 
 use crate::progress::Step;
 
-/// How much of a failed program's output is shown.
+/// The number of lines shown from a failed program's output.
 const TAIL_LINES: usize = 40;
-/// How much of a command a step shows, characters.
+/// The number of characters shown from a step's command.
 const SHOWN: usize = 200;
 
-/// A shell in a directory; it lives as long as this process, so that its commands can be passed on.
+/// A shell in a directory. It lives as long as this process, so that its commands can be returned.
 pub fn at(dir: impl AsRef<Path>) -> &'static Shell {
     let sh = Shell::new().expect("this process is in a directory");
     sh.change_dir(dir);
-    // A plain user's PATH on Debian has no /usr/sbin, which is where depmod is.
+    // On Debian, a normal user's PATH does not contain /usr/sbin, which has depmod.
     let path = env::var("PATH").unwrap_or_default();
     sh.set_var("PATH", format!("{path}:/usr/local/sbin:/usr/sbin:/sbin"));
     Box::leak(Box::new(sh))
@@ -39,17 +39,17 @@ pub fn here() -> &'static Shell {
 
 /// Ways to run a command, besides those of xshell.
 pub trait Run: Sized {
-    /// As a visible step, output shown only on failure.
+    /// As a visible step, with output only on failure.
     fn step(self, what: impl Into<Cow<'static, str>>) -> Result<()>;
-    /// Silently; what it wrote to stdout.
+    /// Silently. Returns its stdout.
     fn bytes(self) -> Result<Vec<u8>>;
-    /// As `bytes`, for text.
+    /// Like `bytes`, for text.
     fn text(self) -> Result<String>;
-    /// Silently; its exit code (128 + n for signal n), and what it wrote.
+    /// Silently. Returns its exit code (128 + n for signal n), and its output.
     fn capture(self) -> Result<(i32, String)>;
-    /// Silently; whether it worked.
+    /// Silently. Returns whether it succeeded.
     fn succeeds(self) -> bool;
-    /// On the user's terminal, untouched; its exit code.
+    /// On the user's terminal. Returns its exit code.
     fn stream(self) -> Result<i32>;
 }
 
@@ -110,15 +110,15 @@ fn text(parts: &[&[u8]]) -> String {
     String::from_utf8_lossy(&parts.concat()).into_owned()
 }
 
-/// The last lines of a text, indented to stand apart from our own words.
+/// The last lines of a text, indented to distinguish them from our own text.
 pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     let from = all.len().saturating_sub(lines);
     all[from..].iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Does something with each, on two threads, and says which of the two it is. Gives the results in
-/// order.
+/// Calls a function for each item, on two threads, with the number of the thread. Returns the
+/// results in order.
 pub fn two_at_a_time<T: Sync, R: Send>(
     all: &[T],
     does: impl Fn(usize, &T) -> Result<R> + Sync,
@@ -140,7 +140,7 @@ pub fn two_at_a_time<T: Sync, R: Send>(
     Ok(results.into_values().collect())
 }
 
-/// A word for sh(1), quoted where it must be. None that we have has a NUL in it.
+/// A word for sh(1), quoted if necessary. Our words never contain a NUL.
 pub fn quote(word: &OsStr) -> OsString {
     let quoted = shlex::bytes::Quoter::new().allow_nul(true).quote(word.as_bytes());
     OsString::from_vec(quoted.map_or_else(|_| Vec::new(), Cow::into_owned))

@@ -9,12 +9,12 @@ use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
 pub struct Fuzz {
-    /// One target only; without, each of them.
+    /// Only this target [default: all]
     target: Option<String>,
-    /// How long to fuzz each target, seconds.
+    /// Time to fuzz each target, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// What libFuzzer draws from; without, it chooses and prints a seed.
+    /// The seed for libFuzzer [default: it chooses one and prints it]
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -26,11 +26,11 @@ impl Fuzz {
         setup::cargo_tool("fuzz")?;
         let time = format!("-max_total_time={}", self.seconds);
         let seed = format!("-seed={}", self.seed % (1 << 32));
-        // The files of `fuzz/fuzz_targets`.
+        // The files in `fuzz/fuzz_targets`.
         let all = ["endpoint", "pingpong_record", "rping_message", "remote_slice"];
         for target in self.target.as_deref().map_or(all.to_vec(), |one| vec![one]) {
             let fuzz = ["fuzz", "run", target, "--", &time, &seed, "-max_len=4096"];
-            cargo::nightly(&fuzz)?.run().context("what did it is in fuzz/artifacts")?;
+            cargo::nightly(&fuzz)?.run().context("the input is in fuzz/artifacts")?;
             println!("fuzz: {target} is clean after {} s", self.seconds);
         }
         Ok(())
@@ -56,13 +56,14 @@ impl Suite {
     }
 }
 
-/// What `cargo xtask test` runs of them: a million steps, and a small load.
+/// The part of `cargo xtask test`: a million steps, and a small load.
 pub fn quick() -> Result<()> {
     on_loopback("simulation", &["--steps=1000000"])?;
     on_loopback("load", &["--queue-pairs=1000", "--messages=50000"])
 }
 
-/// With debug assertions, which cost less than another build than that of `cargo xtask test`.
+/// With debug assertions, which cost less time than a build that is not shared with `cargo xtask
+/// test`.
 fn on_loopback<S: AsRef<str>>(test: &str, options: &[S]) -> Result<()> {
     setup::ensure(&[Group::Build])?;
     let line = cargo::cargo(&["test", "--quiet", "--features", FEATURES, "--test", test, "--"])?;

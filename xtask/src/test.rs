@@ -1,7 +1,5 @@
-//! `cargo xtask test`: everything that must pass.
-//!
-//! Without names, some parts run beside the others, in a process of their own: two processors are
-//! at work all the time.
+//! `cargo xtask test`: everything that must pass. Without names, some parts run at the same time as
+//! the others, in a separate process, so that two processors are always busy.
 
 mod beside;
 pub mod guest;
@@ -25,21 +23,21 @@ use crate::{
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run these parts only, in this order; without, all that must pass before a change lands
-    /// (about half an hour).
+    /// Run only these parts, in this order [default: everything that must pass before a merge,
+    /// about half an hour]
     parts: Vec<Part>,
     /// Run the parts `guest` and `interop` on this machine's RDMA device instead of in a guest.
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Run the part `kernels` on this kernel only.
+    /// Run the part `kernels` only on this kernel.
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Run the part `kernels` or `perftest` with this rdma-core only.
+    /// Run the part `kernels` or `perftest` only with this rdma-core.
     #[arg(long)]
     library: Option<Library>,
 }
 
-/// The parts, in the order in which they run; some by name only.
+/// The parts, in the order in which they run; some run only by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// rustfmt, on every member.
@@ -51,26 +49,26 @@ enum Part {
     /// The suites on the loopback device, in each of its personalities and worlds, its faults, and
     /// the allocation test.
     Loopback,
-    /// Our bindings against those of rdma-sys and the C headers, each C name has a form or a
-    /// reason, and the suite on the types of rdma-sys.
+    /// Our bindings against rdma-sys and the C headers; a counterpart or a reason for each C name;
+    /// and the suite with the types of rdma-sys.
     Bindings,
-    /// A million random steps on the loopback device and its faults, against a model; and a load.
+    /// A million random steps on the loopback device with faults, against a model; and a load.
     Simulation,
     /// Examples in the documentation, and the examples on the loopback device.
     Doc,
-    /// Packing the crates that are published, and a new crate that depends on them.
+    /// Packing the published crates, and a new crate that depends on them.
     Package,
-    /// The oldest Rust that the crate names; musl; the error on other systems.
+    /// The oldest supported Rust; musl; the error on other systems.
     Anywhere,
-    /// What must not compile, and what it says.
+    /// Programs that must not compile, and their messages.
     Ui,
     /// Each rule of RULES.md that is enforced has a test that names it; the truth tables.
     Rules,
-    /// The models of the protocols between threads, in every order that there is.
+    /// The models of the protocols between threads, in every possible order.
     Loom,
-    /// What the post paths are compiled to.
+    /// The machine code of the post paths.
     MachineCode,
-    /// Instructions of a post and a poll against their records, and of cold operations beside many
+    /// Instructions of a post and a poll against their records, and of cold operations with many
     /// other objects against their bounds.
     Overhead,
     /// Under Miri, on the worst device: the attacks and the unit tests in Stacked Borrows, and the
@@ -78,31 +76,31 @@ enum Part {
     Miri,
     /// On Soft-RoCE: conformance, attacks, windows, rdma_cm.
     Guest,
-    /// By name only: on Soft-RoCE, every example against its C namesake, random programs, a load, a
-    /// device that is removed, and what C does.
+    /// Only by name: on Soft-RoCE, every example against its C counterpart, random programs, a
+    /// load, device removal, and the C programs that break rules.
     Interop,
-    /// By name only: conformance, attacks, rdma_cm and the C programs on each kernel that is named
-    /// here, but for the one of `guest`; with the host's rdma-core and the newest.
+    /// Only by name: conformance, attacks, rdma_cm and the C programs on each supported kernel
+    /// except the one of `guest`, with the host's rdma-core and the newest.
     Kernels,
-    /// By name only: the example perf against each program of perftest in both roles, the host's
-    /// and the newest, on the newest kernel.
+    /// Only by name: the example perf against each program of perftest in both roles, with the
+    /// host's version and the newest, on the newest kernel.
     Perftest,
-    /// By name only: on iWARP, by siw, which is built from Debian's source of the guest's kernel:
-    /// rdma_cm and conformance, the examples of rdma_cm against C's, and memory that siw sends from
-    /// on a slow network.
+    /// Only by name: on iWARP with siw, which is built from Debian's source of the guest's kernel:
+    /// rdma_cm and conformance, the rdma_cm examples against the C programs, and memory that siw
+    /// sends from on a slow network.
     Siw,
-    /// By name only: the suites on aarch64, emulated by qemu-user.
+    /// Only by name: the suites on aarch64, emulated by qemu-user.
     Aarch64,
-    /// By name only: rustdoc's search finds the names of the C API, and the pages for porting name
-    /// what exists in the versions that they name, which are fetched from GitHub.
+    /// Only by name: rustdoc's search finds the names of the C API, and the names on the porting
+    /// pages exist in the versions of the libraries that they state, which are fetched from GitHub.
     Pages,
-    /// By name only: what a contributor runs all day, in about three minutes: format, clippy, unit
+    /// Only by name: the checks after each change, in about three minutes: format, clippy, unit
     /// tests, and the suites on the plain and on the worst loopback device.
     Quick,
 }
 
 impl Part {
-    /// Whether it takes another toolchain, or a component that this one has not.
+    /// Whether it needs another toolchain, or a component that this one lacks.
     fn needs_rustup(self) -> bool {
         match self {
             Self::Anywhere | Self::Aarch64 | Self::Miri | Self::Ui | Self::Pages => true,
@@ -112,16 +110,17 @@ impl Part {
     }
 }
 
-/// How long everything may take; CI ends it after 90 minutes.
+/// The time limit for everything. CI stops after 90 minutes.
 const LIMIT: Duration = Duration::from_secs(85 * 60);
 
-/// What users may turn on.
+/// The features for users.
 pub const FEATURES: &str = "loopback,tokio,serde,zerocopy,anyhow,eyre,tracing";
 
-/// How the suites are built here: all from one build, which takes the same packages and features.
+/// The build options of the suites. One build with the same packages and features serves all of
+/// them.
 pub const TEST: [&str; 4] = ["test", "--workspace", "--features", FEATURES];
 
-/// Those that are run by name only.
+/// The parts that run only by name.
 const BY_NAME: [Part; 7] = [
     Part::Interop,
     Part::Kernels,
@@ -132,8 +131,8 @@ const BY_NAME: [Part; 7] = [
     Part::Quick,
 ];
 
-/// Those of the others that run beside them: together they take as long as these. The first one
-/// uses one processor.
+/// The parts that run in the second process. Together they take as long as the others. The first
+/// one uses one processor.
 const BESIDE: [Part; 4] = [Part::Guest, Part::Miri, Part::Loom, Part::MachineCode];
 
 pub fn main(args: &Args) -> Result<()> {
@@ -151,8 +150,8 @@ pub fn main(args: &Args) -> Result<()> {
         return Ok(());
     }
     deadline::start(LIMIT)?;
-    // Once, since two would be in each other's way; and all, so that a user who may not install
-    // anything is told once.
+    // Once, because two would block each other; and for all parts, so that a user without root sees
+    // one complete list.
     use Group::*;
     let groups = [Build, Git, Libclang, Guest, Valgrind, Node];
     setup::ensure_with_rustup("cargo xtask test", &groups)?;
@@ -170,7 +169,7 @@ pub fn main(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs these parts in this order, while those beside them do not fail.
+/// Runs these parts in this order, unless the other process fails.
 fn run_all(
     parts: &[Part],
     args: &Args,
@@ -203,7 +202,7 @@ fn tell(times: &[(Part, Duration)]) {
     }
 }
 
-/// What a part is called on the command line.
+/// The name of a part on the command line.
 fn name(part: Part) -> String {
     part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
@@ -214,7 +213,7 @@ fn run(part: Part, args: &Args) -> Result<()> {
         Part::Format => cargo::run(&["fmt", "--all", "--check"]),
         Part::Clippy => {
             clippy()?;
-            // What is not used without a feature is a warning.
+            // Code that is unused without a feature causes a warning.
             let alone =
                 ["", "cm", "loopback", "tokio", "serde", "zerocopy", "anyhow", "eyre", "tracing"];
             for feature in alone {
@@ -255,7 +254,7 @@ fn clippy() -> Result<()> {
     cargo::run(&[&args[..], &["--", "-D", "warnings"]].concat())
 }
 
-/// What a contributor runs all day.
+/// The checks after each change.
 fn quick() -> Result<()> {
     cargo::run(&["fmt", "--all", "--check"])?;
     clippy()?;
@@ -265,12 +264,12 @@ fn quick() -> Result<()> {
     cargo::run_with(&suites(ANYWHERE), &device("worst:1", ""))
 }
 
-/// Whatever has unit tests.
+/// Everything with unit tests.
 const UNITS: [&str; 3] = ["--lib", "--bins", "--examples"];
 
-/// The loopback devices after the plain one in a world of IPv4: a personality, empty for the plain
-/// one, a world, and the suites that run there. An unknown provider's devices get the crate's
-/// strict forms.
+/// The loopback devices besides the plain one in an IPv4 world: a personality (empty for the plain
+/// one), a world, and the suites that run there. The crate uses devices of an unknown provider in
+/// its strict form.
 const DEVICES: [(&str, &str, &str); 8] = [
     ("rxe", "ipv4", ANYWHERE),
     ("mlx5", "ipv4", ANYWHERE),
@@ -282,14 +281,14 @@ const DEVICES: [(&str, &str, &str); 8] = [
     ("", "unknown", "conformance"),
 ];
 
-/// The variables that choose a loopback device; an empty name chooses the plain one.
+/// The variables that select a loopback device. An empty name selects the plain one.
 pub fn device(personality: &'static str, world: &'static str) -> Vec<(&'static str, &'static str)> {
     let mut all = vec![("PROVERBS_PERSONALITY", personality), ("PROVERBS_WORLD", world)];
     all.retain(|(_, name)| !name.is_empty());
     all
 }
 
-/// Tests that are not for the devices of this world.
+/// Tests that do not apply to the devices of this world.
 pub fn skipped(world: &str) -> &'static [&'static str] {
     match world {
         "infiniband" => &OF_ROCE,
@@ -298,7 +297,7 @@ pub fn skipped(world: &str) -> &'static [&'static str] {
     }
 }
 
-/// Tests that speak of RoCE: a GRH that is always there, addresses that must have one.
+/// Tests that are specific to RoCE: a GRH is always present, and addresses must have one.
 const OF_ROCE: [&str; 8] = [
     "endpoint::another_transport_is_refused",
     "query::a_port_reports_its_state",
@@ -313,11 +312,11 @@ const OF_ROCE: [&str; 8] = [
 /// The suites that run on each of them.
 const ANYWHERE: &str = "conformance attack faults endpoint worlds cm";
 
-/// Those that run on the plain device: these, and what does not depend on the device.
+/// The suites that run on the plain device: these, and the suites that do not depend on the device.
 const PLAIN: &str = "conformance attack faults endpoint worlds cm allocation descriptors errors \
                      fork guide mistakes names out_of_memory prose raw rooms tracing waits";
 
-/// How cargo is asked for these suites.
+/// The cargo arguments for these suites.
 fn suites(names: &'static str) -> Vec<&'static str> {
     let names = names.split(' ').flat_map(|name| ["--test", name]);
     TEST.into_iter().chain(["--quiet"]).chain(names).collect()
@@ -350,7 +349,7 @@ fn bindings() -> Result<()> {
 }
 
 fn doc() -> Result<()> {
-    // Items that `proverbs` re-exports have their examples in their own crates.
+    // The examples of re-exported items are in their own crates.
     let crates = ["-p", "proverbs", "-p", "proverbs-sys", "-p", "proverbs-loopback"];
     cargo::run(&[&TEST[..], &["--doc"]].concat())?;
     cargo::run_with(
@@ -360,7 +359,7 @@ fn doc() -> Result<()> {
     examples()
 }
 
-/// Compares the left columns of the pages for porting with the commits that the pages name.
+/// Compares the left columns of the porting pages with the commits that the pages name.
 fn ported() -> Result<()> {
     let place = paths::below_target("ported")?;
     let projects = [
@@ -384,8 +383,8 @@ fn ported() -> Result<()> {
     cargo::run_with(&test, &[("PROVERBS_PORTED", place)])
 }
 
-/// rustdoc's own search finds C names, by the aliases. The pages are those of the nightly, as on
-/// docs.rs: rustdoc 1.95 loses the aliases of re-exported items.
+/// Checks that rustdoc's search finds C names through the aliases. The pages are built with the
+/// nightly, as on docs.rs, because rustdoc 1.95 loses the aliases of re-exported items.
 fn search() -> Result<()> {
     setup::ensure(&[Group::Node])?;
     toolchain::nightly()?;
@@ -397,8 +396,9 @@ fn search() -> Result<()> {
     cargo::run_with(&test, &[("PROVERBS_DOC", pages)])
 }
 
-/// Every example answers `--help`, and those that need no device do what their page shows, in the
-/// dev profile, as a reader of the page runs them. Those of rdma_cm run in the part `interop`.
+/// Every example supports `--help`, and examples that need no device do what their page shows, in
+/// the dev profile, as a reader of the page runs them. The rdma_cm examples run in the part
+/// `interop`.
 fn examples() -> Result<()> {
     let build = [&["build"], &TEST[1..], &["--examples", "--bins"]].concat();
     let built = cargo::executables("Building the examples", &build)?;
@@ -428,7 +428,7 @@ fn examples() -> Result<()> {
     Ok(())
 }
 
-/// Both libraries are loaded when they are used.
+/// Both libraries are loaded on first use.
 fn is_linked_to_no_verbs(program: &Path) -> Result<()> {
     let needed = cmd!(sh::here(), "readelf --dynamic {program}").text()?;
     let found = ["libibverbs", "librdmacm", "libefa"].iter().any(|name| needed.contains(name));
@@ -445,9 +445,9 @@ fn light() -> Result<()> {
     Ok(())
 }
 
-/// `cargo xtask demo`: the short example, and a ping-pong, both ends in one process on the loopback
-/// device. Of a package of their own, and with debug assertions: a stranger waits for what it
-/// builds.
+/// `cargo xtask demo`: the short example, and a ping-pong with both ends in one process on the
+/// loopback device. They are in a separate package, and built with debug assertions, so that new
+/// users wait less for the build.
 pub fn demo() -> Result<()> {
     let shown = |name: &str, args: &[&str]| {
         let run = ["run", "--quiet", "--package", "demo", "--bin", name, "--"];
@@ -467,7 +467,7 @@ pub fn demo() -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A suite that no part names is run by nobody.
+    /// Every suite must be named by a part, or it would never run.
     #[test]
     fn each_suite_is_in_a_part() {
         let parts = concat!(include_str!("test.rs"), include_str!("test/guest.rs"));

@@ -1,5 +1,5 @@
-//! The compilers that this repository names: what the ui-tests quote and the instructions were
-//! counted of, and one that has Miri.
+//! The compilers that this repository uses: the stable for ui-test messages and instruction counts,
+//! and a nightly with Miri.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -9,13 +9,13 @@ use anyhow::{Error, Result};
 
 use crate::sh::{self, Next, Run, cmd};
 
-/// The stable that the records are of.
+/// The stable that the records are for.
 pub const STABLE: &str = "1.95.0";
 
-/// What cargo takes for the nightly that has Miri, whose rustdoc `interface` reads.
+/// The cargo argument for the nightly with Miri.
 pub const WITH_NIGHTLY: &str = "+nightly-2026-05-20";
 
-/// What cargo and rustup tell their children of themselves.
+/// The variables that cargo and rustup set for their children.
 pub const CALLERS: [&str; 4] = ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"];
 
 /// Its name.
@@ -27,13 +27,13 @@ pub fn has_rustup() -> bool {
     cmd!(sh::here(), "rustup --version").succeeds()
 }
 
-/// Whether the cargo that runs us can format and lint.
+/// Whether the running cargo can format and lint.
 pub fn has_tools() -> bool {
     ["fmt", "clippy"].iter().all(|tool| cmd!(sh::here(), "cargo {tool} --version").succeeds())
 }
 
-/// Goes on in the named stable, installed by rustup if it is not there; returns where this process
-/// is in it already.
+/// Restarts in the named stable, which rustup installs if it is missing. Returns if this process
+/// already uses it.
 pub fn in_stable() -> Result<()> {
     let sh = sh::here();
     let running = cmd!(sh, "rustc --version").text()?;
@@ -45,7 +45,10 @@ pub fn in_stable() -> Result<()> {
             .step("Adding components");
     }
     ensure(STABLE, &["rustfmt", "clippy"])?;
-    eprintln!("the records are of Rust {STABLE}, this is {}: on with that one", running.trim());
+    eprintln!(
+        "the records are for Rust {STABLE}, this is {}: switching to {STABLE}",
+        running.trim()
+    );
     let mut again = Command::new(env::current_exe()?);
     for name in CALLERS {
         again.env_remove(name);
@@ -57,17 +60,17 @@ fn is_stable(version: &str) -> bool {
     version.split_whitespace().nth(1) == Some(STABLE)
 }
 
-/// Sees that the named nightly is there, and has Miri.
+/// Ensures that the named nightly is installed and has Miri.
 pub fn nightly() -> Result<()> {
     ensure(nightly_name(), &["miri", "rust-src"])
 }
 
-/// Sees that this stable is there.
+/// Ensures that this stable is installed.
 pub fn stable(version: &str) -> Result<()> {
     ensure(version, &[])
 }
 
-/// Installs what is missing of a toolchain and of these components of it.
+/// Installs a toolchain and these components, if they are missing.
 fn ensure(name: &str, components: &[&str]) -> Result<()> {
     let sh = sh::here();
     let toolchains = cmd!(sh, "rustup toolchain list").text().next(RUSTUP)?;
@@ -82,18 +85,19 @@ fn ensure(name: &str, components: &[&str]) -> Result<()> {
     let wanted = components.iter().flat_map(|component| ["-c", component]);
     cmd!(sh, "rustup toolchain install {name} --profile minimal --no-self-update {wanted...}")
         .step(format!("Installing Rust {name}"))
-        .next(format!("see whether `rustup toolchain install {name}` reaches its server"))
+        .next(format!("check whether `rustup toolchain install {name}` reaches its server"))
 }
 
-/// Whether a line of `rustup toolchain list` is of this one: `1.95.0-x86_64-unknown-linux-gnu`.
+/// Whether a line of `rustup toolchain list` names this toolchain:
+/// `1.95.0-x86_64-unknown-linux-gnu`.
 fn is_of(line: &str, name: &str) -> bool {
     let rest = line.strip_prefix(name);
     let host = rest.and_then(|rest| rest.strip_prefix('-'));
     host.is_some_and(|host| !host.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// What has the toolchains besides the one that runs us.
-const RUSTUP: &str = "install Rust by rustup: https://rustup.rs";
+/// How to get toolchains other than the running one.
+const RUSTUP: &str = "install Rust with rustup: https://rustup.rs";
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,4 @@
-//! `cargo xtask two-hosts`: two Soft-RoCE hosts, and what a fabric and a dying peer do to the
-//! crate.
+//! `cargo xtask two-hosts`: scenarios on two Soft-RoCE hosts, with a lossy fabric and a dying peer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,24 +8,24 @@ use anyhow::{Context, Result, bail};
 use crate::soft_roce::{self, Guest};
 use crate::{cargo, paths};
 
-/// Each runs on both hosts at the same time.
+/// The scenarios. Each runs on both hosts at the same time.
 const SCENARIOS: [&str; 6] =
     ["rc-loss", "uc-loss", "ud-loss", "peer-killed", "link-down", "device-removed"];
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which, and in which order; without, all of them.
+    /// The scenarios to run, in this order [default: all]
     #[arg(value_parser = SCENARIOS)]
     scenarios: Vec<String>,
 }
 
-/// Runs the scenarios and prints the results of both ends; an error if one failed.
+/// Runs the scenarios and prints the results of both ends. Returns an error if one failed.
 pub fn main(args: &Args) -> Result<()> {
     let scenarios: Vec<&str> = match args.scenarios.as_slice() {
         [] => SCENARIOS.to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
-    // As for `cargo xtask test`, whose build this is; what takes time here is the fabric.
+    // The same as for `cargo xtask test`, to share its build. The time is spent in the fabric.
     const BUILD: [&str; 6] =
         ["test", "--no-run", "--features", crate::test::FEATURES, "--test", "two_hosts"];
     let built = cargo::executables("Building the hosts' program", &BUILD)?;

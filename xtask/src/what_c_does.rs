@@ -1,10 +1,9 @@
-//! `cargo xtask what-c-does`: what happens in C when a dangerous rule is broken.
-//!
-//! Each program of `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and
-//! is run on Soft-RoCE under a time limit, those of its directory `siw` on siw. Those of `kernel`
-//! may end the kernel, so each of them has a guest of its own. How a program ends and its last line
-//! must be those of `expected.toml`, which names the Rust form beside it. If kernel or library are
-//! not those of the record, differences are only printed.
+//! `cargo xtask what-c-does`: runs C programs that break dangerous rules. Each program in
+//! `tests/what_c_does` breaks one rule, is accepted by gcc without a warning, and is run on
+//! Soft-RoCE with a timeout. Programs in the directory `siw` run on siw. Programs in `kernel` may
+//! crash the kernel, so each of them has its own guest. The way a program ends, and its last line,
+//! must match `expected.toml`, which also names the Rust counterpart. If the kernel or the library
+//! differs from the record, differences are only printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,10 +19,11 @@ use crate::{paths, setup};
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run what is dangerous on this device.
+    /// Run the programs for this device.
     #[arg(long, value_enum, default_value_t)]
     pub driver: Driver,
-    /// Run only those that may end the kernel, on every other kernel that is named.
+    /// Run only the programs that may crash the kernel, on every other kernel that `expected.toml`
+    /// names.
     #[arg(long)]
     pub kernels: bool,
 }
@@ -36,16 +36,16 @@ struct Recorded {
     cases: Cases,
 }
 
-/// What the programs ran with.
+/// The versions that the programs ran with.
 #[derive(Debug, PartialEq, Deserialize)]
 struct Versions {
-    /// Of the guest, as `uname -r` prints it.
+    /// The guest's kernel, as printed by `uname -r`.
     kernel: String,
-    /// Of the package libibverbs1.
+    /// The version of the package libibverbs1.
     libibverbs: String,
 }
 
-/// By rule: `R2.6`.
+/// The programs by rule: `R2.6`.
 type Cases = BTreeMap<String, Case>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -57,14 +57,14 @@ struct Case {
     end: String,
     /// Its last line.
     last: String,
-    /// Its kind on other named kernels, for those that may end the kernel.
+    /// The kind on other kernels, for programs that may crash the kernel.
     on: BTreeMap<String, String>,
-    /// The kind on earlier kernels or libraries, for readers.
+    /// The kind on earlier kernels or libraries, for readers only.
     #[serde(rename = "before")]
     _before: String,
-    /// The Rust form, a file of the project.
+    /// The Rust counterpart, a file of the project.
     rust: String,
-    /// Why there is none that fails to compile.
+    /// The reason if there is none that fails to compile.
     why: String,
 }
 
@@ -76,7 +76,7 @@ fn recorded(dir: &Path) -> Result<Recorded> {
     toml::from_str(&text).context("expected.toml")
 }
 
-/// Those that may end the kernel, on the kernels whose kinds are recorded beside that of the first.
+/// Runs the programs that may crash the kernel on the other kernels that have recorded kinds.
 pub fn on_other_kernels() -> Result<()> {
     setup::ensure(&[setup::Group::Build, setup::Group::Guest])?;
     let dir = paths::workspace().join("tests/what_c_does");
@@ -94,7 +94,11 @@ pub fn on_other_kernels() -> Result<()> {
             }
         }
     }
-    ensure!(differ.is_empty(), "C does not do what is recorded:\n{}", differ.join("\n"));
+    ensure!(
+        differ.is_empty(),
+        "the results of C programs differ from the record:\n{}",
+        differ.join("\n")
+    );
     Ok(())
 }
 
@@ -130,17 +134,17 @@ pub fn run(driver: Driver) -> Result<()> {
         }
     }
     let here = here()?;
-    let of = format!("the record is of {versions:?}; here it is {here:?}");
+    let of = format!("the record is for {versions:?}; here are {here:?}");
     let differ = differ.join("\n");
     ensure!(
         differ.is_empty() || here != versions,
-        "C does not do what is recorded; {of}:\n{differ}"
+        "the results of C programs differ from the record; {of}:\n{differ}"
     );
     println!("{} programs ran; {of}\n{differ}", seen.len());
     Ok(())
 }
 
-/// What the programs run with.
+/// The versions that the programs run with.
 fn here() -> Result<Versions> {
     let only = "${Version}";
     let query = cmd!(sh::here(), "dpkg-query -W -f {only} libibverbs1");
@@ -159,7 +163,7 @@ fn rule(stem: &str) -> String {
     stem.to_uppercase().replace('_', ".")
 }
 
-/// The rules that have a program in a directory.
+/// The rules with a program in a directory.
 fn programs(dir: &Path) -> Vec<String> {
     let stem = |file: String| Some(file.strip_suffix(".c")?.to_owned());
     let stems = paths::names(dir).filter_map(stem).filter(|stem| stem.starts_with('r'));
@@ -168,7 +172,7 @@ fn programs(dir: &Path) -> Vec<String> {
     rules
 }
 
-/// Builds the programs of these rules, which are in these folders.
+/// Builds the programs for these rules in these folders.
 fn build(dir: &Path, all: &[(&str, &[String])]) -> Result<PathBuf> {
     let bin = paths::below_target("what-c-does")?;
     let (sh, common) = (sh::at(dir), bin.join("common.o"));
@@ -185,14 +189,14 @@ fn build(dir: &Path, all: &[(&str, &[String])]) -> Result<PathBuf> {
     Ok(bin)
 }
 
-/// One that may end the kernel. What it said until then is in a file that is the host's.
+/// Runs a program that may crash the kernel. Its output until then is in a file on the host.
 fn run_alone(bin: &Path, rule: &str, kernel: &str) -> Result<Case> {
     let said = soft_roce::out_dir()?.join("what-c-does.txt");
     let _ = fs::remove_file(&said);
     let line = r#"exec timeout -k 1 10 "$0" >"$1""#;
     let command: [&Path; 5] =
         ["sh".as_ref(), "-c".as_ref(), line.as_ref(), &bin.join(stem(rule)), &said];
-    eprintln!("\n{rule} may end the kernel of its guest, Linux {kernel}:");
+    eprintln!("\n{rule} may crash the kernel of its guest, Linux {kernel}:");
     let guest = Guest { kernel: kernel.to_owned(), ..Guest::default() };
     let end = match soft_roce::run(&guest, &command) {
         Ok(code) => format!("exit {code}"),
@@ -209,7 +213,7 @@ fn run_alone(bin: &Path, rule: &str, kernel: &str) -> Result<Case> {
     Ok(case)
 }
 
-/// All of them in one boot.
+/// Runs all of them in one boot.
 fn run_in_guest(driver: Driver, dir: &Path, bin: &Path, rules: &[String]) -> Result<Cases> {
     let results = soft_roce::out_dir()?.join("what-c-does.txt");
     let _ = fs::remove_file(&results); // a failed run must not find an old one's
@@ -232,7 +236,7 @@ fn observed(line: &str) -> Option<(String, Case)> {
 }
 
 impl Case {
-    /// A program that ended so, with this last line.
+    /// A program that ended in this way, with this last line.
     fn of(end: &str, last: &str) -> Self {
         let kind = match end {
             "exit 0" => last.split(": ").nth(1).unwrap_or(BROKEN),
@@ -271,7 +275,10 @@ mod tests {
         assert!(cases.len() > 40, "{}", cases.len());
         for (rule, Case { kind, rust, why, .. }) in cases {
             assert_ne!(kind, BROKEN, "{rule}");
-            assert!(!rust.is_empty() || !why.is_empty(), "{rule} has no Rust form and no reason");
+            assert!(
+                !rust.is_empty() || !why.is_empty(),
+                "{rule} has no Rust counterpart and no reason"
+            );
             assert!(root.join(&rust).exists(), "{rule}: there is no {rust}");
         }
     }

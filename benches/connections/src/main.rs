@@ -1,7 +1,5 @@
-//! Connects RC queue pairs in pairs and destroys them:
-//! `proverbs-connections DEVICE GID-INDEX COUNT`.
-//!
-//! `connections.c` does the same, call for call; `connections.sh` counts the system calls of both.
+//! Connects RC queue pairs in pairs and destroys them: `proverbs-connections DEVICE GID-INDEX
+//! COUNT`. `connections.c` makes the same calls; `connections.sh` counts the system calls of both.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The post paths as functions of their own, for `cargo xtask test machine-code` to look at.
+//! The post paths as separate functions, which `cargo xtask test machine-code` inspects.
 
 #![allow(unsafe_code)] // unmangled names
 

@@ -1,4 +1,4 @@
-//! Families of rows: those that work on the same objects.
+//! Families of rows. The rows of a family work on the same objects.
 
 use std::ffi::c_void;
 use std::mem;
@@ -16,7 +16,7 @@ use crate::twin::Twin;
 use crate::world::*;
 use crate::{raw, safe, selective, typed};
 
-/// `rows![module: a b c]`, with `raw` for those that raw Rust has as well.
+/// `rows![module: a b c]`, with `raw` for rows that also exist in raw Rust.
 macro_rules! rows {
     ($module:ident: $($name:ident)*) => { vec![$(row(stringify!($name), $module::$name)),*] };
     ($module:ident raw: $($name:ident)*) => {
@@ -34,37 +34,37 @@ use owned::owned;
 use ready::ready;
 use sleeps::{sessions, timed, wakes};
 
-/// What is compared: one thing to do, in several forms.
+/// A task that is compared in several forms.
 pub struct Row {
-    /// As the functions of all forms are called.
+    /// The name of the functions of all forms.
     pub name: &'static str,
     /// Typed or safe Rust.
     pub rust: Form,
-    /// Raw Rust, which works on the twins' environment.
+    /// Raw Rust, which uses the environment of the C twins.
     pub raw: Option<Form>,
-    /// What must be posted first: the name of another row.
+    /// The row that must be posted first.
     pub after: Option<&'static str>,
-    /// What must be posted first and is no row: the name of C's function, and Rust's.
+    /// A function that must post first, if that is not a row: its name in C, and the Rust form.
     pub prime: Option<(&'static str, Form)>,
-    /// Calls that are counted together.
+    /// The number of calls that are counted together.
     pub calls: u32,
-    /// Passes through the form's loop: what is shown is the count of one.
+    /// The number of iterations of the form's loop. The result is shown per iteration.
     pub items: u32,
-    /// C's function, if it has another name.
+    /// The name of the C function, if it differs.
     pub twin: &'static str,
 }
 
 /// Rows on the same objects.
 pub struct Family {
     pub name: &'static str,
-    /// The forms of C: what their functions' names begin with.
+    /// The prefixes of the function names of the C forms.
     pub twins: &'static [&'static str],
     pub signal_all: bool,
-    /// Whether completions are seen only when their event was taken.
+    /// Whether completions become visible only after their event was taken.
     pub holds: bool,
     pub world: *mut c_void,
-    /// Takes back what is outstanding, between two calls, in Rust and in C: `None` where nothing
-    /// is, and both find their room by themselves.
+    /// Takes back outstanding work requests between two calls, in Rust and in C. `None` if there
+    /// are none, and both detect the free entries by themselves.
     pub restore: Option<unsafe fn(*mut c_void)>,
     pub twin: *mut Twin,
     pub rows: Vec<Row>,
@@ -81,7 +81,7 @@ fn leak<W>(world: W) -> *mut c_void {
     ptr::from_mut(Box::leak(Box::new(world))).cast()
 }
 
-/// Every family, on devices whose data path is the stub's.
+/// Every family, on devices that use the data path of the stub.
 pub fn all(stub: &Stub) -> Vec<Family> {
     vec![
         caller(stub),
@@ -367,10 +367,10 @@ unsafe fn release_all<P: Profile<Signaling = Selective>, T: Transport, X>(world:
 where
     P::Entry: Owned,
 {
-    // SAFETY: `leak` made it of a box of this type, and no form runs meanwhile that would use it.
+    // SAFETY: `leak` created it from a box of this type, and no form uses it at the same time.
     let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
     while let Ok(Some(completion)) = world.cq.poll_one() {
-        // The slots still have the handles.
+        // The slots still contain the handles.
         if let Ok(done) = world.qp.complete(completion) {
             done.released.for_each(mem::forget);
         }
@@ -378,7 +378,7 @@ where
     whole(&mut world.bufs);
 }
 
-/// An atomic's result has 8 bytes, and its buffer that length.
+/// Sets the lengths of buffers back after atomics, whose results have 8 bytes.
 fn whole(bufs: &mut [mem::ManuallyDrop<Buf>]) {
     for buf in bufs {
         let capacity = buf.capacity();
@@ -393,18 +393,18 @@ where
     P: Profile,
     P::Entry: Owned,
 {
-    // SAFETY: `leak` made it of a box of this type, and no form runs meanwhile that would use it.
+    // SAFETY: `leak` created it from a box of this type, and no form uses it at the same time.
     let world = unsafe { &mut *world.cast::<World<P, T, X>>() };
     take_back(&mut world.cq);
     whole(&mut world.bufs);
-    // Asking for the room brings the credits up to date, so that no count has that in it by chance.
+    // Reading the room updates the credits, so that this work is not part of a count by chance.
     world.qp.send_room();
     world.qp.recv_room();
 }
 
 fn take_back<E: Owned>(cq: &mut CompletionQueue<E>) {
     while let Ok(Some(completion)) = cq.poll_one() {
-        // The slots still have the handle.
+        // The slots still contain the handle.
         mem::forget(completion.into_entry());
     }
 }

@@ -1,4 +1,4 @@
-//! How a form is written, and what it does with a failure.
+//! The definition of a form, and its error handling.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -10,8 +10,8 @@ use proverbs::memory::Entry;
 use proverbs::post::RawPostError;
 use proverbs::{Buf, Completion, PostError};
 
-/// `form!(name(world: Type) { body })`: a function that the stub can call. The body gives 0, or
-/// not.
+/// `form!(name(world: Type) { body })`: a function that the stub can call. The body returns 0 on
+/// success.
 macro_rules! form {
     ($name:ident($world:ident: $type:ty) $body:expr) => {
         pub unsafe extern "C" fn $name(world: *mut std::ffi::c_void) -> std::ffi::c_int {
@@ -74,16 +74,16 @@ pub fn completed_badly(_: WcError) -> c_int {
     black_box(-3)
 }
 
-/// A completion is not what it should be; its buffer goes home to its pool.
+/// Handles an unexpected completion. Its buffer returns to its pool.
 #[cold]
 #[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind, which C's function makes as well
+#[allow(improper_ctypes_definitions)] // used for its promise not to unwind, which the C function makes as well
 pub extern "C" fn failed(completion: Completion<'_, Buf>) -> c_int {
     drop(completion);
     black_box(-4)
 }
 
-/// As `failed`, where no register has the completion's address.
+/// Like `failed`, if the completion's address is not in a register.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // as above
@@ -92,7 +92,7 @@ pub extern "C" fn failed_with(buf: Option<Buf>) -> c_int {
     black_box(-4)
 }
 
-/// As `failed_with`, one of several.
+/// Like `failed_with`, for one of several.
 #[cold]
 #[inline(never)]
 #[allow(improper_ctypes_definitions)] // as above
@@ -100,15 +100,15 @@ pub extern "C" fn failed_among(code: &mut c_int, buf: Option<Buf>) {
     *code = failed_with(buf);
 }
 
-/// The buffer of a slot, as a C program reads a pointer.
+/// Reads the buffer of a slot, as a C program reads a pointer.
 #[inline(always)]
 pub fn take(slot: &ManuallyDrop<Buf>) -> Buf {
-    // SAFETY: the slots hold handles that are not in use while a form runs; the form posts this
-    // one, and its completion puts it back.
+    // SAFETY: the slots contain handles that are not used while a form runs. The form posts this
+    // one, and its completion returns it to the slot.
     unsafe { ptr::read(&**slot) }
 }
 
-/// Where completions put buffers: the slots, from the first on.
+/// The slots that completions write buffers to, starting with the first.
 pub struct Slab(*mut ManuallyDrop<Buf>);
 
 impl Slab {
@@ -119,7 +119,7 @@ impl Slab {
 
     #[inline(always)]
     pub fn put(&mut self, buf: Buf) {
-        // SAFETY: a form gets no more buffers back than there are slots.
+        // SAFETY: a form gets at most as many buffers back as there are slots.
         unsafe { self.0.write(ManuallyDrop::new(buf)) };
         // SAFETY: at most one past the last.
         self.0 = unsafe { self.0.add(1) };

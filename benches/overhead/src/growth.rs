@@ -1,7 +1,7 @@
-//! Costs of a queue pair's cold operations beside 1, 100 and 10,000 other objects.
+//! The cost of a queue pair's cold operations when 1, 100 and 10,000 other objects exist.
 //!
-//! `--growth` prints `count growth/OPERATION/OTHERS/NUMBER CALLS` for each, all on the stub's
-//! device.
+//! `--growth` prints `count growth/OPERATION/OTHERS/NUMBER CALLS` for each, all on the device of
+//! the stub.
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
@@ -13,18 +13,18 @@ use proverbs::qp::Drained;
 use crate::stub::Stub;
 use crate::world::*;
 
-/// How many other objects there are.
+/// The numbers of other objects.
 const NUMBERS: [usize; 3] = [1, 100, 10_000];
 
-/// Calls that are counted.
+/// The number of calls that are counted.
 const CALLS: u32 = 4;
 
-/// The kind of object that there is many of.
+/// The type of the other objects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
-    /// Queue pairs, every second of them selectively signaled, on the same completion queue.
+    /// Queue pairs on the same completion queue. Every second one is selectively signaled.
     QueuePairs,
-    /// Pools of the same protection domain, of one buffer each.
+    /// Pools of the same protection domain, with one buffer each.
     Pools,
     /// Buffers of the same pool, which the program holds.
     Taken,
@@ -45,10 +45,10 @@ struct Room {
     at: RemoteSpan<ToWrite>,
 }
 
-/// Counts what it is given, once.
+/// Counts one call of its argument.
 type Count<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
 
-/// An operation: it prepares, has one call counted, and cleans up.
+/// An operation. It prepares, counts one call, and cleans up.
 type Operation = fn(&Stub, &mut Room, Count<'_>);
 
 const OPERATIONS: [(&str, Operation); 7] = [
@@ -62,7 +62,7 @@ const OPERATIONS: [(&str, Operation); 7] = [
 ];
 
 impl Room {
-    /// A room with so many others, which stay until the process ends.
+    /// A room with `number` other objects, which exist until the process ends.
     fn beside(others: Others, number: usize) -> Self {
         let ground = Ground::of_stub();
         let channel = ground.context.create_comp_channel().expect("a channel");
@@ -103,7 +103,7 @@ impl Room {
         self.pool.take().expect("a buffer")
     }
 
-    /// Polls until nothing is left, and once more: what ended is over then.
+    /// Polls until the queue is empty, and once more to finish pending cleanup.
     fn settle(&mut self) {
         for _ in 0..3 {
             while self.cq.poll_one().expect("a poll").is_some() {}
@@ -126,7 +126,7 @@ fn connect(_: &Stub, room: &mut Room, count: Count<'_>) {
     room.settle();
 }
 
-/// Four WRITEs and four receives come out.
+/// Drains four WRITEs and four receives.
 fn drain(_: &Stub, room: &mut Room, count: Count<'_>) {
     let mut qp = room.connected::<DefaultProfile>();
     for _ in 0..4 {
@@ -140,12 +140,12 @@ fn drain(_: &Stub, room: &mut Room, count: Count<'_>) {
             |drained: Drained<'_, Buf>| found += u32::from(matches!(drained, Drained::Entry(_)));
         qp.drain(&mut room.cq, see).expect("a drain")
     });
-    assert_eq!(found, 8, "what was posted comes out");
+    assert_eq!(found, 8, "the drain returns all work requests");
     drop(qp);
     room.settle();
 }
 
-/// An idle queue pair.
+/// Destroys an idle queue pair.
 fn destroy(_: &Stub, room: &mut Room, count: Count<'_>) {
     let mut qp = Some(room.connected::<DefaultProfile>());
     count(&mut || {
@@ -155,7 +155,8 @@ fn destroy(_: &Stub, room: &mut Room, count: Count<'_>) {
     room.settle();
 }
 
-/// A queue pair with four WRITEs, and the polls that give their buffers back to the pool.
+/// Drops a queue pair with four WRITEs outstanding, and polls until their buffers are back in the
+/// pool.
 fn drop_outstanding(stub: &Stub, room: &mut Room, count: Count<'_>) {
     // Nothing completes.
     stub.reset(false);
@@ -175,7 +176,7 @@ fn drop_outstanding(stub: &Stub, room: &mut Room, count: Count<'_>) {
     stub.reset(true);
 }
 
-/// A completion of a selectively signaled queue pair.
+/// Drops a completion of a selectively signaled queue pair.
 fn drop_completion(stub: &Stub, room: &mut Room, count: Count<'_>) {
     stub.reset(false);
     let mut qp = room.connected::<Chosen>();
@@ -190,7 +191,7 @@ fn drop_completion(stub: &Stub, room: &mut Room, count: Count<'_>) {
     room.settle();
 }
 
-/// A sleep until one WRITE has completed, and its completion.
+/// Waits until one WRITE has completed, and takes its completion.
 fn wake(stub: &Stub, room: &mut Room, count: Count<'_>) {
     let mut qp = room.connected::<DefaultProfile>();
     stub.hold(true);
@@ -204,7 +205,7 @@ fn wake(stub: &Stub, room: &mut Room, count: Count<'_>) {
     room.settle();
 }
 
-/// Counts each operation beside each number of each kind of others.
+/// Counts each operation with each number of each type of other objects.
 pub fn all(stub: &Stub) {
     for (others, name) in OTHERS {
         for number in NUMBERS {
@@ -212,7 +213,7 @@ pub fn all(stub: &Stub) {
             let mut room = Room::beside(others, number);
             for (operation, work) in OPERATIONS {
                 let label = format!("growth/{operation}/{name}/{number}");
-                // The first calls allocate what the later ones use again.
+                // The first calls allocate memory that later calls reuse.
                 (0..2).for_each(|_| work(stub, &mut room, &mut |call| call()));
                 for _ in 0..CALLS {
                     work(stub, &mut room, &mut |call| measured(stub, call));
@@ -235,6 +236,6 @@ fn measured(stub: &Stub, mut call: &mut dyn FnMut()) {
         unsafe { (*call.cast::<&mut dyn FnMut()>())() };
         0
     }
-    // SAFETY: the form takes a pointer to such a reference.
+    // SAFETY: the form takes a pointer to a reference of this type.
     unsafe { stub.measure(form, (&raw mut call).cast()) };
 }

@@ -1,8 +1,7 @@
-//! Programs as they are written: README's loop, receive and answer, one buffer on several queues.
-//!
-//! Safe code, the public interface alone, the loop included. Each form goes through its loop
-//! [`ROUNDS`] times in the steady state; what it needs was posted before (`prime`), and what it
-//! leaves outstanding is taken back afterwards (`drain`), neither of which is counted.
+//! Loops of realistic programs: README's loop, receive and reply, one buffer on several queues.
+//! Safe code that uses only the public interface. The loop is included. Each form iterates
+//! [`ROUNDS`] times in the steady state. `prime` posts the work requests that it needs, and `drain`
+//! takes back the work requests that it leaves outstanding. Neither is counted.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_int;
@@ -16,10 +15,10 @@ use proverbs::wr::{Placeholder, Prepared};
 use crate::twin::PAYLOAD;
 use crate::world::Chosen;
 
-/// Passes of a form through its loop.
+/// The number of iterations of a form's loop.
 pub const ROUNDS: u32 = 32;
 
-/// What the programs have: the queue pair first.
+/// The objects of a program. The queue pair is first.
 #[repr(C)]
 pub struct Life {
     pub qp: QueuePair<Rc, Rts>,
@@ -35,14 +34,14 @@ pub struct Life {
     pub ready: Ready,
 }
 
-/// Work requests that are filled once and posted many times.
+/// Work requests that are built once and posted many times.
 pub struct Ready {
     pub send: Option<Prepared<wr::Send, Placeholder>>,
     pub write: Option<Prepared<wr::RdmaWrite, Placeholder>>,
     pub inline_send: Option<Prepared<wr::Send, [u8; PAYLOAD]>>,
 }
 
-/// What a program of datagrams has.
+/// The objects of a program that uses datagrams.
 pub struct Datagrams {
     pub qp: QueuePair<Ud, Rts>,
     pub cq: CompletionQueue,
@@ -50,7 +49,7 @@ pub struct Datagrams {
     pub slots: [Option<Buf>; 16],
 }
 
-/// What a program that signals selectively has.
+/// The objects of a program with selective signaling.
 pub struct Ring {
     pub qp: QueuePair<Rc, Rts, Chosen>,
     pub cq: CompletionQueue,
@@ -123,7 +122,7 @@ fn back(cq: &mut CompletionQueue) -> Result<Buf, c_int> {
     completion.into_entry().ok_or_else(missing)
 }
 
-/// Takes back what is outstanding.
+/// Takes back outstanding buffers.
 pub fn drain<E: Owned>(cq: &mut CompletionQueue<E>, slots: &mut [Option<E>]) {
     let mut free = slots.iter_mut().filter(|slot| slot.is_none());
     while let Ok(Some(completion)) = cq.poll_one() {
@@ -133,7 +132,7 @@ pub fn drain<E: Owned>(cq: &mut CompletionQueue<E>, slots: &mut [Option<E>]) {
     }
 }
 
-/// README's loop: post, poll, sort by outcome, use the buffer again.
+/// README's loop: post, poll, match on the outcome, reuse the buffer.
 #[inline(always)]
 pub fn readme(life: &mut Life) -> Done {
     let mut spare = life.slots[0].take();
@@ -154,7 +153,7 @@ pub fn readme(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// One SEND after the other, of a work request that is filled once.
+/// Posts one SEND after the other, with a work request that is built once.
 #[inline(always)]
 pub fn prepared(life: &mut Life) -> Done {
     let mut send = life.ready.send.take().ok_or_else(missing)?;
@@ -200,7 +199,7 @@ pub fn prepared_inline(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// One WRITE after the other on a queue that is kept as full as it is deep.
+/// One WRITE after the other on a queue that is kept full.
 #[inline(always)]
 pub fn full(life: &mut Life) -> Done {
     let mut buf = first(&mut life.slots)?;
@@ -212,7 +211,7 @@ pub fn full(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// The same with a length set before each.
+/// The same, setting a length before each.
 #[inline(always)]
 pub fn set_len(life: &mut Life) -> Done {
     let mut buf = first(&mut life.slots)?;
@@ -225,7 +224,7 @@ pub fn set_len(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// The same with a buffer of the pool for each.
+/// The same with a new buffer from the pool for each.
 #[inline(always)]
 pub fn pool(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
@@ -248,7 +247,7 @@ pub fn faa(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// One buffer on two queue pairs by turns.
+/// One buffer on two queue pairs in turn.
 #[inline(always)]
 pub fn two_queue_pairs(life: &mut Life) -> Done {
     let mut buf = first(&mut life.slots)?;
@@ -271,8 +270,8 @@ pub fn prime<const N: usize, const SHARED: bool>(life: &mut Life) -> Done {
     })
 }
 
-/// What arrives is answered from the buffer that it came in, and what is sent is a receive again.
-/// An item is a completion with its post.
+/// Replies to each message from its own buffer, and posts each sent buffer as a receive again. An
+/// item is a completion with its post.
 #[inline(always)]
 pub fn echo(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
@@ -293,7 +292,7 @@ pub fn echo(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// As `echo`, by `outcome`.
+/// Like `echo`, with `outcome`.
 #[inline(always)]
 pub fn echo_outcome(life: &mut Life) -> Done {
     for _ in 0..ROUNDS {
@@ -316,7 +315,7 @@ pub fn echo_outcome(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// What arrives on the shared receive queue is looked at, and its buffer receives again.
+/// Reads each message from the shared receive queue, and posts its buffer as a receive again.
 #[inline(always)]
 pub fn shared(life: &mut Life) -> Done {
     let mut bytes = 0;
@@ -334,7 +333,7 @@ pub fn shared(life: &mut Life) -> Done {
     Ok(())
 }
 
-/// As `shared`, by `outcome`.
+/// Like `shared`, with `outcome`.
 #[inline(always)]
 pub fn shared_outcome(life: &mut Life) -> Done {
     let mut bytes = 0;
@@ -364,8 +363,8 @@ pub fn prime_datagrams(life: &mut Datagrams) -> Done {
     posted(life.qp.post_send(wr::Send::new(send?).to(life.to[0])))
 }
 
-/// A datagram to one of 64 peers, and what arrives looked at behind its GRH. An item is one of
-/// each.
+/// Sends a datagram to one of 64 peers, and reads a received message after its GRH. An item is one
+/// of each.
 #[inline(always)]
 pub fn datagrams(life: &mut Datagrams) -> Done {
     let mut sum = 0;
@@ -390,7 +389,7 @@ pub fn datagrams(life: &mut Datagrams) -> Done {
     Ok(())
 }
 
-/// A chain of four WRITEs, of which the last completes; its completion brings all four back.
+/// A chain of four WRITEs, of which the last is signaled. Its completion returns all four buffers.
 #[inline(always)]
 pub fn chain4(life: &mut Ring) -> Done {
     let [a, b, c, d] = [0, 1, 2, 3].map(|i| life.slots[i].take().ok_or_else(missing));

@@ -1,10 +1,10 @@
 //! Rust and C through the same stub provider.
 //!
-//! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares what the provider
-//! was given, and under callgrind dumps the cost of each. `--only=TEXT,...` takes the rows whose
-//! `family/row` begins with one of the texts. `--growth` counts the operations of `growth` instead.
-//! `cargo xtask overhead` and `cargo xtask growth` build the shared objects, run this, and print
-//! the tables.
+//! `proverbs-overhead STUB NAME=TWINS...` calls every form of every row, compares the work requests
+//! that the provider received, and under callgrind dumps the cost of each form. `--only=TEXT,...`
+//! selects the rows whose `family/row` begins with one of the texts. `--growth` counts the
+//! operations of `growth` instead. `cargo xtask overhead` and `cargo xtask growth` build the shared
+//! objects, run this, and print the tables.
 
 mod family;
 mod form;
@@ -24,7 +24,7 @@ mod world;
 
 use std::process::exit;
 
-/// C's types, written down once.
+/// The C types, named once.
 use proverbs_sys::bindings as c;
 use stub::{Library, Stub};
 
@@ -43,7 +43,8 @@ fn main() {
         run::all(&stub, &libraries, &only)
     });
     match counted {
-        // Not by return: the objects belong to a device whose data path is the stub's.
+        // Exits without destructors: the objects belong to a device whose data path the stub has
+        // replaced.
         Ok(()) => exit(0),
         Err(error) => {
             eprintln!("error: {error}");

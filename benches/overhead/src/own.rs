@@ -1,6 +1,4 @@
-//! Memory that is open to peers, as programs use it.
-//!
-//! Safe code, the public interface alone.
+//! Memory that peers can access, as programs use it. Safe code that uses only the public interface.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_int;
@@ -15,7 +13,7 @@ pub const LONG: usize = 4096;
 profile! { pub Fanout { entry: SharedBuf } }
 profile! { pub Answers { entry: OpenBuf } }
 
-/// What the program has: the queue pairs first.
+/// The objects of the program. The queue pairs are first.
 #[repr(C)]
 pub struct Own {
     pub followers: [QueuePair<Rc, Rts, Fanout>; 3],
@@ -29,7 +27,7 @@ pub struct Own {
     pub region: MemoryRegion<RemoteAll>,
     pub pool: Pool,
     pub arena: Arena,
-    /// Numbers that are known at run time only.
+    /// Numbers that are known only at run time.
     pub short: usize,
     pub long: usize,
     pub from: usize,
@@ -82,7 +80,7 @@ fn missing() -> c_int {
     black_box(-5)
 }
 
-/// One buffer to three queue pairs, and then exclusive again.
+/// Sends one buffer to three queue pairs, until it is exclusive again.
 #[inline(always)]
 pub fn fanout(own: &mut Own) -> Result<(), c_int> {
     let record = own.record.take().ok_or_else(missing)?;
@@ -101,7 +99,7 @@ pub fn fanout(own: &mut Own) -> Result<(), c_int> {
     Ok(())
 }
 
-/// The same with a clone for each.
+/// The same with a clone for each queue pair.
 #[inline(always)]
 pub fn cloned(own: &mut Own) -> Result<(), c_int> {
     let record = own.record.take().ok_or_else(missing)?.freeze();
@@ -118,7 +116,7 @@ pub fn cloned(own: &mut Own) -> Result<(), c_int> {
     Ok(())
 }
 
-/// A piece of the region as an answer, from a place that is known at run time only.
+/// Replies with a piece of the region, from a place that is known only at run time.
 #[inline(always)]
 pub fn piece(own: &mut Own) -> Result<(), c_int> {
     let mut piece = own.kept.take().ok_or_else(missing)?;
@@ -127,14 +125,14 @@ pub fn piece(own: &mut Own) -> Result<(), c_int> {
     Ok(())
 }
 
-/// The same with a handle of its own.
+/// The same with a new handle each time.
 #[inline(always)]
 pub fn made(own: &mut Own) -> Result<(), c_int> {
     let piece = own.region.piece(own.from, own.short).map_err(beyond)?;
     answer(own, piece).map(drop)
 }
 
-/// The same piece again and again.
+/// The same piece each time.
 #[inline(always)]
 pub fn kept(own: &mut Own) -> Result<(), c_int> {
     let piece = own.kept.take().ok_or_else(missing)?;
@@ -152,14 +150,14 @@ fn answer(own: &mut Own, piece: OpenBuf) -> Result<OpenBuf, c_int> {
     completion.into_entry().ok_or_else(missing)
 }
 
-/// A buffer of a pool is taken, and dropped.
+/// Takes a buffer from a pool and drops it.
 #[inline(always)]
 pub fn take(own: &mut Own) -> Result<(), c_int> {
     drop(black_box(own.pool.take().ok_or_else(missing)?));
     Ok(())
 }
 
-/// The same of an arena, with a length that is known at run time.
+/// The same with an arena, and a length that is known at run time.
 #[inline(always)]
 pub fn arena(own: &mut Own) -> Result<(), c_int> {
     drop(black_box(own.arena.take(own.short).ok_or_else(missing)?));

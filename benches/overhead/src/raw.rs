@@ -1,8 +1,6 @@
-//! Raw Rust: bindings alone, an `ibv_send_wr` on the stack, field by field, on the C twins'
-//! environment.
-//!
-//! The three verbs are the inlines of verbs.h as rdma-sys has them, which checks the function
-//! pointer; C does not.
+//! Raw Rust: only the bindings, with an `ibv_send_wr` that is filled field by field on the stack,
+//! in the environment of the C twins. The three verbs are the inline functions of verbs.h as in
+//! rdma-sys, which checks the function pointer; C does not.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -19,11 +17,11 @@ use crate::twin::{Twin, TwinRemote};
 macro_rules! verb {
     ($name:ident($object:ident, $($arg:ident: $type:ty),*) = $op:ident) => {
         /// # Safety
-        /// As for its manual page.
+        /// The contract of the manual page.
         #[inline(always)]
         unsafe fn $name(object: *mut $object, $($arg: $type),*) -> c_int {
-            // SAFETY: the object is live, so its context is, and with it the table of functions.
-            // The function has the verb's contract, which this one hands on.
+            // SAFETY: the object is live, and so are its context and its function table. The
+            // function has the contract of the verb, which the caller meets.
             unsafe { (*(*object).context).ops.$op.unwrap()(object, $($arg),*) }
         }
     };
@@ -36,12 +34,12 @@ verb! { ibv_poll_cq(ibv_cq, entries: c_int, wc: *mut ibv_wc) = poll_cq }
 #[cold]
 #[inline(never)]
 fn failed(_: *const ibv_send_wr, code: c_int) -> c_int {
-    // Not seen through, as the twins' is in a file of its own.
+    // Opaque to the optimizer, like the function of the twins, which is in a separate file.
     black_box(code)
 }
 
 /// # Safety
-/// `wr` is an `ibv_send_wr`, all fields that its opcode reads set.
+/// `wr` is an `ibv_send_wr` with all fields set that its opcode reads.
 #[inline(always)]
 unsafe fn post(twin: &Twin, wr: *mut ibv_send_wr) -> c_int {
     let mut bad = MaybeUninit::uninit();
@@ -52,7 +50,7 @@ unsafe fn post(twin: &Twin, wr: *mut ibv_send_wr) -> c_int {
     }
 }
 
-/// A work request of one element, all but its operands.
+/// A work request with one element, without its operands.
 ///
 /// # Safety
 /// `wr` and `sge` are writable.
@@ -117,14 +115,14 @@ one! { ud_send, IBV_WR_SEND, 0; ud.ah = to_ah.ah; ud.remote_qpn = remote_qpn; ud
 /// `wr` is writable.
 #[inline(always)]
 unsafe fn set_imm(wr: *mut ibv_send_wr, imm_data: u32) {
-    // SAFETY: the field is inside the work request, whose bytes need not be there yet: no reference
-    // is made.
+    // SAFETY: the field is inside the work request, whose bytes need not be initialized yet,
+    // because no reference is created.
     unsafe {
         (&raw mut (*wr).imm_data_invalidated_rkey_union).cast::<u32>().write(imm_data.to_be());
     }
 }
 
-/// Where a WRITE or READ goes.
+/// Sets the target of a WRITE or READ.
 ///
 /// # Safety
 /// `wr` is writable.
@@ -205,8 +203,8 @@ form! { mixed4(twin: Twin) {
         // SAFETY: elements of local arrays of four, and `i` is below.
         unsafe { head(at, sge.wrapping_add(i), data, next, operation) };
     }
-    // SAFETY: the first, third and fourth of four local work requests; with these fields each has
-    // all that its opcode reads, and is posted.
+    // SAFETY: the first, third and fourth of four local work requests. With these fields, each has
+    // every field that its opcode reads, and is posted.
     unsafe {
         set_remote(first, &twin.to);
         set_remote(first.wrapping_add(2), &twin.from);
@@ -218,7 +216,7 @@ form! { mixed4(twin: Twin) {
     }
 }}
 
-/// WRITEs, as many as is known at run time.
+/// A number of WRITEs that is known at run time.
 #[inline(always)]
 fn listed(twin: &Twin, count: u32) -> c_int {
     let mut wrs = [const { MaybeUninit::<ibv_send_wr>::uninit() }; 16];
@@ -239,7 +237,7 @@ fn listed(twin: &Twin, count: u32) -> c_int {
             set_remote(at, &twin.to);
         }
     }
-    // SAFETY: the last that was written ends the list, and each has all that its opcode reads.
+    // SAFETY: the last one written ends the list, and each has every field that its opcode reads.
     unsafe {
         (*first.wrapping_add(count - 1)).next = ptr::null_mut();
         post(twin, first)
@@ -268,7 +266,7 @@ fn chain<const N: usize>(twin: &Twin) -> c_int {
             set_remote(at, &twin.to);
         }
     }
-    // SAFETY: each has all fields that its opcode reads, and the last names no next.
+    // SAFETY: each has all fields that its opcode reads, and the last one ends the list.
     unsafe { post(twin, first) }
 }
 

@@ -1,4 +1,4 @@
-//! One form after the other: warmed up, compared, counted.
+//! Warms up, compares and counts one form after the other.
 
 use std::ffi::c_void;
 
@@ -10,13 +10,13 @@ struct Contender {
     /// "typed", "fast@gcc -O2" and so on.
     pub name: String,
     pub form: Form,
-    /// What must be posted first.
+    /// The form that must post first.
     before: Option<Form>,
     pub env: *mut c_void,
     restore: Restore,
 }
 
-/// How what is outstanding is forgotten: completions belong to those who posted.
+/// How to discard outstanding work requests: the form that posted them owns their completions.
 #[derive(Clone, Copy)]
 enum Restore {
     Twin(Form),
@@ -24,11 +24,11 @@ enum Restore {
     Nothing,
 }
 
-/// Calls before the first that is counted.
+/// The number of calls before the first counted one.
 const WARM: u32 = 3;
 
-/// Runs everything. Each line on stdout is `count FAMILY/ROW/FORM CALLS`; a different image is an
-/// error.
+/// Runs everything. Each line on stdout is `count FAMILY/ROW/FORM CALLS`; an image that differs is
+/// an error.
 pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String> {
     let mut errors = Vec::new();
     for family in families(stub) {
@@ -40,7 +40,7 @@ pub fn all(stub: &Stub, libraries: &[Library], only: &str) -> Result<(), String>
                 match &expected {
                     None => expected = Some((label, image)),
                     Some((first, wanted)) if *wanted != image => {
-                        errors.push(format!("{label} posts something else than {first}"));
+                        errors.push(format!("{label} posts different work requests than {first}"));
                     }
                     Some(_) => {}
                 }
@@ -60,7 +60,7 @@ fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<C
     let mut all = Vec::new();
     let after = row.after.map(|name| {
         let before = family.rows.iter().find(|row| row.name == name);
-        before.ok_or_else(|| format!("{} comes after {name}, which is no row", row.name))
+        before.ok_or_else(|| format!("{} needs the row {name}, which does not exist", row.name))
     });
     let after = after.transpose()?;
     for library in libraries {
@@ -104,7 +104,7 @@ fn contenders(family: &Family, row: &Row, libraries: &[Library]) -> Result<Vec<C
     Ok(all)
 }
 
-/// Nothing is posted but what the row needs to be.
+/// Posts only what the row needs.
 fn prepare(stub: &Stub, family: &Family, contender: &Contender, label: &str) -> Result<(), String> {
     stub.reset(family.signal_all);
     stub.hold(family.holds);
@@ -127,7 +127,7 @@ fn compare_and_count(
         prepare(stub, family, contender, label)?;
         let counted = i >= WARM;
         let code = if counted {
-            // SAFETY: `env` is the world that this family made for its forms.
+            // SAFETY: `env` is the world that this family created for its forms.
             unsafe { stub.measure(contender.form, contender.env) }
         } else {
             // SAFETY: the form takes this `env`, counted or not.
@@ -147,7 +147,7 @@ fn compare_and_count(
     Ok(image)
 }
 
-/// Forgets what is outstanding.
+/// Discards outstanding work requests.
 fn forget(contender: &Contender) {
     match contender.restore {
         Restore::Twin(restore) => {

@@ -1,4 +1,4 @@
-//! The safe path on queues whose every work request completes: the buffer is the wr_id.
+//! The safe interface on queues that signal every work request: the buffer is the wr_id.
 
 use std::mem::ManuallyDrop;
 
@@ -11,7 +11,7 @@ use crate::world::Gather;
 
 posts!(DefaultProfile, Gather);
 
-/// What receives from a shared queue.
+/// The objects of a program that receives from a shared queue.
 pub struct Shared {
     pub srq: SharedReceiveQueue<Rc>,
     pub cq: CompletionQueue,
@@ -54,7 +54,7 @@ macro_rules! receives {
 receives! { recv16 All, post_recv qp: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 receives! { srq16 Shared, post_srq_recv srq: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 
-/// The buffer goes to the slots.
+/// Stores the buffer in the slots.
 macro_rules! complete {
     ($slots:ident, $completion:ident, $failed:expr) => {
         match $completion.status() {

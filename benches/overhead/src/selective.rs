@@ -1,4 +1,4 @@
-//! The safe path on send queues where only some work requests complete: a ring keeps the buffers.
+//! The safe interface on send queues with selective signaling: a ring keeps the buffers.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ macro_rules! signaled {
 }
 signaled! { signaled16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 
-/// Completes: the buffers that it releases go to the slots; what is wrong.
+/// Completes, and stores the released buffers in the slots. Returns the error code.
 macro_rules! complete {
     ($w:ident, $slots:ident, $completion:expr, $failed:expr) => {
         match $w.qp.complete($completion) {
@@ -36,10 +36,10 @@ macro_rules! complete {
     };
 }
 
-/// The buffers go home to their pool.
+/// The buffers return to their pool.
 #[cold]
 #[inline(never)]
-#[allow(improper_ctypes_definitions)] // for its promise not to unwind
+#[allow(improper_ctypes_definitions)] // used for its promise not to unwind
 extern "C" fn failed_releasing(released: Released<'_, Buf>) -> c_int {
     drop(released);
     black_box(-3)

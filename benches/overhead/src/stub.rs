@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use proverbs::raw::{ibv_context, ibv_qp};
 
-/// One form of a row: it gets its environment and gives 0.
+/// One form of a row. It takes its environment and returns 0 on success.
 pub type Form = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// A shared object, never closed.
@@ -20,7 +20,7 @@ impl Library {
         Self::load(name, path, libc::RTLD_LOCAL)
     }
 
-    /// Opens an object whose functions those that are opened later call.
+    /// Opens an object whose functions are called by objects that are opened later.
     pub fn open_for_others(name: &str, path: &str) -> Result<Self, String> {
         Self::load(name, path, libc::RTLD_GLOBAL)
     }
@@ -36,7 +36,7 @@ impl Library {
     /// The function called `name`.
     ///
     /// # Safety
-    /// `F` is a function pointer type, and that of the function.
+    /// `F` is the function pointer type of this function.
     pub unsafe fn get<F: Copy>(&self, name: &str) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         let name = CString::new(name).ok()?;
@@ -81,7 +81,7 @@ impl Stub {
         let missing = |what: &str| format!("{path} has no `{what}`");
         macro_rules! find {
             ($name:literal) => {
-                // SAFETY: the field's type is that of the function in stub.c.
+                // SAFETY: the field has the type of the function in stub.c.
                 unsafe { library.get($name) }.ok_or_else(|| missing($name))?
             };
         }
@@ -97,12 +97,12 @@ impl Stub {
         })
     }
 
-    /// Takes over the data path of the device that `qp` is of.
+    /// Takes over the data path of the device of `qp`.
     ///
     /// # Safety
     /// `qp` is a live `ibv_qp`.
     pub unsafe fn install(&self, qp: *mut ibv_qp) {
-        // SAFETY: a live queue pair names a live context, whose table of functions is writable.
+        // SAFETY: a live queue pair has a live context, whose function table is writable.
         unsafe { (self.install)((*qp).context) }
     }
 
@@ -111,13 +111,13 @@ impl Stub {
         unsafe { (self.reset)(signal_all.into()) }
     }
 
-    /// Whether completions are held from now on until their event is taken.
+    /// Sets whether completions are held until their event is taken.
     pub fn hold(&self, is_held: bool) {
         // SAFETY: no precondition.
         unsafe { (self.hold)(is_held.into()) }
     }
 
-    /// What was posted since the last reset.
+    /// The work requests posted since the last reset.
     pub fn image(&self) -> Vec<u8> {
         let mut at = std::ptr::null();
         // SAFETY: `at` is a local.
@@ -126,18 +126,19 @@ impl Stub {
         unsafe { std::slice::from_raw_parts(at, len) }.to_vec()
     }
 
-    /// Completions that nobody polled.
+    /// The number of completions that were not polled.
     pub fn pending(&self) -> u32 {
         // SAFETY: no precondition.
         unsafe { (self.pending)() }
     }
 
-    /// One call that is counted.
+    /// Makes one call and counts its instructions.
     ///
     /// # Safety
     /// The form may be called with this environment.
     pub unsafe fn measure(&self, form: Form, env: *mut c_void) -> c_int {
-        // SAFETY: the stub calls the form once, with this `env`, which the caller says it takes.
+        // SAFETY: the stub calls the form once, with this `env`, which the caller guarantees to be
+        // valid for it.
         unsafe { (self.measure)(form, env) }
     }
 
@@ -148,7 +149,7 @@ impl Stub {
         unsafe { (self.dump)(label.as_ptr()) }
     }
 
-    /// Whether callgrind looks on.
+    /// Whether callgrind is running.
     pub fn is_counting(&self) -> bool {
         // SAFETY: no precondition.
         unsafe { (self.is_counting)() != 0 }

@@ -29,7 +29,7 @@ pub struct TwinRemote {
     pub len: u32,
 }
 
-/// The state of a buffer that is with no queue: no type tag has this bit.
+/// The state of a buffer that no queue has used: type tags never have this bit.
 const NOBODY: u32 = 2;
 
 /// `struct queue`.
@@ -95,28 +95,28 @@ pub struct Twin {
     pub other: *mut ibv_qp,
     /// A queue pair of depth 1.
     pub shallow: *mut ibv_qp,
-    /// Whom datagrams go to.
+    /// The destinations of datagrams.
     pub peers: [*mut ibv_ah; 64],
-    /// Two more queue pairs, and one whose completions come elsewhere.
+    /// Two more queue pairs, one of them with another completion queue.
     pub more: [*mut ibv_qp; 2],
     pub answers: *mut ibv_qp,
     pub answered: *mut ibv_cq,
-    /// How much is copied, and to or from where.
+    /// The length and the offset of a copy.
     lengths: [u64; 2],
-    /// Where in a region a piece begins.
+    /// The offset of a piece in its region.
     offset: u64,
     bytes: [u8; LONG],
-    /// Of a queue that is polled for fields.
+    /// A queue that is polled for extra fields.
     pub timed: *mut c_void,
 }
 
 impl TwinQueue {
     fn new(id: u32, depth: u32) -> Self {
-        // As the crate's ring: a list that turns out not to fit overwrites nothing.
+        // Like the crate's ring: a list that does not fit does not overwrite anything.
         let len = (depth + 1 + 128).next_power_of_two();
         let slots: &'static mut [*mut c_void] = vec![ptr::null_mut(); 2 * len as usize].leak();
         let slots = slots.as_mut_ptr();
-        // As a ring's wr_ids are.
+        // Like the wr_ids of a ring.
         let id = id << 3 | 3;
         TwinQueue {
             slots,
@@ -130,7 +130,7 @@ impl TwinQueue {
             room: depth,
             credit: depth,
             seen: 0,
-            // Neither of the two has the other's bits.
+            // Neither of the two contains all bits of the other.
             type_tag: id >> 3 << 3,
             pd: 1,
             longest: 1 << 30,
@@ -141,7 +141,7 @@ impl TwinQueue {
 }
 
 impl Twin {
-    /// With the gather elements of the caller's books, and buffers.
+    /// Created with the gather elements and the buffers.
     pub fn new(pieces: [ibv_sge; MOST], bufs: [ibv_sge; MOST], depth: u32) -> &'static mut Twin {
         let bufs = bufs.map(|sge| {
             let (capacity, next) = (sge.length, ptr::null_mut());
@@ -153,7 +153,7 @@ impl Twin {
             qp: ptr::null_mut(),
             cq: ptr::null_mut(),
             srq: ptr::null_mut(),
-            // Of a few address handles, the last.
+            // The last of a few address handles.
             to_ah: TwinAh { ah: ptr::null_mut(), index: 3, key: 4 },
             ah_keys: (1..=64).collect::<Vec<u32>>().leak().as_ptr(),
             ah_mask: 63,

@@ -1,4 +1,5 @@
-//! The caller's books, typed: `post_send_unchecked`, chains, lists, and a shared receive queue.
+//! Bookkeeping by the caller, typed: `post_send_unchecked`, chains, lists, and a shared receive
+//! queue.
 
 use proverbs::memory::Raw;
 use proverbs::post::RawPostError;
@@ -14,7 +15,7 @@ type Datagrams = World<Caller, Ud, wr::Destination>;
 macro_rules! one {
     ($name:ident($w:ident) $wr:expr) => {
         form! { $name($w: Books) {
-            // SAFETY: the stub is done with the work request when the post returns.
+            // SAFETY: the stub does not use the work request after the post.
             unsafe { $w.qp.post_send_unchecked($wr) }.code()
         }}
     };
@@ -43,12 +44,12 @@ one! { sge2(w) wr::RdmaWrite::new(sge!(w, 0 1), w.at) }
 one! { sge4(w) wr::RdmaWrite::new(sge!(w, 0 1 2 3), w.at) }
 
 form! { ud_send(w: Datagrams) {
-    // SAFETY: the stub is done with the work request when the post returns.
+    // SAFETY: the stub does not use the work request after the post.
     unsafe { w.qp.post_send_unchecked(wr::Send::new(sge!(w, 0)).to(w.extra)) }.code()
 }}
 
 form! { recv1(w: Books) {
-    // SAFETY: the stub is done with the work request when the post returns.
+    // SAFETY: the stub does not use the work request after the post.
     unsafe { w.qp.post_recv_unchecked(wr::Recv::new(sge!(w, 0))) }.code()
 }}
 
@@ -56,7 +57,7 @@ macro_rules! chain {
     ($name:ident: $($i:literal)*) => {
         form! { $name(w: Books) {
             let at = w.at;
-            // SAFETY: the stub is done with the work requests when the post returns.
+            // SAFETY: the stub does not use the work requests after the post.
             unsafe { post_send!(w.qp, [$(wr::RdmaWrite::new(sge!(w, $i), at)),*], unchecked) }.code()
         }}
     };
@@ -68,7 +69,7 @@ chain! { chain16: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 }
 chain! { chain32: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 }
 
 form! { mixed4(w: Books) {
-    // SAFETY: the stub is done with the work requests when the post returns.
+    // SAFETY: the stub does not use the work requests after the post.
     unsafe { post_send!(w.qp, [
         wr::RdmaWrite::new(sge!(w, 0), w.at),
         wr::Send::new(sge!(w, 1).inline()),
@@ -77,7 +78,7 @@ form! { mixed4(w: Books) {
     ], unchecked) }.code()
 }}
 
-/// WRITEs and a last one with an immediate.
+/// WRITEs, the last one with immediate data.
 #[inline(always)]
 fn kinds(w: &mut Books) -> Result<(), RawPostError> {
     let (at, imm_data) = (w.at, w.imm_data);
@@ -90,18 +91,18 @@ fn kinds(w: &mut Books) -> Result<(), RawPostError> {
         list.push(wr::RdmaWrite::new(wr::Sge::new(ids[i], [pieces[i]]), at))?;
     }
     list.push(wr::RdmaWriteWithImm::new(wr::Sge::new(ids[last], [pieces[last]]), at, imm_data))?;
-    // SAFETY: the stub is done with the work requests when the post returns.
+    // SAFETY: the stub does not use the work requests after the post.
     unsafe { list.post() }
 }
 form! { kinds4of16(w: Books) kinds(w).code() }
 
 form! { sges(w: Books) {
     let pieces = wr::SgeList::new(w.ids[0], &w.pieces[..(w.counts[1] as usize).min(MOST)]);
-    // SAFETY: the stub is done with the work request when the post returns.
+    // SAFETY: the stub does not use the work request after the post.
     unsafe { w.qp.post_send_unchecked(wr::RdmaWrite::new(pieces, w.at)) }.code()
 }}
 
-/// A shared receive queue, and what it is given.
+/// A shared receive queue and its memory.
 pub struct Shared {
     pub srq: SharedReceiveQueue<Rc, Raw>,
     pub pieces: [wr::Piece<'static>; MOST],
@@ -109,7 +110,7 @@ pub struct Shared {
 }
 
 form! { srq1(w: Shared) {
-    // SAFETY: the stub is done with the work request when the post returns.
+    // SAFETY: the stub does not use the work request after the post.
     unsafe { w.srq.post_srq_recv_unchecked(wr::Recv::new(sge!(w, 0))) }.code()
 }}
 
@@ -120,7 +121,7 @@ fn listed(w: &mut Books, count: u32) -> Result<(), RawPostError> {
     let n = (count as usize).min(16);
     let (ids, pieces) = (&w.ids[..n], &w.pieces[..n]);
     let wr = |i: usize| wr::RdmaWrite::new(wr::Sge::new(ids[i], [pieces[i]]), at);
-    // SAFETY: the stub is done with the work requests when the post returns.
+    // SAFETY: the stub does not use the work requests after the post.
     unsafe { w.qp.post_send_list_unchecked(&mut slots, n, wr) }
 }
 form! { list1of16(w: Books) listed(w, w.counts[0]).code() }
@@ -130,7 +131,7 @@ form! { list16of16(w: Books) listed(w, w.counts[2]).code() }
 macro_rules! receives {
     ($name:ident $world:ident, $post:ident $queue:ident: $($i:literal)*) => {
         form! { $name(w: $world) {
-            // SAFETY: the stub is done with the work requests when the post returns.
+            // SAFETY: the stub does not use the work requests after the post.
             unsafe { $post!(w.$queue, [$(wr::Recv::new(sge!(w, $i))),*], unchecked) }.code()
         }}
     };
@@ -163,7 +164,7 @@ form! { poll16(w: Books) {
         if let Err(error) = completion.status() {
             code = completed_badly(error);
         }
-        // SAFETY: a poll gives 16 completions at most, and there is room for 32.
+        // SAFETY: a poll returns at most 16 completions, and there is room for 32.
         unsafe {
             at.write(completion.raw_wr_id());
             at = at.add(1);
@@ -173,7 +174,7 @@ form! { poll16(w: Books) {
 }}
 
 form! { cycle(w: Books) {
-    // SAFETY: the stub is done with the work request when the post returns.
+    // SAFETY: the stub does not use the work request after the post.
     let posted = unsafe { w.qp.post_send_unchecked(wr::RdmaWrite::new(sge!(w, 0), w.at)) };
     let code = posted.code();
     if code != 0 {

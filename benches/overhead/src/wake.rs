@@ -1,6 +1,5 @@
-//! Sleeping until there are completions, completions with fields that were asked for, and sessions.
-//!
-//! Safe code, the public interface alone.
+//! Waits for completions, completions with extra fields, and sessions. Safe code that uses only the
+//! public interface.
 #![forbid(unsafe_code)]
 
 use std::ffi::c_int;
@@ -12,7 +11,7 @@ use proverbs::prelude::*;
 
 use crate::life::{ROUNDS, dead, missing, refused};
 
-/// What a program has that sleeps.
+/// The objects of a program that waits.
 pub struct Sleeper {
     pub channel: CompletionChannel,
     pub qp: QueuePair<Rc, Rts>,
@@ -21,7 +20,7 @@ pub struct Sleeper {
     pub bufs: [Option<Buf>; 32],
 }
 
-/// What a program has that looks at the time: the queue pair first.
+/// The objects of a program that reads the time. The queue pair is first.
 #[repr(C)]
 pub struct Timed {
     pub qp: QueuePair<Rc, Rts>,
@@ -32,7 +31,7 @@ pub struct Timed {
 
 profile! { pub Direct { posting: ExtendedPosting } }
 
-/// What a program has that posts in sessions.
+/// The objects of a program that posts in sessions.
 pub struct Session {
     pub qp: QueuePair<Rc, Rts, Direct>,
     pub cq: CompletionQueue,
@@ -40,8 +39,8 @@ pub struct Session {
     pub bufs: [Option<Buf>; 4],
 }
 
-/// As many WRITEs, and a sleep until the first of them completes. An item is one sleep with what is
-/// posted and completes for it.
+/// Posts WRITEs, and waits until the first of them completes. An item is one wait, with its posts
+/// and completions.
 #[inline(always)]
 pub fn wake<const N: usize>(life: &mut Sleeper) -> Result<(), c_int> {
     for _ in 0..ROUNDS {
@@ -64,7 +63,7 @@ pub fn wake<const N: usize>(life: &mut Sleeper) -> Result<(), c_int> {
     Ok(())
 }
 
-/// As many WRITEs, and their completions with the device's clock.
+/// Posts WRITEs, and takes their completions with the device's clock.
 #[inline(always)]
 pub fn timed<const N: usize>(life: &mut Timed) -> Result<(), c_int> {
     for buf in &mut life.bufs[..N] {
@@ -90,7 +89,7 @@ pub fn session1(life: &mut Session) -> Result<(), c_int> {
     home(life)
 }
 
-/// Four.
+/// Four WRITEs in a session, and their completions.
 #[inline(always)]
 pub fn session4(life: &mut Session) -> Result<(), c_int> {
     let at = life.at;

@@ -1,4 +1,5 @@
-//! What the Rust forms work on: typed objects, made through the loopback device's control path.
+//! The objects of the Rust forms. They are typed, and created through the control path of the
+//! loopback device.
 
 use std::mem::ManuallyDrop;
 
@@ -19,13 +20,13 @@ pub const SWAP: u64 = 12;
 pub const ADD: u64 = 13;
 pub const QPN: u32 = 0x77;
 pub const QKEY: u32 = 0x1111_2222;
-/// What the rows of run-time counts post.
+/// The numbers of work requests in rows with run-time counts.
 pub const COUNTS: [u32; 3] = [1, 4, 16];
 pub const BYTES: [u8; PAYLOAD] = *b"sixteen bytes!!!";
 
-/// Work requests that a queue holds, but where a row says otherwise.
+/// The depth of a queue, unless a row says otherwise.
 pub const DEPTH: u32 = 4096;
-/// Bytes of a buffer.
+/// The size of a buffer in bytes.
 const SIZE: usize = 64;
 
 profile! { pub Caller { entry: Raw, max_send_sge: 4, max_recv_sge: 4 } }
@@ -33,8 +34,8 @@ profile! { pub Chosen { signaling: Selective } }
 profile! { pub Gather { entry: BufList, max_send_sge: 4 } }
 profile! { pub ChosenGather { entry: BufList, max_send_sge: 4, signaling: Selective } }
 
-/// The arguments of the forms, as a program would hold them: the queue pair first, at the address
-/// of all.
+/// The arguments of the forms, as a program would store them. The queue pair is first, at the
+/// address of the struct.
 #[repr(C)]
 pub struct World<P: Profile, T: Transport = Rc, X = ()> {
     pub qp: QueuePair<T, Rts, P>,
@@ -54,7 +55,7 @@ pub struct World<P: Profile, T: Transport = Rc, X = ()> {
     pub extra: X,
 }
 
-/// A device, and what is made on it before the queue pair.
+/// A device, and the objects that are created before the queue pair.
 pub struct Ground {
     pub context: Context,
     pub pd: ProtectionDomain,
@@ -64,14 +65,14 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// On the loopback device: only its data path is the stub's.
+    /// On the loopback device, where the stub replaces only the data path.
     pub fn new() -> Self {
         let context = Fabric::new().open_device();
         let gid = context.query_gid(1, 1).expect("a GID");
         Ground::of(context, AddressVector::roce(1, gid, 1))
     }
 
-    /// On the stub's device, control path included.
+    /// On the device of the stub, including its control path.
     pub fn of_stub() -> Self {
         let context = Context::open("stub0").expect("the stub libibverbs");
         Ground::of(context, AddressVector::infiniband(1, 1))
@@ -92,7 +93,7 @@ impl Ground {
         std::array::from_fn(|_| ManuallyDrop::new(self.pool.take().expect("a buffer")))
     }
 
-    /// Where WRITEs go.
+    /// The target of WRITEs.
     pub fn remote(&self) -> RemoteSlice<RemoteAll> {
         self.region.remote()
     }
@@ -101,7 +102,7 @@ impl Ground {
         self.vector
     }
 
-    /// The world of a queue pair, and the same in C.
+    /// The world of a queue pair, and its C counterpart.
     pub fn world<T: Transport, P: Profile>(
         self,
         stub: &Stub,
@@ -134,9 +135,9 @@ impl Ground {
         let (addr, rkey) = (remote.addr(), remote.rkey());
         let remote = |len| TwinRemote { addr, rkey, len: len as u32 };
         (twin.to, twin.from, twin.cell) = (remote(MOST * SIZE), remote(SIZE), remote(8));
-        // SAFETY: the queue pair is in the world, which is kept as long as the process runs.
+        // SAFETY: the queue pair is in the world, which lives as long as the process.
         unsafe { stub.install(world.qp.as_raw()) };
-        // Device, protection domain and pool stay.
+        // Keeps the device, the protection domain and the pool.
         std::mem::forget(self);
         (world, twin)
     }

@@ -1,5 +1,5 @@
-//! Bandwidth and message rate: as many sends as may be outstanding, from the first post to the last
-//! completion.
+//! Bandwidth and message rate, with the maximum number of outstanding sends, from the first post to
+//! the last completion.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::end::End;
 use crate::options::Options;
 use crate::work::{MAX_LIST, Payload, Work};
 
-/// The client: posts `-n` work requests of `size` bytes, `-l` a post, at most `-t` outstanding,
-/// every `-Q`th signaled. Gives the time until all were completed.
+/// The client: posts `-n` work requests of `size` bytes, `-l` per post, at most `-t` outstanding,
+/// every `-Q`th signaled. Returns the time until all have completed.
 pub fn client<T: Transport, W: Work<T>>(
     end: &mut End<T, W::Issues>,
     work: &W,
@@ -51,7 +51,8 @@ pub fn client<T: Transport, W: Work<T>>(
                 };
                 work.push(&mut list, payload, signals.next(number == count))?;
             }
-            // Signaled are those that ask for it; one of them releases the others.
+            // Only work requests with the flag are signaled. Each of these releases the earlier
+            // ones.
             drop(list.post_unsignaled()?);
         }
         if posted / step != (posted + count) / step {
@@ -63,11 +64,11 @@ pub fn client<T: Transport, W: Work<T>>(
     Ok(start.elapsed())
 }
 
-/// Which sends ask for a completion.
+/// Selects the sends that are signaled.
 struct Signals {
     left: u32,
     cq_mod: u32,
-    /// Sends after which the next post fits only once some have completed.
+    /// The number of sends after which the next post needs a completion first.
     most: u32,
     since: u32,
 }
@@ -78,8 +79,8 @@ impl Signals {
         Signals { left: options.iters, cq_mod: options.cq_mod(), most, since: 0 }
     }
 
-    /// Every `-Q`th, the very last, and the last of a post after which the next one would wait for
-    /// ever.
+    /// Every `-Q`th send, the last send, and the last send of a post if the next post would
+    /// otherwise wait forever.
     fn next(&mut self, ends_post: bool) -> bool {
         self.left -= 1;
         self.since += 1;
@@ -92,8 +93,9 @@ impl Signals {
     }
 }
 
-/// The server of SENDs: receives until the client has sent all, or, where messages may be lost,
-/// until `done`: the client says that it has. Gives how many arrived.
+/// The server of SENDs: receives until all messages have arrived. If messages can be lost, it
+/// receives until `done`, when the client reports that it has sent all. Returns the number of
+/// received messages.
 pub fn receive<T: Transport, R: Issues>(
     end: &mut End<T, R>,
     expected: u64,
@@ -105,7 +107,7 @@ pub fn receive<T: Transport, R: Issues>(
         let seen = end.received;
         end.poll()?;
         if end.received == seen {
-            // What the client sent has arrived by now, or is lost: there was nothing to take.
+            // All messages have arrived by now or are lost, because there was nothing to take.
             if done_before {
                 break;
             }

@@ -1,4 +1,4 @@
-//! The histogram of the latencies, as SVG.
+//! The histogram of latencies, as SVG.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ const BINS: usize = 120;
 pub fn draw(path: &Path, report: &Report) -> Result<()> {
     let last = report.rows.last().ok_or("nothing was measured")?;
     let Measured::Latency { all, .. } = &last.result else {
-        return Err("a histogram is of latencies".into());
+        return Err("a histogram needs latencies".into());
     };
     let title = format!("{}, {} bytes, {} exchanges", report.title(), last.size, all.len());
     let drawn = histogram(path, &title, all);
@@ -22,7 +22,7 @@ pub fn draw(path: &Path, report: &Report) -> Result<()> {
 }
 
 fn histogram(path: &Path, title: &str, all: &Latencies) -> Result<()> {
-    // The few beyond would flatten the rest; the caption says how many they are.
+    // The few samples beyond would flatten the rest. The caption has their number.
     let start = all.min() * 0.95;
     let end = start + ((all.percentile(99.9) - start) * 1.2).max(f64::MIN_POSITIVE);
     let counts = all.histogram(BINS, start, end);
@@ -41,7 +41,7 @@ fn histogram(path: &Path, title: &str, all: &Latencies) -> Result<()> {
     chart
         .configure_mesh()
         .disable_x_mesh()
-        // None at all: asked for 0 of them, plotters looks for a distance for ever.
+        // No light lines. For 0 lines, plotters would search for a distance forever.
         .light_line_style(TRANSPARENT)
         .x_desc(unit)
         .y_desc("exchanges")

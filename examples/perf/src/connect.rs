@@ -16,11 +16,11 @@ use crate::Result;
 use crate::device::Source;
 use crate::meet::{Kept, Meeting};
 
-/// Bytes that may go inline at most (-I): what common devices grant.
+/// The maximum number of inline bytes (-I) that common devices grant.
 pub const MAX_INLINE: usize = 220;
 
-/// Completions only where they are asked for. `R` is [`Reads`] or [`NoReads`]: a peer that is to
-/// serve no READs and atomics may have room for none.
+/// A profile with selective signaling. `R` is [`Reads`] or [`NoReads`], because a peer that does
+/// not serve READs and atomics may have a depth of 0.
 pub struct Perf<R>(PhantomData<R>);
 
 impl<R: Initiator> Profile for Perf<R> {
@@ -37,13 +37,13 @@ impl<R: Initiator> Profile for Perf<R> {
 
 /// Whether a queue pair issues READs and atomics, and how many.
 pub trait Issues: Initiator {
-    /// Of as many as both ends can at once.
+    /// The depth for the maximum that both ends support.
     fn depth(most: u8) -> Result<Self::Depth>;
 }
 
 impl Issues for Reads {
     fn depth(most: u8) -> Result<ReadDepth> {
-        Ok(ReadDepth::new(most).ok_or("the devices have no READs or atomics")?)
+        Ok(ReadDepth::new(most).ok_or("the devices do not support READs or atomics")?)
     }
 }
 
@@ -53,15 +53,15 @@ impl Issues for NoReads {
     }
 }
 
-/// What the peer must know of this end.
+/// The data that the peer needs about this end.
 pub struct Endpoint {
     pub lid: u16,
     pub gid: Gid,
     pub qpn: Qpn,
     pub psn: Psn,
-    /// READs and atomics that this end serves at once.
+    /// The number of READs and atomics that this end serves at the same time.
     pub rd_atomic: u8,
-    /// The region that the peer may use.
+    /// The region that the peer may access.
     pub open: RemoteSlice<RemoteAll>,
 }
 
@@ -73,12 +73,14 @@ impl Endpoint {
         })
     }
 
-    /// What a peer's [`json`](Self::json) says, if every number is in its range.
+    /// Parses a peer's [`json`](Self::json). Every number must be in its range.
     pub fn from_json(value: &Value) -> Result<Endpoint> {
         let number = |key: &str, max: u32| {
             let number = value[key].as_u64().and_then(|number| u32::try_from(number).ok());
             let number = number.filter(|&number| number <= max);
-            number.ok_or_else(|| format!("the peer's {key} is no number up to {max}: {value}"))
+            number.ok_or_else(|| {
+                format!("the peer's {key} must be a number up to {max}, got {value}")
+            })
         };
         let open = bytes(&value["open"]).ok_or("the peer's region is not 24 bytes")?;
         Ok(Endpoint {
@@ -97,15 +99,15 @@ fn bytes<const N: usize>(value: &Value) -> Option<[u8; N]> {
     all.collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-/// What a connection is made of besides the two endpoints.
+/// The parameters of a connection, besides the two endpoints.
 pub struct Way<'a> {
     pub pd: &'a ProtectionDomain,
     pub source: &'a Source,
     pub port: u8,
     pub mtu: Mtu,
-    /// READs and atomics that this end issues at once.
+    /// The number of READs and atomics that this end issues at the same time.
     pub outs: u8,
-    /// Of datagrams.
+    /// For datagrams.
     pub qkey: Qkey,
 }
 
@@ -117,18 +119,18 @@ impl Way<'_> {
     }
 }
 
-/// A queue pair in RTS, and what rdma_cm has of it.
+/// A queue pair in RTS, and its rdma_cm state.
 pub type Joined<T, R> = (QueuePair<T, Rts, Perf<R>>, Kept);
 
 /// A transport that this program can connect.
 pub trait Connect: HasBothQueues + Sized {
-    /// To INIT, where receives may be posted.
+    /// Moves it to INIT, where receives may be posted.
     fn init<R: Issues>(
         qp: QueuePair<Self, Reset, Perf<R>>,
         way: &Way<'_>,
     ) -> Result<QueuePair<Self, Init, Perf<R>>>;
 
-    /// To RTS.
+    /// Moves it to RTS.
     fn connect<R: Issues>(
         qp: QueuePair<Self, Init, Perf<R>>,
         way: &Way<'_>,
@@ -136,7 +138,7 @@ pub trait Connect: HasBothQueues + Sized {
         peer: &Endpoint,
     ) -> Result<QueuePair<Self, Rts, Perf<R>>>;
 
-    /// To RTS by rdma_cm; `None` if the server does not listen yet.
+    /// Moves it to RTS through rdma_cm. `None` if the server does not listen yet.
     fn meet<R: Issues>(
         qp: QueuePair<Self, Init, Perf<R>>,
         meeting: &Meeting,
@@ -144,7 +146,7 @@ pub trait Connect: HasBothQueues + Sized {
         mine: &Endpoint,
     ) -> Result<Option<Joined<Self, R>>>;
 
-    /// Where datagrams go to.
+    /// The destination of datagrams.
     fn destination<R: Issues>(
         _qp: &mut QueuePair<Self, Rts, Perf<R>>,
         _way: &Way<'_>,
@@ -175,7 +177,7 @@ impl Connect for Rc {
             ..RcRtr::new(way.address(peer), peer.qpn, peer.psn)
         };
         let qp = qp.modify(rtr)?;
-        // Half a second, of which there are seven: a peer may be busy with other things.
+        // Half a second, with seven retries, because a peer may be busy.
         let timeout = Timeout::exponent(17).ok_or("no such timeout")?;
         let rts =
             RcRts { timeout, ..RcRts::new(mine.psn, R::depth(way.outs.min(peer.rd_atomic))?) };
@@ -188,7 +190,7 @@ impl Connect for Rc {
         way: &Way<'_>,
         mine: &Endpoint,
     ) -> Result<Option<Joined<Rc, R>>> {
-        // rdma_cm makes it what the peer serves.
+        // rdma_cm limits it to the depth that the peer serves.
         let (depth, serves) = (R::depth(way.outs)?, ResponderDepth::try_from(mine.rd_atomic)?);
         let met = meeting.connect(qp, depth, serves)?;
         Ok(met.map(|Connection { qp, id, .. }| (qp, Kept::Connection(id))))
@@ -220,12 +222,12 @@ impl Connect for Uc {
         _way: &Way<'_>,
         _mine: &Endpoint,
     ) -> Result<Option<Joined<Uc, R>>> {
-        // `Options::check` refused it.
-        Err("rdma_cm has no UC".into())
+        // `Options::check` rejects it.
+        Err("rdma_cm does not support UC".into())
     }
 }
 
-/// Any will do, as long as both ends have the same; perftest's.
+/// Any value works if both ends use the same. This is perftest's.
 pub const QKEY: u32 = 0x1111_1111;
 
 impl Connect for Ud {

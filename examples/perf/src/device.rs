@@ -1,18 +1,18 @@
-//! Which device, port and GID.
+//! Selects the device, port and GID.
 
 use proverbs::device::{Gid, LinkLayer, PortAttr};
 use proverbs::{Context, devices};
 
 use super::{Options, Result};
 
-/// What to run on.
+/// The device to run on.
 pub enum Device {
     Real(Context),
     /// Both ends in this process.
     Loopback,
 }
 
-/// The device that was asked for, else the first there is, else the loopback device.
+/// The requested device, otherwise the first device, otherwise the loopback device.
 pub fn choose(options: &Options) -> Result<Device> {
     match &options.device {
         Some(name) if name == "loopback" => Ok(Device::Loopback),
@@ -31,7 +31,7 @@ pub fn choose(options: &Options) -> Result<Device> {
     }
 }
 
-/// Where packets leave from.
+/// The source of packets.
 pub struct Source {
     pub attr: PortAttr,
     pub gid: Gid,
@@ -39,7 +39,7 @@ pub struct Source {
     pub gid_index: Option<u8>,
 }
 
-/// The port and the GID that the options name, if they can work.
+/// The port and the GID from the options, if they are usable.
 pub fn source(context: &Context, port: u8, gid_index: Option<u8>) -> Result<Source> {
     let attr = context.query_port(port)?;
     let at = format!("port {port} of {}", context.name());

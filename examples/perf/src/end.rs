@@ -14,20 +14,20 @@ use crate::work::{Payload, Work};
 pub struct End<T: Transport, R: Issues> {
     pub qp: QueuePair<T, Rts, Perf<R>>,
     pub cq: CompletionQueue,
-    /// What the peer may write to and read from.
+    /// The region that the peer may write to and read from.
     pub open: MemoryRegion<RemoteAll>,
-    /// Buffers that are not with the device.
+    /// Buffers that the device does not own.
     pub spare: Vec<Buf>,
-    /// Messages that arrived.
+    /// The number of received messages.
     pub received: u64,
-    /// Both ends share this machine's processors.
+    /// Whether both ends share this machine's processors.
     pub local: bool,
     pub stall: Stall,
 }
 
 impl<T: Transport, R: Issues> End<T, R> {
-    /// Takes what has completed: buffers of sends become spare, receives are counted and posted
-    /// anew.
+    /// Takes the available completions. Buffers of sends become spare; receives are counted and
+    /// posted again.
     pub fn poll(&mut self) -> Result<()> {
         let End { qp, cq, spare, received, stall, local, .. } = self;
         let mut some = false;
@@ -35,7 +35,7 @@ impl<T: Transport, R: Issues> End<T, R> {
             some = true;
             let arrived = match completion.outcome() {
                 Outcome::Selective(completion) => {
-                    let done = qp.complete(completion).map_err(|_| "a completion of no send")?;
+                    let done = qp.complete(completion).map_err(|_| "an unexpected completion")?;
                     done.status?;
                     spare.extend(done.released);
                     continue;
@@ -43,7 +43,7 @@ impl<T: Transport, R: Issues> End<T, R> {
                 Outcome::Received(message) => message.entry,
                 Outcome::Datagram(message) => message.entry,
                 Outcome::Failed(failed) => return Err(failed.error.into()),
-                Outcome::Sent(_) => return Err("a completion of no send".into()),
+                Outcome::Sent(_) => return Err("an unexpected completion".into()),
             };
             *received += 1;
             if let Some(buf) = arrived {
@@ -72,7 +72,7 @@ impl<T: Transport, R: Issues> End<T, R> {
         }
     }
 
-    /// Posts one send, inline if there are bytes for that.
+    /// Posts one send, inline if there are inline bytes.
     pub fn post<W: Work<T, Issues = R>>(
         &mut self,
         work: &W,
@@ -90,7 +90,7 @@ impl<T: Transport, R: Issues> End<T, R> {
         work.post(&mut self.qp, payload, signaled)
     }
 
-    /// Waits until every send is done.
+    /// Waits until all sends have completed.
     pub fn settle(&mut self) -> Result<()> {
         while self.qp.sends_outstanding() > 0 {
             self.poll()?;
@@ -99,10 +99,10 @@ impl<T: Transport, R: Issues> End<T, R> {
     }
 }
 
-/// A run in which nothing moves for so long is over.
+/// A run without progress for this time has failed.
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(20)));
 
-/// Notices that nothing moves any more, as when a datagram is lost.
+/// Detects that there is no progress any more, for example because a datagram was lost.
 pub struct Stall {
     idle: u32,
     since: Option<Instant>,
@@ -117,17 +117,16 @@ impl Stall {
         *self = Stall::new();
     }
 
-    /// To be called where nothing has moved.
+    /// Call this when there was no progress.
     pub fn check(&mut self) -> Result<()> {
         self.idle = self.idle.wrapping_add(1);
-        // Not so often: it asks for the time.
+        // Rarely, because it reads the clock.
         if self.idle % 4096 != 0 {
             return Ok(());
         }
         if self.since.get_or_insert_with(Instant::now).elapsed() > *PATIENCE {
             let time = PATIENCE.as_secs();
-            let why =
-                format!("nothing has moved for {time} s: a lost message, or a peer that is gone");
+            let why = format!("no progress for {time} s: a message was lost, or the peer is gone");
             return Err(why.into());
         }
         Ok(())

@@ -1,7 +1,6 @@
-//! The steps in which two ends of perftest talk, over TCP or, with -R, by rdma_cm.
-//!
-//! Each step has as many bytes both ways. The client writes and then reads; the server reads and
-//! then writes. Every wait has an end.
+//! The protocol between two ends of perftest, over TCP or, with -R, rdma_cm. Each step has the same
+//! number of bytes in both directions. The client writes and then reads; the server reads and then
+//! writes. Every wait has a timeout.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -18,16 +17,16 @@ use crate::perftest::{
 use crate::words::Words;
 use crate::{Result, Role};
 
-/// A step takes at most this long. (Between two, perftest finds out how fast its clock is.)
+/// A step takes at most this long. (Between two steps, perftest calibrates its clock.)
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(60)));
 
-/// And the step behind the traffic, for which the other end works meanwhile.
+/// The timeout of the step after the traffic, during which the other end is busy.
 const TRAFFIC: Duration = Duration::from_secs(600);
 
-/// Messages of up to half of this go to one cache line after the other of so many bytes.
+/// Messages of up to half of this size use successive cache lines of an area of this size.
 const CYCLE: u32 = 4096;
 
-/// The largest such area that a peer is given.
+/// The largest area of this kind that a peer may request.
 const LARGEST_CYCLE: u32 = 1 << 24;
 
 const CACHE_LINE: u32 = 64;
@@ -40,7 +39,7 @@ pub struct Exchange {
 
 enum Carrier {
     Tcp(TcpStream),
-    /// Each word is a SEND.
+    /// Each message is a SEND.
     Cm(Box<Words>),
 }
 
@@ -49,52 +48,56 @@ impl Exchange {
         Exchange { carrier: Carrier::Tcp(stream), role }
     }
 
-    /// By rdma_cm, which meets again for the traffic.
+    /// Through rdma_cm, which connects again for the traffic.
     pub fn cm(meeting: &Meeting, role: Role) -> Result<Exchange> {
         let words = Box::new(meeting.words(KEYS_LEN)?);
         Ok(Exchange { carrier: Carrier::Cm(words), role })
     }
 
-    /// Versions, the area of small messages, MTUs: gives the area's bytes and the MTU of the two.
+    /// Exchanges versions, the area for small messages, and MTUs. Returns the size of the area and
+    /// the MTU of the two.
     pub fn hello(&mut self, mtu: Mtu) -> Result<(u32, Mtu)> {
         let version = self.swap("version", VERSION)?;
         let theirs = text_of(&version);
         match likeness(&version) {
             Likeness::Tried => {}
             Likeness::Untried => {
-                eprintln!("note: the peer is perftest {theirs}; tried were {}", TRIED.join(", "));
+                eprintln!(
+                    "note: the peer is perftest {theirs}; tested versions are {}",
+                    TRIED.join(", ")
+                );
             }
             Likeness::Stranger => {
-                let why = format!("the peer is no perftest 6: its first word is \"{theirs}\"");
+                let why = format!("the peer is not perftest 6: its first message is \"{theirs}\"");
                 return Err(why.into());
             }
         }
         let cycle = u32::from_be_bytes(self.swap("cycle_buffer", CYCLE.to_be_bytes())?);
         if cycle > LARGEST_CYCLE {
-            let why = format!("the peer asks for {cycle} bytes to write small messages to");
+            let why = format!("the peer requests {cycle} bytes for small messages");
             return Err(why.into());
         }
-        // Each end rounds up its own addresses only.
+        // Each end rounds up only its own addresses.
         self.swap("cache_line", CACHE_LINE.to_be_bytes())?;
         let theirs = self.swap("MTU", [digit(mtu), 0])?;
         let mut known = [256, 512, 1024, 2048, 4096].into_iter().filter_map(Mtu::from_bytes);
         let theirs = known.find(|&mtu| theirs == [digit(mtu), 0]).ok_or_else(|| {
-            format!("the peer's MTU is \"{}\" and not 1 to 5", theirs.escape_ascii())
+            format!("the peer's MTU must be 1 to 5, got \"{}\"", theirs.escape_ascii())
         })?;
         Ok((cycle.max(CYCLE), mtu.min(theirs)))
     }
 
-    /// Tells the keys, and hears the peer's. perftest does this also to wait for the other end.
+    /// Exchanges the keys. perftest also uses this step to wait for the other end.
     pub fn keys(&mut self, mine: &Keys) -> Result<Keys> {
         self.keys_within(*PATIENCE, "keys", mine)
     }
 
-    /// The same, with an end that is busy with traffic.
+    /// The same, when the other end may be busy with traffic.
     pub fn keys_after_traffic(&mut self, mine: &Keys) -> Result<Keys> {
         self.keys_within(TRAFFIC, "keys after the traffic", mine)
     }
 
-    /// Waits for the other end, with nothing to tell: by rdma_cm only.
+    /// Waits for the other end without exchanging data. Only with rdma_cm.
     pub fn sign(&mut self, what: &str) -> Result<()> {
         self.swap(what, [0; RECORD_LEN]).map(drop)
     }
@@ -124,8 +127,8 @@ impl Exchange {
         })
     }
 
-    /// The end. Over TCP there is a last word, which perftest does not wait for: it may hang up
-    /// before it is said. By rdma_cm, both disconnect.
+    /// Closes the connection. Over TCP there is a final message, which perftest does not wait for:
+    /// it may close the connection before. With rdma_cm, both disconnect.
     pub fn done(self, says_so: bool) -> Result<()> {
         match self.carrier {
             Carrier::Tcp(mut stream) => {
@@ -138,7 +141,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the peer has said something.
+    /// Whether there is a message from the peer.
     pub fn has_word(&mut self) -> Result<bool> {
         let stream = match &mut self.carrier {
             Carrier::Tcp(stream) => stream,
@@ -186,7 +189,7 @@ impl Exchange {
                 .map_err(|error| error.into()),
             Carrier::Cm(words) => words.say(bytes, *PATIENCE),
         };
-        sent.map_err(|error| format!("cannot tell the peer our {what}: {error}").into())
+        sent.map_err(|error| format!("cannot send our {what} to the peer: {error}").into())
     }
 
     fn recv<const N: usize>(&mut self, patience: Duration, what: &str) -> Result<[u8; N]> {
@@ -203,7 +206,7 @@ impl Exchange {
     }
 }
 
-/// As many bytes as there must be: a peer that says them one by one has no more time.
+/// Receives exactly `N` bytes. A peer that sends them one by one does not get more time.
 fn recv<const N: usize>(stream: &mut TcpStream, patience: Duration, what: &str) -> Result<[u8; N]> {
     let began = Instant::now();
     let (mut bytes, mut have) = ([0; N], 0);
@@ -211,7 +214,7 @@ fn recv<const N: usize>(stream: &mut TcpStream, patience: Duration, what: &str) 
         let left = patience.saturating_sub(began.elapsed());
         if left.is_zero() {
             let time = patience.as_secs();
-            let why = format!("the peer said {have} of {N} bytes of its {what} in {time} s");
+            let why = format!("the peer sent {have} of {N} bytes of its {what} in {time} s");
             return Err(why.into());
         }
         stream.set_read_timeout(Some(left))?;
@@ -228,7 +231,7 @@ fn recv<const N: usize>(stream: &mut TcpStream, patience: Duration, what: &str) 
 }
 
 fn hung_up(what: &str) -> Box<dyn std::error::Error> {
-    format!("the peer hung up before its {what}: see what it said").into()
+    format!("the peer closed the connection before its {what}: see its output").into()
 }
 
 #[cfg(test)]
@@ -244,7 +247,7 @@ mod tests {
         (client, listener.accept().expect("connected").0)
     }
 
-    /// What a client of `ib_send_lat` 6.06 says before the first keys.
+    /// The bytes that a client of `ib_send_lat` 6.06 sends before the first keys.
     const HELLO: &[u8; 26] = b"6.06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\x403\0";
 
     #[test]
@@ -263,11 +266,11 @@ mod tests {
     #[test]
     fn a_hello_that_is_none_is_an_error() {
         let cases: [(usize, &[u8], &str); 5] = [
-            (0, b"5.99", "the peer is no perftest 6: its first word is \"5.99\""),
-            (16, &[0xff; 4], "the peer asks for 4294967295 bytes to write small messages to"),
-            (24, b"6", "the peer's MTU is \"6\\x00\" and not 1 to 5"),
-            (24, b"0", "the peer's MTU is \"0\\x00\" and not 1 to 5"),
-            (25, b"1", "the peer's MTU is \"31\" and not 1 to 5"),
+            (0, b"5.99", "the peer is not perftest 6: its first message is \"5.99\""),
+            (16, &[0xff; 4], "the peer requests 4294967295 bytes for small messages"),
+            (24, b"6", "the peer's MTU must be 1 to 5, got \"6\\x00\""),
+            (24, b"0", "the peer's MTU must be 1 to 5, got \"0\\x00\""),
+            (25, b"1", "the peer's MTU must be 1 to 5, got \"31\""),
         ];
         for (at, bytes, why) in cases {
             let mut hello = *HELLO;
@@ -275,7 +278,7 @@ mod tests {
             assert_eq!(refused(&hello), why);
         }
         let cut = refused(&HELLO[..20]);
-        assert_eq!(cut, "the peer hung up before its cache_line: see what it said");
+        assert_eq!(cut, "the peer closed the connection before its cache_line: see its output");
     }
 
     fn refused(hello: &[u8]) -> String {
@@ -293,7 +296,7 @@ mod tests {
         client.write_all(b"6.06").expect("it listens");
         let said = recv::<16>(&mut server, Duration::from_millis(20), "version");
         let why = said.expect_err("4 of 16 bytes").to_string();
-        assert_eq!(why, "the peer said 4 of 16 bytes of its version in 0 s");
+        assert_eq!(why, "the peer sent 4 of 16 bytes of its version in 0 s");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Measuring with a program of perftest at the other end.
+//! Measures with a program of perftest at the other end.
 
 use proverbs::prelude::*;
 
@@ -13,8 +13,8 @@ use crate::run::Station;
 use crate::work::Work;
 use crate::{Result, Role, bandwidth};
 
-/// One size, in the steps of perftest. Who measured has a report: the client, and both ends of what
-/// goes to and fro.
+/// Measures one size, in the steps of perftest. The measuring end returns a report: the client, and
+/// both ends for ping-pongs.
 pub fn measure<T: Connect, W: Work<T>>(
     mut station: Station<'_>,
     mut peer: Exchange,
@@ -38,7 +38,7 @@ pub fn measure<T: Connect, W: Work<T>>(
             peer.sign("sign before it listens again")?;
             let mut met = station.meet::<T, W::Issues>(meeting, open)?;
             let Options { connection, lat, .. } = *station.options;
-            // A client that is to be answered introduces its queue pair by a datagram.
+            // A client that expects replies announces its queue pair with a datagram.
             if connection == Connection::Ud && lat && station.role == Role::Server {
                 while met.end.received == 0 {
                     met.end.poll()?;
@@ -55,21 +55,21 @@ pub fn measure<T: Connect, W: Work<T>>(
     let Options { lat, verb, .. } = *station.options;
     // The server only waits.
     let passive = !lat && verb != Verb::Send;
-    // Both are connected; both are ready. perftest's ends that receive post their receives before
-    // one more; here they are posted from the beginning.
+    // Both are connected; both are ready. perftest's receiving ends post their receives before one
+    // more step; here they are posted from the beginning.
     for _ in 0..if passive { 2 } else { 3 } {
         peer.keys(&mine)?;
     }
 
     let row = match lat {
         true => {
-            // WRITEs to and fro are the server's to start.
+            // The server starts ping-pongs of WRITEs.
             let first = if verb == Verb::Write { Role::Server } else { Role::Client };
             station.latency(&mut end, &work, size, station.role == first)?
         }
         false => stream(&station, &mut peer, &mut end, &work, size)?,
     };
-    // WRITEs to and fro end without a word.
+    // Ping-pongs of WRITEs end without a message.
     let is_silent = lat && verb == Verb::Write;
     if !is_silent {
         peer.keys_after_traffic(&mine)?;
@@ -81,7 +81,7 @@ pub fn measure<T: Connect, W: Work<T>>(
             peer.keys(&mine)?;
         }
     }
-    // Before what connected it.
+    // Dropped before the objects that connected it.
     drop(end);
     if let Some(kept) = kept {
         kept.close()?;
@@ -103,7 +103,7 @@ fn stream<T: Connect, W: Work<T>>(
     match station.role {
         Role::Client => {
             let time = station.bandwidth(end, work, size)?;
-            // perftest's server does not say what arrived.
+            // perftest's server does not report the number of received messages.
             Ok(Some(Row::bandwidth(size, options.iters, None, time)))
         }
         Role::Server if options.verb == Verb::Send => {
@@ -111,18 +111,18 @@ fn stream<T: Connect, W: Work<T>>(
             options.say(&format!("{arrived} of {iters} messages of {size} bytes arrived"));
             Ok(None)
         }
-        // The device does it all.
+        // The device does all the work.
         Role::Server => Ok(None),
     }
 }
 
-/// What the client found, if it did what this end was told of.
+/// Prints the client's results, if it ran the measurement that this end expects.
 fn hear(station: &Station<'_>, size: usize, theirs: Rates) -> Result<()> {
     let Rates { size: their_size, iters: their_iters, average, messages, .. } = theirs;
     let iters = station.options.iters;
     if (their_size, their_iters) != (size as u64, iters.into()) {
         let why = format!(
-            "the two ends were told different things: {iters} messages of {size} bytes here, \
+            "the two ends have different options: {iters} messages of {size} bytes here, \
              {their_iters} of {their_size} bytes there"
         );
         return Err(why.into());
@@ -134,7 +134,7 @@ fn hear(station: &Station<'_>, size: usize, theirs: Rates) -> Result<()> {
     Ok(())
 }
 
-/// What perftest must know of this end.
+/// The data that perftest needs about this end.
 fn keys(mine: &Endpoint) -> Keys {
     let Endpoint { lid, gid, qpn, psn, rd_atomic, open } = *mine;
     let bytes = open.to_bytes();
@@ -151,11 +151,11 @@ fn keys(mine: &Endpoint) -> Keys {
     }
 }
 
-/// The peer with `len` bytes for this end to use.
+/// The peer's endpoint, with `len` bytes that this end may access.
 fn endpoint(keys: Keys, len: u64) -> Result<Endpoint> {
     let Keys { lid, out_reads, qpn, psn, rkey, address, gid } = keys;
     if address.checked_add(len).is_none() {
-        return Err(format!("the peer has no {len} bytes at {address:#x}").into());
+        return Err(format!("the peer does not have {len} bytes at {address:#x}").into());
     }
     let open = RemoteSlice::from_parts(address, len, rkey);
     Ok(Endpoint { lid, gid, qpn, psn, rd_atomic: out_reads.min(255) as u8, open })

@@ -1,7 +1,5 @@
-//! Latency: one exchange at a time.
-//!
-//! SEND and WRITE go to and fro, and half of that is the latency; READ and atomics are their own
-//! way back.
+//! Latency: one exchange at a time. For SEND and WRITE, the latency is half of a ping-pong. READ
+//! and atomics are a round trip by themselves.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +12,8 @@ use crate::end::End;
 use crate::options::{Options, Verb};
 use crate::work::{Payload, Work};
 
-/// Runs `-n` exchanges. Gives what each took: of those to and fro, one less at the end that does
-/// not start; of READs and atomics, none at the end that does not.
+/// Runs `-n` exchanges, and returns their times. For ping-pongs, the end that does not start has
+/// one less. For READs and atomics, only the end that issues them has times.
 pub fn exchange<T: Transport, W: Work<T>>(
     end: &mut End<T, W::Issues>,
     work: &W,
@@ -77,7 +75,7 @@ pub fn exchange<T: Transport, W: Work<T>>(
                 end.settle()?;
                 samples.push(start.elapsed());
             }
-            // The device answers.
+            // The device replies.
             (_, false) => {}
         }
         if number % step == 0 {
@@ -88,14 +86,14 @@ pub fn exchange<T: Transport, W: Work<T>>(
     Ok(samples)
 }
 
-/// What the last byte of the `number`th message is: not as in the one before, the first not 0. As
-/// perftest's.
+/// The last byte of the `number`th message. It differs from the message before, and the first is
+/// not 0. The same as in perftest.
 fn mark(number: u32) -> u8 {
     number as u8
 }
 
-/// Waits until the peer's WRITE of `size` bytes is there: until its last byte is. That the last
-/// byte lands last is what devices do and no rule says; perftest relies on it too.
+/// Waits for the last byte of the peer's WRITE of `size` bytes. Devices write the last byte last,
+/// although no rule requires it; perftest relies on it too.
 fn written<T: Transport, R: Issues>(end: &mut End<T, R>, size: usize, mark: u8) -> Result<()> {
     let mut last = [0];
     let mut looks = 0u32;
@@ -105,8 +103,8 @@ fn written<T: Transport, R: Issues>(end: &mut End<T, R>, size: usize, mark: u8) 
             return Ok(());
         }
         looks = looks.wrapping_add(1);
-        // A failed WRITE shows in the completion queue only. The loopback device works inside verbs
-        // only.
+        // Only the completion queue reports a failed WRITE. The loopback device works only inside
+        // verbs.
         if end.local || looks % 1024 == 0 {
             end.poll()?;
         }

@@ -1,5 +1,5 @@
-//! How the two ends talk beside the queue pairs: JSON, a line a message, over TCP or a pair of
-//! sockets.
+//! The control connection between the two ends: JSON, one line per message, over TCP or a socket
+//! pair.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::Result;
 use crate::cm_common::patience::patience;
 
-/// A peer that says nothing for so long, where it has something to say, is gone.
+/// A peer whose message does not arrive within this time is considered dead.
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(30)));
 
-/// Lines of a peer longer than this are no messages of ours.
+/// The maximum length of a message from the peer.
 const LONGEST: usize = 4096;
 
 /// A stream to the server.
@@ -28,7 +28,7 @@ pub fn connect(server: &str, port: u16) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Listens, says so by `listening`, and takes one connection; then nobody listens any more.
+/// Listens, calls `listening`, accepts one connection, and stops listening.
 pub fn accept(port: u16, listening: impl FnOnce()) -> Result<TcpStream> {
     // IPv6's wildcard takes IPv4 too, where there is IPv6.
     let any: [SocketAddr; 2] =
@@ -53,13 +53,13 @@ impl Link {
     }
 
     pub fn tcp(stream: TcpStream) -> Result<Link> {
-        // From here on any stream socket is as good as another.
+        // From here on all stream sockets work the same.
         Link::new(UnixStream::from(OwnedFd::from(stream)))
     }
 
     fn new(stream: UnixStream) -> Result<Link> {
         stream.set_read_timeout(Some(*PATIENCE))?;
-        // A byte: what `watch` waits for may come right behind what is read here.
+        // One byte, because the message that `watch` waits for may follow directly.
         Ok(Link { reader: BufReader::with_capacity(1, stream.try_clone()?), writer: stream })
     }
 
@@ -73,7 +73,7 @@ impl Link {
         Ok(read(&mut self.reader)?)
     }
 
-    /// Both ends have come this far.
+    /// Waits until both ends have reached this point.
     pub fn barrier(&mut self, at: &str) -> Result<()> {
         self.send(&Value::from(at))?;
         match self.recv()? {
@@ -82,15 +82,15 @@ impl Link {
         }
     }
 
-    /// The peer's next message, for who has other things to do meanwhile.
+    /// A receiver for the peer's next message, for an end that is busy in the meantime.
     pub fn watch(&self) -> Result<mpsc::Receiver<std::result::Result<Value, String>>> {
         let stream = self.writer.try_clone()?;
-        // It speaks when its work is done, which may take long. Nothing of it is in our buffer,
-        // which holds a byte.
+        // The peer sends it when its work is done, which may take long. None of it is in our
+        // buffer, whose size is one byte.
         stream.set_read_timeout(None)?;
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
-            // What it says next is not for this reader.
+            // Later messages are not for this reader.
             let said = read(&mut BufReader::with_capacity(1, &stream));
             let patience = stream.set_read_timeout(Some(*PATIENCE));
             tell.send(said.and_then(|value| match patience {
@@ -107,9 +107,9 @@ fn read(reader: &mut impl BufRead) -> std::result::Result<Value, String> {
     let mut limited = std::io::Read::take(reader, LONGEST as u64);
     limited
         .read_until(b'\n', &mut line)
-        .map_err(|error| format!("no word from the peer: {error}"))?;
+        .map_err(|error| format!("no message from the peer: {error}"))?;
     if line.is_empty() {
-        return Err("the peer hung up: see what it said".into());
+        return Err("the peer closed the connection: see its output".into());
     }
     serde_json::from_slice(&line).map_err(|error| {
         let text = line.escape_ascii();

@@ -1,4 +1,4 @@
-//! Bandwidth, latency and message rate, as perftest measures them, without a line of `unsafe`.
+//! Bandwidth, latency and message rate, measured like perftest, without `unsafe`.
 //!
 //! ```text
 //! perf                                    no RDMA device: both ends here, on the loopback device
@@ -7,11 +7,10 @@
 //! perf -V send --lat -s 64 -I 64 --svg latency.svg SERVER             latency, and its histogram
 //! perf -d mlx5_0 -x 3 -V send --lat --perftest [SERVER]               with ib_send_lat (-R too)
 //! ```
-//!
-//! The flags are perftest's. What differs: each work request in flight has a buffer of its own,
-//! where perftest sends the same bytes again and again, so large sizes leave the processor's caches
-//! here; latency is what one exchange took and not the time between two posts; and UC and UD report
-//! what did not arrive.
+//! The flags are the same as perftest's, with three differences. Each work request in flight has
+//! its own buffer, while perftest sends the same bytes repeatedly, so large sizes exceed the
+//! processor's caches here. Latency is the time of one exchange, and not the time between two
+//! posts. UC and UD report lost messages.
 
 #![forbid(unsafe_code)]
 
@@ -53,10 +52,10 @@ use options::Options;
 use report::Report;
 use run::Peer;
 
-/// Whatever goes wrong, as one line.
+/// Any error, as one line.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Which end this is. The client measures.
+/// The role of this end. The client measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Client,
@@ -132,7 +131,7 @@ fn measure(options: &Options) -> Result<()> {
     }
 }
 
-/// Who is at the other end of the stream.
+/// Finds out which program is at the other end of the stream.
 fn by_tcp(options: &Options, stream: TcpStream, role: Role) -> Result<Peer> {
     Ok(match options.perftest {
         true => Peer::Perftest(Exchange::tcp(stream, role), None),
@@ -153,7 +152,7 @@ fn show(options: &Options, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Client and server in a thread each. The first failure counts; the report is the client's.
+/// Runs client and server in one thread each. Returns the first failure, or the client's report.
 fn both_ends(options: &Options, open: impl Fn() -> Context) -> Result<Option<Report>> {
     let (one, other) = Link::pair()?;
     let (done, results) = mpsc::channel();
@@ -162,14 +161,14 @@ fn both_ends(options: &Options, open: impl Fn() -> Context) -> Result<Option<Rep
         let options = Options { local: true, ..options.clone() };
         thread::spawn(move || {
             let result = run::run(&options, &context, Peer::Perf(link), role);
-            // Nobody listens once the other end has failed.
+            // The receiver is gone if the other end has failed.
             let _ = done.send(result.map_err(|error| format!("{role:?}: {error}")));
         });
     }
     drop(done);
     let mut report = None;
     for _ in 0..2 {
-        report = results.recv().map_err(|_| "one end is gone without a word")??.or(report);
+        report = results.recv().map_err(|_| "one end stopped without a result")??.or(report);
     }
     Ok(report)
 }

@@ -1,4 +1,4 @@
-//! perftest's -R: rdma_cm connects, once for words and once for the traffic.
+//! perftest's -R: rdma_cm connects once for messages and once for the traffic.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -16,19 +16,19 @@ use crate::cm_common::{STEP, listen, route};
 use crate::connect::{Issues, Perf};
 use crate::words::Words;
 
-/// The other end comes to the second meeting within this time.
+/// The timeout for the other end's second connection.
 static PATIENCE: LazyLock<Duration> = LazyLock::new(|| patience(Duration::from_secs(60)));
 
-/// Nobody listens on TCP (R16.22).
+/// No program listens on TCP (R16.22).
 const NO_LISTENER: i32 = 8;
 
-/// Where the two ends meet, and meet again.
+/// The address where the two ends connect, and connect again.
 pub enum Meeting {
     Server { words: Box<CmId<Tcp, Listening>>, datagrams: Box<CmId<Udp, Listening>> },
     Client { server: String, port: u16 },
 }
 
-/// What keeps the queue pairs together.
+/// The objects that keep the connection open.
 pub enum Kept {
     Connection(CmId<Tcp, Established>),
     Datagrams(#[allow(dead_code, reason = "it is kept")] CmId<Udp, Established>),
@@ -46,8 +46,8 @@ impl Kept {
 }
 
 impl Meeting {
-    /// Listens for all that a client may ask for: perftest's own server does so later, and a client
-    /// that is earlier gives up.
+    /// Listens for all connections that a client may request. perftest's own server does this
+    /// later, and a client that is too early fails.
     pub fn listen(port: u16) -> Result<Meeting> {
         Ok(Meeting::Server {
             words: Box::new(listen(None, port)?),
@@ -55,7 +55,7 @@ impl Meeting {
         })
     }
 
-    /// The connection for words of up to `len` bytes.
+    /// The connection for messages of up to `len` bytes.
     pub fn words(&self, len: usize) -> Result<Words> {
         match self {
             Meeting::Server { words, .. } => Words::accept(words.get_request()?, len),
@@ -96,7 +96,7 @@ impl Meeting {
         }
     }
 
-    /// Tells of a queue pair of datagrams, or asks for the peer's; `None` as above.
+    /// Announces a datagram queue pair, or finds the peer's. `None` as above.
     pub fn find<R: Issues>(
         &self,
         qp: &QueuePair<Ud, Rts, Perf<R>>,
@@ -110,7 +110,7 @@ impl Meeting {
             Meeting::Client { server, port } => {
                 let found = route::<Udp>(server, *port)?.connect(&PrivateData::none(), *STEP);
                 match found.map_err(Refused::into_error) {
-                    // Where it is says also its keys.
+                    // The result also contains its keys.
                     Ok(Found { id, .. }) => Ok(Some(id)),
                     Err(error) => match error.kind() {
                         ErrorKind::Rejected { .. } => Ok(None),
@@ -122,7 +122,7 @@ impl Meeting {
     }
 }
 
-/// What `attempt` gives, once the other end is there.
+/// Calls `attempt` until the other end is ready, and returns its result.
 pub fn until<T>(mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let began = Instant::now();
     loop {

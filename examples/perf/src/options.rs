@@ -1,4 +1,4 @@
-//! The options, by the letters that perftest has for them.
+//! The options, with the same letters as in perftest.
 
 use std::path::PathBuf;
 
@@ -29,14 +29,15 @@ pub struct Options {
     /// TCP port to listen on or to connect to [default: 18516, with --perftest 18515]
     #[arg(short, long)]
     pub port: Option<u16>,
-    /// The other end is perftest's: ib_send_lat with -V send --lat, ib_write_bw with -V write, and
-    /// so on, told the same -c, -n and -s
+    /// The other end is a perftest program: ib_send_lat for -V send --lat, ib_write_bw for -V
+    /// write, and so on, with the same -c, -n and -s
     #[arg(long, conflicts_with_all = ["local", "all"])]
     pub perftest: bool,
-    /// Connect by rdma_cm, as perftest's -R; SERVER is the address of its RDMA network device
+    /// Connect through rdma_cm, like perftest's -R; SERVER is the address of its RDMA network
+    /// device
     #[arg(short = 'R', long, requires = "perftest")]
     pub rdma_cm: bool,
-    /// What is measured
+    /// The operation to measure
     #[arg(short = 'V', long, value_enum, default_value = "write")]
     pub verb: Verb,
     /// Transport
@@ -61,18 +62,18 @@ pub struct Options {
     /// Receives to post (SEND only)
     #[arg(short, long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub rx_depth: u32,
-    /// A completion for every so many sends [default: 100, or -t if that is less]
+    /// Number of sends per completion [default: 100, or -t if that is less]
     #[arg(short = 'Q', long, value_parser = clap::value_parser!(u32).range(1..))]
     pub cq_mod: Option<u32>,
     /// Work requests of one post
     #[arg(short = 'l', long, default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MAX_LIST as i64))]
     pub post_list: u32,
-    /// Messages of up to so many bytes go inline
+    /// Maximum size of inline messages in bytes
     #[arg(short = 'I', long, value_name = "BYTES", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=MAX_INLINE as i64))]
     pub inline_size: u32,
-    /// READs and atomics that may be outstanding [default: what both devices can]
+    /// READs and atomics that may be outstanding [default: the maximum of both devices]
     #[arg(short, long, value_parser = clap::value_parser!(u8).range(1..=128))]
     pub outs: Option<u8>,
     /// Path MTU: 256, 512, 1024, 2048 or 4096 [default: the port's]
@@ -84,12 +85,12 @@ pub struct Options {
     /// Latency histogram as SVG
     #[arg(long, value_name = "FILE", requires = "lat")]
     pub svg: Option<PathBuf>,
-    /// Whom to connect to; absent, this is the server
+    /// The server to connect to; without it, this is the server
     #[arg(value_name = "SERVER", conflicts_with = "local")]
     pub server: Option<String>,
 }
 
-/// What is measured.
+/// The operation to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Verb {
     Send,
@@ -109,7 +110,7 @@ pub enum Connection {
 }
 
 impl Options {
-    /// What clap cannot see.
+    /// The checks that clap cannot make.
     pub fn check(&self) -> Result<()> {
         let Options { tx_depth, .. } = *self;
         if let Some(cq_mod) = self.cq_mod.filter(|&cq_mod| cq_mod > tx_depth) {
@@ -123,11 +124,11 @@ impl Options {
             return Err(format!("{list} sends a post (-l) exceed -t {tx_depth}: -t {list}").into());
         }
         if self.rdma_cm && self.connection == Connection::Uc {
-            return Err("rdma_cm has no UC: leave -R out, or -c RC".into());
+            return Err("rdma_cm does not support UC: leave -R out, or use -c RC".into());
         }
         if self.rdma_cm && self.connection == Connection::Ud && self.lat && self.server.is_some() {
             return Err(
-                "UD latency by rdma_cm (-R) is measured as the server only: leave -R out".into()
+                "UD latency with rdma_cm (-R) works only as the server: leave -R out".into()
             );
         }
         let carries = match self.connection {
@@ -138,7 +139,7 @@ impl Options {
         if !carries {
             let (verb, connection) = (name(self.verb), name(self.connection));
             let why = format!(
-                "{connection} does not carry {verb}: UD has send, UC also write, RC all (R1.1)"
+                "{connection} does not support {verb}: UD has send, UC also write, RC all (R1.1)"
             );
             return Err(why.into());
         }
@@ -183,18 +184,18 @@ impl Options {
         Ok(powers.take_while(|&size| size < last).chain([last]).collect())
     }
 
-    /// A completion for every so many sends.
+    /// The number of sends per completion.
     pub fn cq_mod(&self) -> u32 {
         self.cq_mod.unwrap_or(100).min(self.tx_depth)
     }
 
-    /// Words for a person: not where the output is for a program.
+    /// Prints a line for the user, to standard error if standard output is JSON.
     pub fn say(&self, line: &str) {
         if self.json { eprintln!("{line}") } else { println!("{line}") }
     }
 }
 
-/// How an option is spelt.
+/// The spelling of an option.
 pub fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }

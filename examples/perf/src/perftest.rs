@@ -1,5 +1,5 @@
-//! The words of perftest: what `ib_send_lat`, `ib_write_bw` and the others tell each other beside
-//! the queue pairs. What does not look as perftest's own is refused.
+//! The messages of perftest, which `ib_send_lat`, `ib_write_bw` and the others exchange outside the
+//! queue pairs. Messages with another format are rejected.
 
 use proverbs::bounded::{Mtu, Psn, Qpn};
 use proverbs::device::Gid;
@@ -9,13 +9,13 @@ use crate::Result;
 /// The TCP port of perftest.
 pub const PORT: u16 = 18515;
 
-/// What this end says that it is. Newer programs do with it as their elders did.
+/// The version that this end reports. Newer programs accept it like older ones.
 pub const VERSION: [u8; 16] = *b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// What Debian 12's and Debian 13's perftest say, with which this was run.
+/// The versions of perftest in Debian 12 and Debian 13, which were tested.
 pub const TRIED: [&str; 2] = ["6.06", "6.24"];
 
-/// Whether a peer of this version is known to say the same words in the same order, or may do so.
+/// Whether a peer with this version is known to use the same protocol, or may do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
     Tried,
@@ -41,11 +41,11 @@ pub const KEYS_LEN: usize = 108;
 /// Bytes of the keys over rdma_cm.
 pub const RECORD_LEN: usize = 56;
 
-/// Where a queue pair and its memory are.
+/// The address of a queue pair and its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
     pub lid: u16,
-    /// READs and atomics that may be outstanding at this end.
+    /// The number of READs and atomics that may be outstanding at this end.
     pub out_reads: u16,
     pub qpn: Qpn,
     pub psn: Psn,
@@ -55,8 +55,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Hexadecimal, each field with its colon; the last is the number of a shared receive queue,
-    /// which is XRC's; a NUL.
+    /// Hexadecimal fields, each followed by a colon, and a NUL. The last field is the number of a
+    /// shared receive queue, for XRC.
     pub fn to_wire(self) -> [u8; KEYS_LEN] {
         let Keys { lid, out_reads, qpn, psn, rkey, address, gid } = self;
         let gid: String = gid.0.iter().map(|byte| format!("{byte:02x}:")).collect();
@@ -75,7 +75,7 @@ impl Keys {
         parse(wire).ok_or_else(|| {
             let text = wire.escape_ascii();
             format!(
-                "the peer's keys are not as perftest {} has them: \"{text}\"",
+                "the peer's keys do not have the format of perftest {}: \"{text}\"",
                 text_of(&VERSION)
             )
             .into()
@@ -84,8 +84,9 @@ impl Keys {
 }
 
 impl Keys {
-    /// Over rdma_cm: C's struct of 32 bit each up to the key, 4 bytes of padding, the address, the
-    /// GID, and a shared receive queue and an index of no use here. All big-endian.
+    /// Over rdma_cm: the C struct, with 32 bits for each field up to the key, 4 bytes of padding,
+    /// the address, the GID, and a shared receive queue and an index that are not used here. All
+    /// fields are big-endian.
     pub fn to_record(self) -> [u8; RECORD_LEN] {
         let Keys { lid, out_reads, qpn, psn, rkey, address, gid } = self;
         let words = [lid.into(), out_reads.into(), qpn.get(), psn.get(), rkey, 0];
@@ -150,7 +151,7 @@ pub fn text_of(version: &[u8; 16]) -> String {
     text.escape_ascii().to_string()
 }
 
-/// What a client measured of WRITEs, READs or atomics. A server has nothing to say here.
+/// A client's results for WRITEs, READs or atomics. A server does not have results.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Bytes of a message.
@@ -173,7 +174,7 @@ pub fn digit(mtu: Mtu) -> u8 {
 mod tests {
     use super::*;
 
-    /// As a server of `ib_send_lat` 6.06 said it.
+    /// As sent by a server of `ib_send_lat` 6.06.
     const SAID: &[u8; KEYS_LEN] = b"0000:0001:000011:914054:00000000:0000562ea793b000:\
         00:00:00:00:00:00:00:00:00:00:ff:ff:0a:4d:00:01:00000000:\0";
 
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn keys_that_are_none_are_refused() {
-        // Each byte in turn: colons, the NUL, and what is no digit.
+        // Each byte in turn: colons, the NUL, and invalid digits.
         for at in 0..KEYS_LEN {
             let mut wire = *SAID;
             wire[at] = b'+';
@@ -222,7 +223,7 @@ mod tests {
         let record = keys.to_record();
         assert_eq!(record[..12], [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0x11]);
         assert_eq!(Keys::from_record(&record).expect("the same"), keys);
-        // LID, READs, queue pair, PSN: none has 32 bits.
+        // LID, READs, queue pair and PSN have fewer than 32 bits.
         for at in [0, 4, 8, 12] {
             let mut record = record;
             record[at] = 1;

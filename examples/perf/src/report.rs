@@ -1,4 +1,4 @@
-//! The results, for a person and for a program.
+//! The results, as text and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Row {
 }
 
 pub enum Measured {
-    /// `arrived` is `None` where the server does not count.
+    /// `arrived` is `None` if the server does not count.
     Bandwidth {
         iters: u32,
         arrived: Option<u64>,
@@ -39,13 +39,13 @@ impl Row {
         Row { size, result: Measured::Latency { iters, all } }
     }
 
-    /// For perftest, which has no word for latencies.
+    /// For perftest, whose protocol does not include latencies.
     pub fn rates(&self) -> Rates {
         match self.result {
             Measured::Bandwidth { iters, time, .. } => {
                 let average = mib_per_s(self.size, iters, time);
                 let (size, iters, messages) = (self.size as u64, iters.into(), mpps(iters, time));
-                // No part of the time is looked at alone.
+                // The peak is not measured separately.
                 Rates { size, iters, peak: average, average, messages }
             }
             Measured::Latency { .. } => Rates::default(),
@@ -81,12 +81,12 @@ fn mpps(iters: u32, time: Duration) -> f64 {
     f64::from(iters) / time.as_secs_f64() / 1e6
 }
 
-/// Bytes of messages; 1 MiB is 2^20 bytes, what perftest calls MB.
+/// The bandwidth. 1 MiB is 2^20 bytes, which perftest calls MB.
 fn mib_per_s(size: usize, iters: u32, time: Duration) -> f64 {
     size as f64 * f64::from(iters) / time.as_secs_f64() / f64::from(1 << 20)
 }
 
-/// What the client found.
+/// The client's results.
 pub struct Report {
     device: String,
     mtu: Mtu,

@@ -1,4 +1,4 @@
-//! One end from its device to its results.
+//! Runs one end, from opening its device to its results.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -23,15 +23,15 @@ use crate::stats::Latencies;
 use crate::work::{Adds, Datagrams, ReadsOf, Sends, Swaps, Work, Writes};
 use crate::{Result, Role, bandwidth, interop, latency};
 
-/// The program at the other end, and the way to it.
+/// The program at the other end, and the connection to it.
 pub enum Peer {
-    /// This one.
+    /// This program.
     Perf(Link),
-    /// One of perftest's; with the place where rdma_cm connects, if it does.
+    /// A perftest program, with the address where rdma_cm connects, if it is used.
     Perftest(Exchange, Option<Meeting>),
 }
 
-/// Runs this end; the client has a report.
+/// Runs this end. The client returns a report.
 pub fn run(options: &Options, context: &Context, peer: Peer, role: Role) -> Result<Option<Report>> {
     let station = Station::new(options, context, role)?;
     match (options.connection, options.verb) {
@@ -49,12 +49,12 @@ pub fn run(options: &Options, context: &Context, peer: Peer, role: Role) -> Resu
         (Connection::Ud, Verb::Send) => {
             station.measure::<Ud, _>(peer, |_, to| Ok(Datagrams(to.ok_or("UD has a destination")?)))
         }
-        // `Options::check` refused them.
-        (connection, _) => Err(format!("{} does not carry that", name(connection)).into()),
+        // `Options::check` rejects them.
+        (connection, _) => Err(format!("{} does not support that", name(connection)).into()),
     }
 }
 
-/// What this end has to measure, and on what.
+/// The measurement of this end, and its device.
 pub struct Station<'a> {
     pub options: &'a Options,
     pub context: &'a Context,
@@ -72,7 +72,7 @@ pub struct Ready<T: Transport, R: Issues> {
     cq: CompletionQueue,
     open: MemoryRegion<RemoteAll>,
     spare: Vec<Buf>,
-    /// What the peer must know of it.
+    /// The data that the peer needs about it.
     pub mine: Endpoint,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Station<'a> {
         let work = work(peer.open, to)?;
         let mut rows = Vec::new();
         for &size in &self.sizes {
-            // The region says what arrived: nothing has.
+            // Clears the region, which shows the WRITEs that arrived.
             end.open.write_at(0, &vec![0; size])?;
             link.barrier("ready")?;
             rows.extend(self.row(&mut link, &mut end, &work, size)?);
@@ -140,13 +140,14 @@ impl<'a> Station<'a> {
         Report::new(self.options, self.context, self.mtu, rows)
     }
 
-    /// The queue pair in INIT with its receives, and at least `open` bytes for the peer to use.
+    /// Creates the queue pair in INIT with its receives, and at least `open` bytes that the peer
+    /// may access.
     pub fn prepare<T: Connect, R: Issues>(&self, open: usize) -> Result<Ready<T, R>> {
         let options = self.options;
         let attr = self.context.query_device()?;
         let pd = self.context.alloc_pd()?;
         let receives = if options.verb == Verb::Send { options.rx_depth } else { 0 };
-        // Depths are booked here, and one send more for a drain.
+        // Room for the depths, and for one more send for a drain.
         let cq = self.context.create_cq(options.tx_depth + 1 + receives)?;
         let depth = Depth { send: options.tx_depth, recv: receives };
         let qp = pd.create_qp::<T, Perf<R>>(&cq, &cq, depth)?;
@@ -168,7 +169,7 @@ impl<'a> Station<'a> {
             lid: self.source.attr.lid,
             gid: self.source.gid,
             qpn: Qpn::try_from(qp.qp_num())?,
-            // Packets of an earlier run cannot pass for ours.
+            // Random, so that packets of an earlier run are not accepted.
             psn: Psn::try_from(random & Psn::MAX.get())?,
             rd_atomic: some(attr.max_qp_rd_atom),
             open: open.remote(),
@@ -185,7 +186,7 @@ impl<'a> Station<'a> {
         Ok(Way { pd, source: &self.source, port: self.options.ib_port, mtu: self.mtu, outs, qkey })
     }
 
-    /// Connects it, to RTS; gives also the destination of datagrams.
+    /// Connects it and moves it to RTS. Also returns the destination of datagrams.
     pub fn connect<T: Connect, R: Issues>(
         &self,
         ready: Ready<T, R>,
@@ -198,7 +199,7 @@ impl<'a> Station<'a> {
         Ok((self.end(qp, cq, open, spare), to))
     }
 
-    /// Connects one by rdma_cm; gives also what the peer must know of it.
+    /// Connects one through rdma_cm. Also returns the data that the peer needs about it.
     pub fn meet<T: Connect, R: Issues>(&self, meeting: &Meeting, open: usize) -> Result<Met<T, R>> {
         until(|| {
             let Ready { pd, qp, cq, open, spare, mine } = self.prepare::<T, R>(open)?;
@@ -249,7 +250,7 @@ impl<'a> Station<'a> {
             }
             Role::Server => {
                 let sent = link.watch()?;
-                // The device does it all, but the loopback device works inside verbs only.
+                // The device does all the work, but the loopback device works only inside verbs.
                 let mut arrived = 0;
                 let mut said = false;
                 if sends {
@@ -267,7 +268,7 @@ impl<'a> Station<'a> {
         }
     }
 
-    /// Exchanges of `size` bytes, of which this end starts each or the other.
+    /// Runs exchanges of `size` bytes, each started by this end or by the other.
     pub fn latency<T: Connect, W: Work<T>>(
         &self,
         end: &mut End<T, W::Issues>,
@@ -282,7 +283,7 @@ impl<'a> Station<'a> {
         Ok(Latencies::new(samples).map(|all| Row::latency(size, self.options.iters, all)))
     }
 
-    /// What the client's work requests of `size` bytes took.
+    /// Measures the client's work requests of `size` bytes.
     pub fn bandwidth<T: Connect, W: Work<T>>(
         &self,
         end: &mut End<T, W::Issues>,
@@ -298,12 +299,12 @@ impl<'a> Station<'a> {
     }
 }
 
-/// READs and atomics at once, of as many as a device can.
+/// The number of READs and atomics in flight, limited by the device's maximum.
 fn some(limit: u32) -> u8 {
     limit.min(16) as u8
 }
 
-/// Whether the peer has said that it is done.
+/// Whether the peer has reported that it is done.
 fn is_said(word: &Receiver<std::result::Result<Value, String>>) -> Result<bool> {
     match word.try_recv() {
         Ok(word) => Ok(word.map(|_| true)?),
@@ -312,7 +313,7 @@ fn is_said(word: &Receiver<std::result::Result<Value, String>>) -> Result<bool> 
     }
 }
 
-/// What both ends must have been told alike.
+/// The options that must be the same at both ends.
 fn test(options: &Options) -> Value {
     json!({
         "verb": name(options.verb),
@@ -333,10 +334,10 @@ fn agree(mine: &Value, theirs: &Value) -> Result<()> {
     if differ.is_empty() {
         return Ok(());
     }
-    Err(format!("the two ends were told different things: {}", differ.join("; ")).into())
+    Err(format!("the two ends have different options: {}", differ.join("; ")).into())
 }
 
-/// The client's progress, where a person sees it.
+/// The client's progress bar, if output goes to a terminal.
 fn bar(options: &Options, role: Role, size: usize) -> ProgressBar {
     if role == Role::Server {
         return ProgressBar::hidden();

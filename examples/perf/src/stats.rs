@@ -1,4 +1,4 @@
-//! What a set of latencies is told by.
+//! Statistics of a set of latencies.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 pub struct Latencies(Vec<Duration>);
 
 impl Latencies {
-    /// `None` of no samples.
+    /// `None` if there are no samples.
     pub fn new(mut samples: Vec<Duration>) -> Option<Latencies> {
         samples.sort_unstable();
         (!samples.is_empty()).then_some(Latencies(samples))
@@ -20,7 +20,8 @@ impl Latencies {
         micros(self.0[self.0.len() - 1])
     }
 
-    /// The nearest rank: the least sample that at least `percent` % of all samples do not exceed.
+    /// The nearest rank: the smallest sample that at least `percent` % of all samples do not
+    /// exceed.
     pub fn percentile(&self, percent: f64) -> f64 {
         let rank = (self.0.len() as f64 * percent / 100.0).ceil() as usize;
         micros(self.0[rank.clamp(1, self.0.len()) - 1])
@@ -34,7 +35,7 @@ impl Latencies {
         self.micros().sum::<f64>() / self.0.len() as f64
     }
 
-    /// Of the sample: 0 of one.
+    /// The sample standard deviation; 0 for one sample.
     pub fn deviation(&self) -> f64 {
         let mean = self.mean();
         let squares: f64 = self.micros().map(|micros| (micros - mean).powi(2)).sum();
@@ -45,12 +46,12 @@ impl Latencies {
         self.0.len()
     }
 
-    /// In µs, the least first.
+    /// The samples in µs, in ascending order.
     pub fn micros(&self) -> impl Iterator<Item = f64> {
         self.0.iter().map(|&sample| micros(sample))
     }
 
-    /// How many samples are in each of `bins` equal parts of `start..end` µs; what is outside is
+    /// The number of samples in each of `bins` equal parts of `start..end` µs. Samples outside are
     /// not counted.
     pub fn histogram(&self, bins: usize, start: f64, end: f64) -> Vec<u32> {
         let mut counts = vec![0; bins];
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_the_nearest_rank() {
-        // 1 to 1000 in no order: 7 and 1000 have no common divisor.
+        // 1 to 1000, shuffled: 7 and 1000 have no common divisor.
         let all = of((0..1000).map(|i| i * 7 % 1000 + 1));
         assert_eq!(all.min(), 1.0);
         assert_eq!(all.median(), 500.0);

@@ -1,4 +1,4 @@
-//! A connection of rdma_cm for words: each is a SEND.
+//! An rdma_cm connection for messages. Each message is a SEND.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::Result;
 use crate::cm_common::STEP;
 
 profile! {
-    /// perftest serves no READs here.
+    /// perftest does not serve READs here.
     Plain { initiator: NoReads }
 }
 
@@ -20,12 +20,12 @@ const DEPTH: Depth = Depth { send: 4, recv: 4 };
 pub struct Words {
     connection: Connection<Plain>,
     cq: CompletionQueue,
-    /// For what is said.
+    /// Buffers for outgoing messages.
     pool: Pool,
     heard: VecDeque<Vec<u8>>,
 }
 
-/// What it is made of before there is a connection.
+/// Its parts before there is a connection.
 struct Parts {
     qp: QueuePair<Rc, Init, Plain>,
     cq: CompletionQueue,
@@ -33,7 +33,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// For words of up to `len` bytes.
+    /// Room for messages of up to `len` bytes.
     fn new<S: proverbs::cm::HasDevice>(id: &CmId<Tcp, S>, len: usize) -> Result<Parts> {
         let pd = id.pd()?;
         let cq = id.context()?.cq(0).queue_pairs(1, DEPTH).create()?;
@@ -60,21 +60,21 @@ impl Words {
         Ok(Words { connection, cq, pool, heard: VecDeque::new() })
     }
 
-    /// Says a word, and waits for as long as `patience` until the peer has it.
+    /// Sends a message, and waits at most `patience` until the peer has it.
     pub fn say(&mut self, word: &[u8], patience: Duration) -> Result<()> {
-        let mut buf = self.pool.take().ok_or("a word is under way")?;
+        let mut buf = self.pool.take().ok_or("a message is in flight")?;
         buf.copy_from(word)?;
         self.connection.qp.post_send(wr::Send::new(buf))?;
         self.wait(patience, |words| words.pool.available() > 0)
     }
 
-    /// The next word.
+    /// The next message.
     pub fn hear(&mut self, patience: Duration) -> Result<Vec<u8>> {
         self.wait(patience, |words| !words.heard.is_empty())?;
         Ok(self.heard.pop_front().ok_or("no word")?)
     }
 
-    /// Whether there is a next word.
+    /// Whether there is a message.
     pub fn has_word(&mut self) -> Result<bool> {
         self.look()?;
         Ok(!self.heard.is_empty())
@@ -92,14 +92,14 @@ impl Words {
     fn wait(&mut self, patience: Duration, is_there: impl Fn(&Words) -> bool) -> Result<()> {
         let began = Instant::now();
         loop {
-            // Asked first, so that what came before the end is not missed.
+            // Checked first, so that messages from before the end are not missed.
             let is_over = self.is_disconnected()?;
             self.look()?;
             if is_there(self) {
                 return Ok(());
             }
             if is_over {
-                return Err("the peer disconnected: see what it said".into());
+                return Err("the peer disconnected: see its output".into());
             }
             if began.elapsed() > patience {
                 return Err(format!("nothing within {} s", patience.as_secs()).into());
@@ -124,10 +124,10 @@ impl Words {
                     self.heard.push_back(buf.to_vec());
                     self.connection.qp.post_recv(wr::Recv::new(buf))?;
                 }
-                // Its buffer goes home.
+                // Its buffer returns to the pool.
                 Outcome::Sent(_) => {}
                 Outcome::Failed(failed) => return Err(failed.error.to_string().into()),
-                _ => return Err("a completion of another kind".into()),
+                _ => return Err("an unexpected completion".into()),
             }
         }
         Ok(())

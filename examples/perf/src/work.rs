@@ -8,21 +8,21 @@ use proverbs::transport::Transport;
 use crate::Result;
 use crate::connect::{Issues, Perf};
 
-/// Work requests of one post at most (-l).
+/// The maximum number of work requests in one post (-l).
 pub const MAX_LIST: usize = 64;
 
-/// Where a work request's bytes are.
+/// The location of a work request's bytes.
 pub enum Payload<'d> {
     Buf(Buf),
     Inline(&'d [u8]),
 }
 
-/// A verb on a transport: how it becomes a work request.
+/// A verb on a transport, and how to build its work request.
 pub trait Work<T: Transport> {
     /// `Reads` if it is a READ or an atomic.
     type Issues: Issues;
 
-    /// Adds one to the list.
+    /// Adds one work request to the list.
     fn push<'d>(
         &self,
         list: &mut SendList<'d, T, Perf<Self::Issues>, 1>,
@@ -30,7 +30,7 @@ pub trait Work<T: Transport> {
         signaled: bool,
     ) -> Result<()>;
 
-    /// Posts one alone.
+    /// Posts one work request.
     fn post(
         &self,
         qp: &mut QueuePair<T, Rts, Perf<Self::Issues>>,

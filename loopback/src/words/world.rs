@@ -15,7 +15,7 @@ use proverbs_sys::terms::bounded::Mtu;
 /// use proverbs::{loopback::{Fabric, Grants, Personality, World}, prelude::*};
 /// use proverbs::device::LinkLayer;
 ///
-/// // An InfiniBand port: a LID leads there, and datagrams have no GRH unless one is asked for.
+/// // An InfiniBand port: a LID leads there, and datagrams have no GRH unless one is requested.
 /// let world = World::infiniband().personality(Personality::Mlx5);
 /// let context = Fabric::with(world).open_device();
 /// let port = context.query_port(1)?;
@@ -23,7 +23,7 @@ use proverbs_sys::terms::bounded::Mtu;
 /// let pd = context.alloc_pd()?;
 /// let _to_myself = pd.create_ah(AddressVector::infiniband(1, port.lid))?;
 ///
-/// // Addresses of IPv6, and a device that grants more than it was asked for.
+/// // IPv6 addresses, and a device that grants more than requested.
 /// let context = Fabric::with(World::ipv6().grants(Grants::More)).open_device();
 /// assert_eq!(context.query_gid(1, 1)?.to_string(), "fd00::1");
 /// let cq: CompletionQueue = context.create_cq(10)?;
@@ -206,7 +206,7 @@ impl World {
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};
     /// for seed in 0..8 {
-    ///     println!("seed {seed}"); // for whoever reads of a failure
+    ///     println!("seed {seed}"); // shown if the test fails
     ///     let context = Fabric::with(World::efa().shuffled(seed)).open_device();
     ///     // ...
     /// #   drop(context);

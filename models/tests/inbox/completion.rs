@@ -1,22 +1,22 @@
-//! `src/completion`, what of it is shared.
+//! The shared parts of `src/completion`.
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/completion/attachments.rs"]
 pub mod attachments;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/completion/deferred_destroy.rs"]
 pub mod deferred_destroy;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/completion/inbox.rs"]
 pub mod inbox;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/completion/polled_queue.rs"]
 pub mod polled_queue;
 
 #[path = "poll.rs"]
 pub mod poll;
 
-/// What other queues are polled for, which no queue of the models is.
+/// Extended polling, which the queues of the models do not use.
 pub mod extended {
     pub mod adapter {
         use crate::sys::types::ibv_cq;

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/ids.rs"]
 mod ids;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/pending.rs"]
 mod pending;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/queue_counters.rs"]
 pub mod queue_counters;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/type_tag.rs"]
 pub mod type_tag;
 
-/// Books of a queue of which something will be orphaned.
+/// Counters of a queue that will leave orphaned buffers.
 pub fn new_counters() -> Arc<queue_counters::QueueCounters> {
     let counters = queue_counters::QueueCounters::new(1).unwrap();
     counters.end([1, 1]);

@@ -1,7 +1,7 @@
-//! Queue pairs that are deferred: destroyed once, whoever comes first.
+//! Queue pairs with deferred destruction are destroyed once, by the thread that comes first.
 //!
-//! Holds L13: a queue pair that is destroyed while it is being deferred releases its room and its
-//! buffers.
+//! Holds L13: a queue pair that is destroyed while it is being deferred releases its reserved
+//! entries and its buffers.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::counters::new_counters;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::srq::dependents::Dependents;
 
-/// A shared receive queue, as `SrqCore` is one.
+/// A shared receive queue, like `SrqCore`.
 struct Core {
     dependents: Dependents,
     counters: Arc<QueueCounters>,
-    /// How many queues were given back.
+    /// The number of queues that were returned.
     returned: Arc<AtomicU32>,
 }
 
@@ -33,7 +33,7 @@ impl Drop for Core {
     }
 }
 
-/// What is deferred, as `qp/defer_destroy.rs` has it.
+/// A deferred queue pair, as in `qp/defer_destroy.rs`.
 struct Dropped {
     counters: Arc<QueueCounters>,
     send: Arc<Inbox>,
@@ -94,7 +94,8 @@ impl World {
     }
 }
 
-/// A queue pair is dropped while receives are outstanding. Returns how many queues it gave back.
+/// A queue pair is dropped while receives are outstanding. Gives the number of queues that it
+/// returned.
 fn defer_destroy(queue_pair: Dropped) -> usize {
     let (counters, srq) = (queue_pair.counters.clone(), queue_pair.srq.clone());
     let (send, receive) = (queue_pair.send.clone(), queue_pair.receive.clone());
@@ -111,9 +112,9 @@ fn drop_srq(srq: Arc<Core>) -> usize {
     over.give_back()
 }
 
-/// Ends `world` with what is still there, and sees that all came back, and once. `came` is what did
-/// already.
-fn all_came_home(mut came: usize, receive: &Inbox, send: &Inbox, returned: &AtomicU32) {
+/// Drops the rest of `world`, and checks that each queue returned once. `came` is the number that
+/// returned before.
+fn check_all_returned(mut came: usize, receive: &Inbox, send: &Inbox, returned: &AtomicU32) {
     came += returned.load(Relaxed) as usize;
     assert_eq!(came, 2, "the queue pair, and the shared receive queue");
     assert_eq!([receive.unbooked(), send.unbooked()], [CAPACITY; 2]);
@@ -128,7 +129,7 @@ fn a_queue_pair_and_its_shared_receive_queue() {
         came += queue_pair.join().unwrap();
         assert_eq!(destroyed.load(Relaxed), 1);
         came += poll::poll(&receive);
-        all_came_home(came, &receive, &send, &returned);
+        check_all_returned(came, &receive, &send, &returned);
         assert!(poll::asks_the_device(&receive), "nothing is left to do");
     });
 }
@@ -144,11 +145,11 @@ fn a_queue_pair_and_the_poller() {
         assert_eq!(destroyed.load(Relaxed), 1);
         came += drop_srq(srq);
         came += poll::poll(&receive);
-        all_came_home(came, &receive, &send, &returned);
+        check_all_returned(came, &receive, &send, &returned);
     });
 }
 
-/// Its two completion queues are dropped meanwhile, each on its thread.
+/// Its two completion queues are dropped at the same time, each on its own thread.
 #[test]
 fn a_queue_pair_and_its_completion_queues() {
     loom::model(|| {
@@ -162,12 +163,12 @@ fn a_queue_pair_and_its_completion_queues() {
         came += queue_pair.join().unwrap() + other.join().unwrap();
         assert_eq!(destroyed.load(Relaxed), 1);
         came += drop_srq(srq);
-        all_came_home(came, &receive, &send, &returned);
+        check_all_returned(came, &receive, &send, &returned);
     });
 }
 
-/// It is deferred already. The shared receive queue, the poller and the other completion queue
-/// meet.
+/// It is already deferred. Dropping the shared receive queue, the poller and the other completion
+/// queue race.
 #[test]
 fn who_ends_a_deferred_queue_pair() {
     loom::model(|| {
@@ -183,6 +184,6 @@ fn who_ends_a_deferred_queue_pair() {
         came += poll::drop_poller(&receive);
         came += others.map(|other| other.join().unwrap()).iter().sum::<usize>();
         assert_eq!(destroyed.load(Relaxed), 1);
-        all_came_home(came, &receive, &send, &returned);
+        check_all_returned(came, &receive, &send, &returned);
     });
 }

@@ -1,12 +1,13 @@
-//! What a completion queue shares with the queues that complete into it: their ends meet polls, and
-//! its own end, on other threads. The inbox, the switch and the count of parts are the crate's; the
-//! queue and the poll around them are played.
-#![allow(unexpected_cfgs)] // features of the crate whose files are taken in
+//! The state that a completion queue shares with the queues that complete into it. Their
+//! destruction races with polls, and with the destruction of the completion queue, on other
+//! threads. The inbox, the switch and the count of parts are the crate's own code; the queue and
+//! the poll around them are simulated.
+#![allow(unexpected_cfgs)] // features of the crate whose files are included
 
 #[path = "../support/sync.rs"]
 mod sync;
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/cold.rs"]
 mod cold;
 mod completion;
@@ -14,7 +15,7 @@ mod counters;
 mod deferred_destroy;
 mod memory;
 mod srq;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../support/sys.rs"]
 mod sys;
 mod terms;
@@ -30,15 +31,15 @@ use loom::thread;
 
 const CAPACITY: u32 = 4;
 
-/// Something is outstanding, as it is of a queue pair that was not drained.
+/// Work requests are outstanding, as for a queue pair that was not drained.
 const LEFT: AtEnd = AtEnd { left: [1, 1], may_be_stale: false };
 
 fn inbox() -> Arc<Inbox> {
     Arc::new(Inbox::new(poll::device(), CAPACITY, None, false))
 }
 
-/// A queue pair goes (or its life before a RESET): as `Core::close` has it. Gives how many it has
-/// to give back what is orphaned of.
+/// Destroys a queue pair (or ends its accounting before a RESET), like `Core::close`. Returns the
+/// number of queues whose orphaned buffers it has to return.
 fn end(inbox: &Inbox, counters: &Arc<QueueCounters>) -> usize {
     let mut quiet = Quiet::default();
     inbox.end(counters, LEFT, &mut quiet);
@@ -46,9 +47,9 @@ fn end(inbox: &Inbox, counters: &Arc<QueueCounters>) -> usize {
     quiet.len()
 }
 
-/// Two queue pairs go on one thread while another polls: their bookings end, and what they left is
-/// given back once each, by polls alone, however early those began. (That they may go on two
-/// threads is the switch's to bear.)
+/// Two queue pairs are destroyed on one thread while another thread polls. Their reservations end,
+/// and polls alone return the buffers of each queue once, however early they began. (The model of
+/// the switch covers destruction on two threads.)
 #[test]
 fn queue_pairs_go_while_the_completion_queue_is_polled() {
     loom::model(|| {
@@ -69,8 +70,8 @@ fn queue_pairs_go_while_the_completion_queue_is_polled() {
     });
 }
 
-/// A shared receive queue goes while one of its two completion queues does. It knows them as long
-/// as they are there.
+/// A shared receive queue and one of its two completion queues are destroyed at the same time. It
+/// refers to them while they exist.
 ///
 /// Holds L2: exactly one of the parties in a queue's end returns the outstanding buffers.
 #[test]
@@ -97,7 +98,7 @@ fn a_shared_receive_queue_and_its_completion_queues() {
     });
 }
 
-/// A queue pair with two completion queues, each polled on a thread of its own.
+/// A queue pair with two completion queues, each polled on its own thread.
 #[test]
 fn a_queue_pair_and_two_completion_queues() {
     loom::model(|| {
@@ -125,7 +126,7 @@ fn a_queue_pair_and_two_completion_queues() {
     });
 }
 
-/// A RESET: the booking stays with the queue pair, whatever is polled meanwhile.
+/// A RESET: the queue pair keeps its reservation, whatever is polled at the same time.
 #[test]
 fn a_reset_keeps_its_booking() {
     reset(|inbox, old, new| {
@@ -134,9 +135,10 @@ fn a_reset_keeps_its_booking() {
     });
 }
 
-/// The other way round a poll takes the booking for that of a queue that is gone, as it once was.
+/// In the opposite order, which the crate once used, a poll releases the reservation as if the
+/// queue were gone.
 #[test]
-#[should_panic(expected = "the booking stays")]
+#[should_panic(expected = "the reservation stays")]
 fn a_reset_that_ends_its_old_life_first() {
     reset(|inbox, old, new| {
         let returned = end(inbox, old);
@@ -156,7 +158,7 @@ fn reset(renew: fn(&Inbox, &Arc<QueueCounters>, &Arc<QueueCounters>) -> usize) {
         let mut returned = poll::look(&inbox);
         returned += queue.join().unwrap();
         returned += poll::poll(&inbox);
-        assert_eq!((returned, inbox.unbooked()), (1, CAPACITY - 3), "the booking stays");
+        assert_eq!((returned, inbox.unbooked()), (1, CAPACITY - 3), "the reservation stays");
         returned = end(&inbox, &new) + poll::poll(&inbox);
         assert_eq!((returned, inbox.unbooked()), (1, CAPACITY));
     });

@@ -1,13 +1,13 @@
-//! Buffers, which go back with their queue.
+//! Buffers, which are returned when their queue ends.
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/memory/header.rs"]
 pub mod header;
 
 pub mod orphaned {
     use crate::counters::queue_counters::Quiet;
 
-    /// How many queues were told that what is orphaned of them is to go back.
+    /// The number of queues whose orphaned buffers are to be returned.
     pub type Reclaimed = usize;
 
     pub fn reclaim_everything(quiet: &Quiet) -> Reclaimed {

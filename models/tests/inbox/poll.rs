@@ -1,4 +1,4 @@
-//! A poll of an empty queue, as `src/completion/finish.rs` has it.
+//! A poll of an empty queue, as in `src/completion/finish.rs`.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use super::inbox::{Inbox, Poller};
 use super::polled_queue::Reason;
 use crate::sys::types::ibv_cq;
 
-/// The queue of the device, which nothing asks.
+/// The device's queue, which is never polled.
 pub fn device() -> *mut ibv_cq {
     std::ptr::null_mut()
 }
 
-/// Gives how many queues it has to give back what is orphaned of.
+/// Returns the number of queues whose orphaned buffers it has to return.
 pub fn poll(inbox: &Inbox) -> usize {
     if inbox.polled_queue.is_on() { look(inbox) } else { 0 }
 }
 
-/// A poll that looks in any case, for where other threads are at work: loom knows of each atomic
-/// who touched it last. Did the poll begin with a load, another thread's load would take its place,
-/// and loom would not try that one's change before the poll.
+/// A poll that always looks for work, for models in which other threads are running. loom tracks
+/// only the last access of each atomic. If the poll began with a load, a load by another thread
+/// would replace it, and loom would not try the change of that thread before the poll.
 pub fn look(inbox: &Inbox) -> usize {
     let mut over = Over::default();
     // SAFETY: one thread polls.
@@ -27,7 +27,7 @@ pub fn look(inbox: &Inbox) -> usize {
     loop {
         finish_ended(inbox, poller, &mut over);
         inbox.note_ended(poller.passed);
-        // The device has nothing.
+        // The device has no completions.
         poller.seen_empty_at = Some(poller.passed);
         let has_destroyed = finish_ended(inbox, poller, &mut over);
         if poller.watches {
@@ -49,7 +49,7 @@ fn finish_ended(inbox: &Inbox, poller: &mut Poller, over: &mut Over) -> bool {
     !deferred.is_empty()
 }
 
-/// The completion queue is dropped: as `CompletionQueue` does, which nobody polls any more.
+/// Drops the completion queue, like `CompletionQueue`, which is not polled any more.
 pub fn drop_poller(inbox: &Inbox) -> usize {
     let mut over = Over::default();
     for deferred in inbox.take_deferred() {
@@ -59,14 +59,14 @@ pub fn drop_poller(inbox: &Inbox) -> usize {
     over.give_back()
 }
 
-/// Nothing refers to the completion queue any more: as `CqShared` does when it is dropped.
+/// Nothing refers to the completion queue any more: does the same as the drop of `CqShared`.
 pub fn close(inbox: Arc<Inbox>) -> usize {
     let mut over = Over::default();
     inbox.close_for_all(&mut over);
     over.give_back()
 }
 
-/// Whether a poll asks the device.
+/// Whether a poll calls the device.
 pub fn asks_the_device(inbox: &Inbox) -> bool {
     !inbox.polled_queue.is_on()
 }

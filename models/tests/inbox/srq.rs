@@ -1,5 +1,5 @@
-//! `src/srq`, what of it is shared.
+//! The shared parts of `src/srq`.
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/srq/dependents.rs"]
 pub mod dependents;

@@ -1,9 +1,9 @@
-//! `src/terms`, what of it the inbox names.
+//! The parts of `src/terms` that the inbox uses.
 
 pub mod error {
-    //! Errors, as the inbox makes them.
+    //! Errors, as the inbox creates them.
 
-    #[allow(dead_code)] // nobody reads what it says
+    #[allow(dead_code)] // the text is not read
     #[derive(Debug)]
     pub enum ErrorKind {
         CqTooSmall { asked: u32, free: u32, enough: u32 },

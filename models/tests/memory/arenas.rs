@@ -1,5 +1,5 @@
-//! A byte of an arena is with one buffer at a time, on whatever thread that is taken, split, joined
-//! or dropped, and what is dropped can be taken again.
+//! Each byte of an arena belongs to one buffer at a time, whichever threads take, split, join and
+//! drop buffers. Dropped bytes can be taken again.
 
 use std::sync::Arc as Plain;
 
@@ -10,12 +10,12 @@ use loom::thread;
 use crate::memory::buf::{Arena, Buf};
 use crate::memory::registered::Registered;
 
-/// The lines of the arena's memory, of 64 bytes each, as each holder touches them.
+/// The lines of the arena's memory, 64 bytes each. Each holder of a buffer accesses its lines.
 struct Lines(Vec<UnsafeCell<u32>>);
 
-// SAFETY: a line is touched by the holder of its buffer alone, for which loom looks.
+// SAFETY: only the holder of its buffer accesses a line; loom checks this.
 unsafe impl Sync for Lines {}
-// SAFETY: the lines are numbers of no thread in particular.
+// SAFETY: the lines are numbers, which are not bound to a thread.
 unsafe impl Send for Lines {}
 
 impl Lines {
@@ -28,20 +28,20 @@ impl Lines {
         let (start, len) = buf.bytes();
         assert!(start % 64 == 0 && len != 0 && len % 64 == 0);
         for line in &self.0[start / 64..(start + len) / 64] {
-            // SAFETY: the line is of a buffer that the caller holds. Loom ends the run otherwise.
+            // SAFETY: the line belongs to a buffer that the caller holds. Otherwise loom fails.
             line.with_mut(|line| unsafe { *line += 1 });
         }
     }
 }
 
-/// An arena of so many lines of the memory, with `headers` headers.
+/// An arena of `lines` lines of memory, with `headers` headers.
 fn arena(lines: usize, headers: usize) -> (Arena<()>, Arc<Lines>) {
     let arena = Arena::new(Registered::of(lines * 64), headers);
     let lines = Lines::of(&arena);
     (arena, lines)
 }
 
-/// Two threads take what only one can have, and give it back.
+/// Two threads try to take a buffer that only one can get, and return it.
 #[test]
 fn bytes_have_one_holder() {
     loom::model(|| {
@@ -65,7 +65,7 @@ fn bytes_have_one_holder() {
     });
 }
 
-/// A buffer is split; its parts go back on two threads, while the first one takes again.
+/// A buffer is split. Two threads return its parts, while the first one takes again.
 #[test]
 fn parts_go_home_by_themselves() {
     loom::model(|| {
@@ -90,7 +90,7 @@ fn parts_go_home_by_themselves() {
     });
 }
 
-/// Neighbours are joined on one thread, while another takes and gives what is behind them.
+/// One thread joins two neighbours, while another takes and returns the bytes after them.
 #[test]
 fn joined_buffers_are_one() {
     loom::model(|| {
@@ -116,7 +116,7 @@ fn joined_buffers_are_one() {
     });
 }
 
-/// The arena's own handles go first: its memory stays for the last buffer.
+/// The arena's own handles are dropped first. Its memory stays until the last buffer is dropped.
 #[test]
 fn an_arena_goes_with_its_last_part() {
     loom::model(|| {

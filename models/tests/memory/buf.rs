@@ -1,4 +1,4 @@
-//! Pools and buffers, as `src/memory/pool.rs` and `buf.rs` make them of slots.
+//! Pools and buffers, built from slots like `src/memory/pool.rs` and `buf.rs`.
 
 use std::ptr::NonNull;
 
@@ -7,7 +7,7 @@ use crate::memory::header::{Handle, Header, Word, word};
 use crate::memory::registered::Registered;
 use crate::memory::slab::{self, Headers, Slab, SlabOwner, Slot};
 
-/// As `Pool`.
+/// Like `Pool`.
 pub struct Pool<C: 'static>(SlabOwner<C>);
 
 impl<C> Clone for Pool<C> {
@@ -32,7 +32,7 @@ impl<C> Pool<C> {
     }
 }
 
-/// As `Arena`.
+/// Like `Arena`.
 pub struct Arena<C: 'static>(SlabOwner<C>);
 
 impl<C> Clone for Arena<C> {
@@ -51,18 +51,18 @@ impl Arena<()> {
         Slab::take_bytes(&self.0, len).map(Buf::of)
     }
 
-    /// The bytes that nobody has.
+    /// The number of free bytes.
     pub fn free(&self) -> usize {
         self.0.blocks().unwrap().ranges.free()
     }
 
-    /// The headers that nobody has.
+    /// The number of free headers.
     pub fn spare(&self) -> usize {
         self.0.blocks().unwrap().spare()
     }
 }
 
-/// As `Buf`.
+/// Like `Buf`.
 pub struct Buf<C: 'static>(NonNull<Slot<C>>);
 
 // SAFETY: a buffer owns its context.
@@ -79,27 +79,27 @@ impl<C> Buf<C> {
     }
 
     pub fn context(&self) -> &C {
-        // SAFETY: who has the handle has the context alone, for which loom looks.
+        // SAFETY: only the holder of the handle accesses the context; loom checks this.
         unsafe { &*self.slot().context.get() }
     }
 
-    /// Where its bytes begin, and how many there are.
+    /// The offset and the number of its bytes.
     pub fn bytes(&self) -> (usize, usize) {
         // SAFETY: the handle is ours.
         let whole = unsafe { slab::slots_of(self.0) }.whole(self.slot());
         (whole.start, whole.len as usize)
     }
 
-    /// As `split_off`.
+    /// Like `split_off`.
     pub fn split(&self, at: usize) -> Option<Buf<C>> {
         // SAFETY: the handle is ours.
         let slots = unsafe { slab::slots_of(self.0) };
         slots.split(self.slot(), at).map(Buf::of)
     }
 
-    /// As `join`.
+    /// Like `join`.
     pub fn join(self, next: Buf<C>) -> Result<Buf<C>, [Buf<C>; 2]> {
-        // SAFETY: the handles are ours, and that of `next` is given up if they are joined.
+        // SAFETY: the handles are ours, and the handle of `next` is forgotten if they are joined.
         let is_joined = unsafe { slab::slots_of(self.0).join(self.slot(), next.slot()) };
         if !is_joined {
             return Err([self, next]);
@@ -108,7 +108,7 @@ impl<C> Buf<C> {
         Ok(self)
     }
 
-    /// Posts it: as a word.
+    /// Posts it, as a word.
     pub fn give(self, counter: *const CompletionCounter) -> Posted {
         let header = self.0.cast::<Header>();
         std::mem::forget(self);
@@ -119,7 +119,7 @@ impl<C> Buf<C> {
 
     /// Takes it out of a completion.
     pub fn take_back(posted: Posted) -> Buf<C> {
-        // SAFETY: the completion brings the handle.
+        // SAFETY: the completion returns the handle.
         unsafe { posted.0.as_ref() }.take();
         Buf(posted.0.cast())
     }
@@ -132,19 +132,19 @@ unsafe impl<C: 'static> Handle for Buf<C> {
 
 impl<C> Drop for Buf<C> {
     fn drop(&mut self) {
-        // SAFETY: the handle is given up here, once.
+        // SAFETY: the handle is consumed here, once.
         unsafe { slab::put_back(self.0) };
     }
 }
 
-/// A buffer that is with the device. Dropped, nothing tells of it.
+/// A buffer that the device owns. Dropping this has no effect.
 #[derive(Clone, Copy)]
 pub struct Posted(pub NonNull<Header>);
 
 // SAFETY: a word.
 unsafe impl Send for Posted {}
 
-/// As `BufList`, of one buffer.
+/// Like `BufList`, with one buffer.
 #[allow(dead_code)] // it is only dropped
 pub struct BufList<C: 'static>(Buf<C>);
 

@@ -1,14 +1,14 @@
-//! `src/counters`, what of it the models take in.
+//! The parts of `src/counters` that the models include.
 
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/ids.rs"]
 pub mod ids;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/pending.rs"]
 pub mod pending;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/queue_counters.rs"]
 pub mod queue_counters;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../src/counters/type_tag.rs"]
 pub mod type_tag;

@@ -1,4 +1,4 @@
-//! A number is given once, and a tag to one at a time.
+//! Each number is assigned once, and each tag has one owner at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -39,8 +39,8 @@ fn numbers_are_used_up_once() {
     });
 }
 
-/// The last tags, and the first one, which another queue has: two threads make queues, and one lets
-/// go of one of them.
+/// The last tags, and the first one, which another queue has. Two threads create queues, and one of
+/// them drops a queue.
 #[test]
 fn a_tag_is_with_one_queue_at_a_time() {
     loom::model(|| {

@@ -1,13 +1,13 @@
-//! What goes back, and the numbers by which it is known whose it was: pools, boxed handles, the
-//! register of what is orphaned, the counters that a queue shares with its completion queues, and
-//! ids. All files are the crate's.
-#![allow(unexpected_cfgs)] // features of the crate whose files are taken in
+//! Buffers that are returned, and the numbers that identify their owners: pools, boxed handles, the
+//! register of orphaned buffers, the counters that a queue shares with its completion queues, and
+//! ids. All included files are the crate's own code.
+#![allow(unexpected_cfgs)] // features of the crate whose files are included
 
 #[path = "../support/sync.rs"]
 mod sync;
 
 mod arenas;
-#[allow(dead_code)] // all that the crate uses
+#[allow(dead_code)] // the models use only a part of it
 #[path = "../../../sys/src/cold.rs"]
 mod cold;
 mod counters;

@@ -1,4 +1,4 @@
-//! What queues left behind goes back once, whoever finds it.
+//! Orphaned buffers are returned once, whichever thread finds them.
 
 use std::ptr;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ struct World {
 
 fn world() -> World {
     let (pool, gone) = pool(2);
-    // (Without counts, so that the headers alone tell what is orphaned.)
+    // (Without counts, so that only the headers show which buffers are orphaned.)
     let counters = QueueCounters::shared(1, 1).unwrap();
     counters.attached();
     let posted = [(); 2].map(|()| pool.take().unwrap().give(counter(&counters)));
     World { pool, counters, posted, gone }
 }
 
-/// What the headers of its receives show.
+/// The counter in the headers of its receives.
 fn counter(counters: &QueueCounters) -> *const CompletionCounter {
     // SAFETY: the counters are alive.
     unsafe { QueueCounters::counter(counters, RECEIVE) }
 }
 
-/// What of this queue alone is orphaned, though others may still have a part in its end. One is, of
-/// a queue with counts.
+/// The orphaned buffers of this queue alone, although other threads may still be ending it. A queue
+/// with counts has one.
 pub fn quiet(counters: Arc<QueueCounters>) -> Quiet {
     counters.end([1, 0]);
     let mut quiet = Quiet::default();
@@ -43,22 +43,22 @@ pub fn quiet(counters: Arc<QueueCounters>) -> Quiet {
     quiet
 }
 
-/// One of those who have a part in the queue's end says that nothing can complete any more.
+/// One of the threads that end the queue reports that nothing can complete any more.
 fn end_one(counters: Arc<QueueCounters>) {
     let mut quiet = Quiet::default();
     quiet.end_one(&counters);
     let _ = reclaim_everything(&quiet);
 }
 
-/// A completion is taken apart.
+/// Takes the buffer out of a completion.
 fn complete(posted: Posted) -> Buf<Context> {
     let buf = Buf::<Context>::take_back(posted);
     buf.context().touch();
     buf
 }
 
-/// One comes out of a completion and is dropped, the other is orphaned. The pool's own handle goes,
-/// too.
+/// One buffer comes out of a completion and is dropped, the other is orphaned. The pool's own
+/// handle is dropped, too.
 #[test]
 fn each_buffer_goes_home_once() {
     loom::model(|| {
@@ -77,7 +77,7 @@ fn each_buffer_goes_home_once() {
     });
 }
 
-/// Another thread asks for what is orphaned at any time, as `Pool::reclaim` may on another
+/// Another thread searches for orphaned buffers at any time, as `Pool::reclaim` may on another
 /// completion queue.
 #[test]
 fn who_asks_takes_nothing_twice() {
@@ -105,7 +105,8 @@ fn who_asks_takes_nothing_twice() {
     });
 }
 
-/// Another thread takes the buffer that is free, while what is orphaned is entered before it.
+/// Another thread takes the free buffer, while the orphaned buffer is pushed onto the list before
+/// it.
 #[test]
 fn what_goes_home_meanwhile_takes_nothing_along() {
     model(4, || {
@@ -122,8 +123,8 @@ fn what_goes_home_meanwhile_takes_nothing_along() {
     });
 }
 
-/// One that came out of a completion is posted to another queue at once: nobody takes it for one
-/// that is orphaned.
+/// A buffer that came out of a completion is posted to another queue immediately. No search takes
+/// it for an orphaned buffer.
 #[test]
 fn a_buffer_that_is_posted_again_is_not_orphaned() {
     loom::model(|| {
@@ -140,15 +141,15 @@ fn a_buffer_that_is_posted_again_is_not_orphaned() {
         end_one(counters);
         let again = poller.join().unwrap();
         assert_eq!(pool.available(), 1);
-        // SAFETY: it is with the other queue, and so alive.
+        // SAFETY: the other queue owns it, so it is alive.
         assert_eq!(unsafe { again.0.as_ref() }.posted_to(), counter(&other));
         assert_eq!(reclaim_everything(&quiet(other)).handles, 0);
         assert_eq!(pool.available(), 2);
     });
 }
 
-/// The other way round: who gives back his part before he takes his completion apart has his buffer
-/// given back by another as well.
+/// The opposite order: if a thread ends its part before it takes the buffer out of its completion,
+/// another thread returns the buffer as well.
 #[test]
 #[should_panic]
 fn who_gives_back_his_part_too_early() {
@@ -158,7 +159,8 @@ fn who_gives_back_his_part_too_early() {
             let counters = counters.clone();
             thread::spawn(move || {
                 end_one(counters);
-                // SAFETY: (None: it may be another's by now. It is looked at and not dropped.)
+                // SAFETY: (None: another holder may have it by now. It is inspected and not
+                // dropped.)
                 complete(posted[0]).give(ptr::null());
             })
         };

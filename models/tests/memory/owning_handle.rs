@@ -1,4 +1,4 @@
-//! A handle with a header of its own lets its kept memory go once, and nobody takes it then.
+//! A handle with its own header releases its memory once, and is not found by searches afterwards.
 
 use std::ptr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::memory::orphaned::reclaim_everything;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::orphaned::quiet;
 
-/// What handles keep alive; it tells when it goes.
+/// The value that handles keep alive. It counts its drops.
 struct Memory {
     gone: Arc<AtomicU32>,
-    /// The header of its handles.
+    /// The headers of its handles.
     _slab: Arc<HeaderSlab>,
 }
 
@@ -27,11 +27,11 @@ impl Drop for Memory {
     }
 }
 
-/// Two handles to one returned.
+/// Returns two handles to one value.
 fn handles() -> ([OwningHandle; 2], Arc<AtomicU32>) {
     let gone = Arc::new(AtomicU32::new(0));
     let one = handle(&HeaderSlab::new(1), gone.clone());
-    // They are looked at in the order in which they are made, which is the same each time.
+    // They are searched in the order of their creation, which is the same each time.
     let two = one.clone();
     ([one, two], gone)
 }
@@ -42,7 +42,7 @@ fn handle(slab: &Arc<HeaderSlab>, gone: Arc<AtomicU32>) -> OwningHandle {
     owning_handle(slab, || KeptAlive::of(memory), &bytes)
 }
 
-/// Posts it: as a word.
+/// Posts it, as a word.
 fn give(handle: OwningHandle, counters: &QueueCounters) -> Posted {
     let header = ptr::NonNull::from(std::mem::ManuallyDrop::new(handle).header());
     // SAFETY: the counters are alive.
@@ -52,7 +52,7 @@ fn give(handle: OwningHandle, counters: &QueueCounters) -> Posted {
     Posted(header)
 }
 
-/// One is dropped while another thread looks for the other, which is orphaned.
+/// One handle is dropped while another thread searches for the other, which is orphaned.
 #[test]
 fn a_handle_that_goes_is_not_looked_at() {
     loom::model(|| {
@@ -66,8 +66,8 @@ fn a_handle_that_goes_is_not_looked_at() {
     });
 }
 
-/// One is dropped, and its header becomes another handle's and is posted, while another thread
-/// looks for the first one's queue: which it finds nothing of.
+/// One handle is dropped, and another handle reuses its header and is posted. At the same time
+/// another thread searches for the first handle's queue, and finds no handle.
 #[test]
 fn a_header_that_is_used_again_is_not_taken() {
     loom::model(|| {
@@ -75,8 +75,7 @@ fn a_header_that_is_used_again_is_not_taken() {
         let (counters, other) = (QueueCounters::new(1).unwrap(), QueueCounters::new(1).unwrap());
         let slab = HeaderSlab::new(1);
         let posted = give(handle(&slab, gone.clone()), &counters);
-        // A completion brings it.
-        // SAFETY: it is alive, and this is the only handle.
+        // A completion returns it. SAFETY: it is alive, and this is the only handle.
         let back = unsafe { <OwningHandle as Handle>::from_header(posted.0.as_ptr()) };
         back.header().forget_queue();
         let search = thread::spawn(move || reclaim_everything(&quiet(counters)).handles);
@@ -89,7 +88,7 @@ fn a_header_that_is_used_again_is_not_taken() {
     });
 }
 
-/// Two threads look for the same queue.
+/// Two threads search for the same queue.
 #[test]
 fn a_orphaned_handle_is_found_once() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! A buffer is with one holder at a time, and a pool goes once, with the last of its buffers.
+//! A buffer has one holder at a time, and a pool is freed once, with the last of its buffers.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use loom::thread;
 
 use crate::memory::buf::Pool;
 
-/// A context that each holder writes to, and that tells when it goes.
+/// A context that each holder writes to, and that counts its drops.
 pub struct Context {
     times: UnsafeCell<u32>,
     gone: Arc<AtomicU32>,
 }
 
-// SAFETY: who has the handle of its buffer has it alone, for which loom looks.
+// SAFETY: only the holder of the buffer's handle accesses it; loom checks this.
 unsafe impl Send for Context {}
 
 impl Context {
@@ -23,7 +23,7 @@ impl Context {
     }
 
     pub fn touch(&self) {
-        // SAFETY: the caller has the handle of its buffer. Loom ends the run otherwise.
+        // SAFETY: the caller has the handle of its buffer. Otherwise loom fails.
         self.times.with_mut(|times| unsafe { *times += 1 });
     }
 }
@@ -35,22 +35,22 @@ impl Drop for Context {
     }
 }
 
-/// A pool, and how many of its contexts are gone.
+/// A pool, and the number of its contexts that have been dropped.
 pub fn pool(count: usize) -> (Pool<Context>, Arc<AtomicU32>) {
     let gone = Arc::new(AtomicU32::new(0));
     let contexts = (0..count).map(|_| Context::new(&gone)).collect();
     (Pool::new(contexts), gone)
 }
 
-/// Runs a model in every order in which threads are stopped where they could go on at most so
-/// often. (In every order that there is, these take minutes to hours.)
+/// Runs a model in every order with at most `stops` preemptions. (All possible orders would take
+/// minutes to hours.)
 pub fn model(stops: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(stops);
     builder.check(run);
 }
 
-/// One buffer, which two threads want.
+/// Two threads take the only buffer.
 #[test]
 fn a_buffer_has_one_holder() {
     model(4, || {
@@ -73,8 +73,8 @@ fn a_buffer_has_one_holder() {
     });
 }
 
-/// The pool's own handles go first; its buffers go back on two threads, and a third one took and
-/// gave one back.
+/// The pool's own handles are dropped first. Two threads return buffers, and a third has taken and
+/// returned one.
 #[test]
 fn a_pool_goes_with_its_last_buffer() {
     loom::model(|| {
@@ -93,7 +93,8 @@ fn a_pool_goes_with_its_last_buffer() {
     });
 }
 
-/// One thread takes what two others give back, wherever that is entered; each is counted once.
+/// One thread takes the buffers that two others return, whichever list they are in. Each is counted
+/// once.
 #[test]
 fn what_comes_home_meanwhile_is_found() {
     model(2, || {
@@ -120,7 +121,8 @@ fn what_comes_home_meanwhile_is_found() {
     });
 }
 
-/// Two threads take at once: each gets one of the two that there are, one of which was given back.
+/// Two threads take at the same time. Each gets one of the two buffers, one of which was returned
+/// before.
 #[test]
 fn two_threads_take_what_is_there() {
     loom::model(|| {
@@ -140,8 +142,8 @@ fn two_threads_take_what_is_there() {
     });
 }
 
-/// A slot that one thread looks at is taken by another and is back again, while the one behind it
-/// is out: that has one holder.
+/// While one thread reads a slot, another takes it and returns it, and the next slot is taken. The
+/// next slot still has one holder.
 #[test]
 fn a_slot_that_was_gone_meanwhile_is_not_mistaken() {
     model(3, || {

@@ -1,8 +1,7 @@
-//! What a queue's thread learns of completions that another thread polls.
-//!
-//! (The poller is the model's first thread. loom knows of each atomic who touched it last: what the
-//! poller stores is tried before and after what the other loads, but not the other way round, since
-//! it loads before it stores.)
+//! How a queue's thread sees the completions that another thread polls. (The poller is the model's
+//! first thread. loom tracks only the last access of each atomic. It tries the poller's stores
+//! before and after the other thread's loads, but not the reverse, because the poller loads before
+//! it stores.)
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -10,13 +9,13 @@ use loom::thread;
 
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, RECEIVE};
 
-/// Counters, and what the poller wrote before it counted a completion.
+/// Counters, and the value that the poller wrote before it counted a completion.
 struct Shared {
     counters: std::sync::Arc<QueueCounters>,
     written: [UnsafeCell<u32>; 2],
 }
 
-/// Who counts a completion as done sees all that was done with it.
+/// A thread that sees a completion as counted also sees everything that was done with it.
 #[test]
 fn a_completion_that_is_counted_is_done_with() {
     loom::model(|| {
@@ -27,13 +26,13 @@ fn a_completion_that_is_counted_is_done_with() {
             thread::spawn(move || {
                 let done = shared.counters.completed(RECEIVE);
                 for written in &shared.written[..done as usize] {
-                    // SAFETY: the poller is done with it; loom sees to it.
+                    // SAFETY: the poller no longer uses it; loom checks this.
                     assert_eq!(written.with(|written| unsafe { *written }), 1);
                 }
             })
         };
         for written in &shared.written {
-            // SAFETY: nobody else writes, and nobody reads meanwhile; loom sees to it.
+            // SAFETY: no other thread reads or writes at the same time; loom checks this.
             written.with_mut(|written| unsafe { *written = 1 });
             // SAFETY: the counters are alive.
             unsafe {
@@ -48,8 +47,8 @@ fn a_completion_that_is_counted_is_done_with() {
     });
 }
 
-/// Completions of a ring are dropped on one thread. The queue's thread learns of the last of them,
-/// whatever it asked meanwhile.
+/// One thread drops the completions of a ring. The queue's thread sees the last of them, whatever
+/// it read in between.
 #[test]
 fn a_dropped_completion_is_not_forgotten() {
     loom::model(|| {

@@ -1,8 +1,8 @@
-//! The memory under a pool, which nobody looks into.
+//! The memory of a pool, which the models do not access.
 
 pub struct Registered {
     bytes: Box<[u64]>,
-    /// Somebody may count those that are there.
+    /// Lets a test count how many exist.
     _noticed: Option<std::sync::Arc<()>>,
 }
 

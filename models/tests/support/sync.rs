@@ -1,4 +1,4 @@
-//! What `src/sync.rs` gives, of loom's.
+//! The contents of `src/sync.rs`, with loom's types.
 
 #![allow(unused)] // each model uses some
 
@@ -25,13 +25,13 @@ pub fn wait(_: u32) {
     loom::thread::yield_now();
 }
 
-/// loom's, with the pointer by which who has it alone reads it as plain memory.
+/// loom's type, with a pointer through which an exclusive owner reads it as plain memory.
 pub struct AtomicU64 {
     atomic: loom::sync::atomic::AtomicU64,
     read: UnsafeCell<u64>,
 }
 
-// SAFETY: an atomic; who reads it as plain memory has it alone, for which loom looks.
+// SAFETY: an atomic. A thread that reads it as plain memory owns it exclusively; loom checks this.
 unsafe impl Sync for AtomicU64 {}
 
 impl Default for AtomicU64 {
@@ -81,11 +81,11 @@ impl AtomicU64 {
         self.atomic.fetch_update(set, fetch, to)
     }
 
-    /// Of the value as it is now, for a read at once.
+    /// A pointer to the current value, which must be read immediately.
     pub fn as_ptr(&self) -> *mut u64 {
-        // SAFETY: nobody writes to it meanwhile, for which loom looks.
+        // SAFETY: no thread writes to it at the same time; loom checks this.
         let value = unsafe { self.atomic.unsync_load() };
-        // SAFETY: nobody else reads it meanwhile.
+        // SAFETY: no other thread reads it at the same time.
         unsafe { *self.read.get() = value };
         self.read.get()
     }

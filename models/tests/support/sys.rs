@@ -1,7 +1,7 @@
-//! C's structs, as far as a completion queue is one.
+//! The C structs that a completion queue needs.
 
 pub mod types {
-    #![allow(non_camel_case_types)] // names of C's
+    #![allow(non_camel_case_types)] // names from C
 
     pub struct ibv_cq {
         pub context: *mut ibv_context,
@@ -18,7 +18,7 @@ pub mod types {
     pub type ibv_wc = [u64; 6];
 
     pub const fn zeroed<T>() -> T {
-        // SAFETY: for pointers, and for functions that are optional, zeroes are a value.
+        // SAFETY: zero is a valid value of pointers and of optional functions.
         unsafe { std::mem::zeroed() }
     }
 }

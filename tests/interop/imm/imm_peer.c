@@ -208,7 +208,7 @@ int main(int argc, char **argv)
 	expect(fgets(line, sizeof(line), stdin) != NULL, "the peer is gone");
 	expect(sscanf(line, "%x %32s %" SCNx64 " %x", &peer_qpn, hex, &peer_address,
 		      &peer_rkey) == 4,
-	       "the peer's address is no address");
+	       "the peer's address is invalid");
 	for (int i = 0; i < 16; i++) {
 		unsigned int byte;
 

@@ -1,7 +1,7 @@
-//! `cargo xtask lines --extensions`: how many files of the core name each extension.
+//! `cargo xtask lines --extensions`: the number of core files that name each extension.
 
-/// The extensions. One of its words is part of each of its names, and of the paths of its own
-/// files.
+/// The extensions. Each name of an extension, and each path of its own files, contains one of its
+/// words.
 pub const ALL: [(&str, &str); 11] = [
     ("windows", "indow Mw mw_ _mw MW WithInv LocalInv _INV nvalidat Revocable"),
     ("xrc", "xrc Xrc XRC ToSrq"),
@@ -16,7 +16,8 @@ pub const ALL: [(&str, &str); 11] = [
     ("tuning", "tuning oderation RateLimit rate_limit Ece pacing Pacing"),
 ];
 
-/// Not looked at: re-exports, and tables of opcodes, flags and errors, which have a row for each.
+/// Excluded files: re-exports, and tables of opcodes, flags and errors, which have a row for each
+/// extension.
 const APART: &str = "lib.rs prelude.rs device/attr.rs device/attr_ex.rs rules/mod.rs work/flags.rs \
                      work/opcode/mod.rs work/refusal.rs work/wc_opcode.rs";
 
@@ -31,7 +32,7 @@ pub fn print(core: &[&(&str, Vec<String>)], only: Option<&str>) {
         is_own || APART.split(' ').any(|apart| file == format!("src/{apart}"))
     };
     for (extension, words) in ALL.iter().filter(|it| only.is_none_or(|only| it.0 == only)) {
-        // Texts, such as those of diagnostics, name nothing.
+        // Texts, such as diagnostics, do not count.
         let is_named = |line: &&String| line.split('"').next().is_some_and(|it| names(it, words));
         let files = core.iter().filter(|(file, _)| !is_apart(file));
         let counts = files.map(|(file, lines)| (file, lines.iter().filter(is_named).count()));

@@ -1,11 +1,10 @@
-//! A std for Miri in which std's functions are inlined into each other.
-//!
-//! Most of what Miri interprets of a program is std: maps, iterators and locks, each of whose calls
-//! is a dozen small functions. Inlined, they cost about half. What Miri looks at stays: the crate's
-//! functions and the tests' are not inlined, nor are std's into them; every access is checked,
-//! std's own included, and references are retagged where one of our functions or a public one of
-//! std begins. What is lost is inside std: the arguments of a function that another one of std
-//! calls are not protected while it runs.
+//! Builds a std for Miri in which std's functions are inlined into each other. Miri spends most of
+//! its time in std: maps, iterators and locks, where each call is a dozen small functions. Inlining
+//! them halves the cost. The checks of our code do not change: functions of the crate and the tests
+//! are not inlined, and std's functions are not inlined into them. Every access is checked,
+//! including those in std, and references are retagged at the start of our functions and of std's
+//! public functions. Only checks inside std are lost: when one std function calls another, the
+//! arguments are not protected during the call.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,8 +16,8 @@ use anyhow::{Context, Result};
 use crate::sh::{self, Cmd, Run, cmd, quote};
 use crate::{cargo, paths, toolchain};
 
-/// This command with that std. What it builds has a folder of its own, since another std is
-/// another library for all that is built on it.
+/// This command with that std. Its build output is in a separate folder, because everything depends
+/// on std.
 pub fn with(cmd: Cmd<'static>) -> Result<Cmd<'static>> {
     let dir = paths::below_target("miri/inlined")?;
     static IS_MADE: Mutex<bool> = Mutex::new(false);
@@ -30,8 +29,8 @@ pub fn with(cmd: Cmd<'static>) -> Result<Cmd<'static>> {
     Ok(cmd.env("MIRI_SYSROOT", dir.join("std")).env("CARGO_TARGET_DIR", dir.join("target")))
 }
 
-/// Builds it, if it is not there. cargo-miri has no word for the flags of std, but takes another
-/// program for Miri's.
+/// Builds it, if it does not exist. cargo-miri does not have an option for std's flags, but can run
+/// another program instead of Miri.
 fn make(dir: &Path) -> Result<()> {
     let with_nightly = toolchain::WITH_NIGHTLY;
     let sysroot = cmd!(sh::here(), "rustc {with_nightly} --print sysroot").text()?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// By file, the added lines and their text, counted from 1.
+/// The numbers (from 1) and texts of the added lines of each file.
 #[derive(Default)]
 pub struct Added(BTreeMap<String, BTreeMap<usize, String>>);
 
@@ -51,7 +51,7 @@ fn length(text: &str) -> Option<(usize, usize)> {
     Some((from.parse().ok()?, count.parse().ok()?))
 }
 
-/// Fails unless the added lines are those of the files below `root`: the diff leads to this tree.
+/// Fails unless the files below `root` contain the added lines, so the diff belongs to this tree.
 pub fn check(added: &Added, root: &Path) -> Result<()> {
     let is_source = |file: &str| super::FOLDERS.iter().any(|it| Path::new(file).starts_with(it));
     for (file, lines) in added.0.iter().filter(|(file, _)| is_source(file)) {
@@ -59,7 +59,7 @@ pub fn check(added: &Added, root: &Path) -> Result<()> {
         let there: Vec<&str> = text.lines().collect();
         for (line, text) in lines {
             let same = there.get(line - 1).is_some_and(|there| there == text);
-            ensure!(same, "{file}:{line} is not as the diff has it: `{text}`");
+            ensure!(same, "{file}:{line} differs from the diff: `{text}`");
         }
     }
     Ok(())

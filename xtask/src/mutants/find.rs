@@ -1,9 +1,7 @@
-//! Where run-time logic can be changed, and into what.
-//!
-//! Looked at are the bodies of functions that run: no `const fn`, constants, patterns or types,
-//! which must be known at compile time; nothing that a macro is given or expands to, since its
-//! tokens are not Rust yet; no `Debug` and `Display`, which are words; no orderings of atomics, for
-//! which there are models.
+//! Finds places where run-time logic can be changed, and the changes. Only the bodies of functions
+//! that run are changed. Excluded are `const fn`, constants, patterns and types, which must be
+//! known at compile time; the input and output of macros, which is not parsed as Rust; `Debug` and
+//! `Display`, which produce text; and atomic orderings, which the models check.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -15,38 +13,38 @@ use syn::{Attribute, Block, Expr, Item, Lit, Pat, ReturnType, Signature, Stmt, U
 
 use super::swaps;
 
-/// How a change stands beside what it changes.
+/// The syntactic form of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// An expression, in place of one.
+    /// An expression replaces another.
     Value,
-    /// Statements or none, in place of one.
+    /// Statements, or none, replace a statement.
     Statement,
-    /// `let` in a condition, which does not match.
+    /// A `let` condition does not match.
     Let,
-    /// A guard without which the arm of a match is never taken.
+    /// A guard disables a match arm.
     Arm,
-    /// A `return` before the first statement.
+    /// A `return` is inserted before the first statement.
     Body,
 }
 
 /// One change of one place.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// From the root of the crate.
+    /// The path from the root of the crate.
     pub file: String,
     /// `Ring::look`.
     pub function: String,
-    /// The bytes it changes; none for what is inserted.
+    /// The bytes that it changes; empty for insertions.
     pub range: Range<usize>,
     pub shape: Shape,
-    /// What stands there instead.
+    /// The replacement.
     pub instead: String,
-    /// In words: "`<` to `<=`".
+    /// A description: "`<` to `<=`".
     pub what: String,
-    /// The line where it begins, from 1.
+    /// The first line, counted from 1.
     pub line: usize,
-    /// That line's text.
+    /// The text of that line.
     pub before: String,
 }
 
@@ -63,7 +61,7 @@ impl Candidate {
         self.line..=self.line + text[self.range.clone()].matches('\n').count()
     }
 
-    /// What the place looks like with the change, in a line.
+    /// The changed line.
     pub fn after(&self, text: &str) -> String {
         let from = text[..self.range.start].rfind('\n').map_or(0, |at| at + 1);
         let to = text[self.range.end..].find('\n').map_or(text.len(), |at| self.range.end + at);
@@ -92,7 +90,7 @@ struct Finder<'t> {
     file: &'t str,
     text: &'t str,
     scope: Vec<String>,
-    /// Whether the function that is looked at returns nothing.
+    /// Whether the current function returns `()`.
     unit: bool,
     found: Vec<Candidate>,
 }
@@ -125,7 +123,7 @@ impl Finder<'_> {
             ReturnType::Type(_, ty) => self.of(ty),
         };
         for instead in swaps::defaults(ty) {
-            // What the body says already.
+            // The body already returns this.
             let body = self.of(block).trim_matches(['{', '}', ' ', '\n']);
             if body != *instead {
                 let what = format!("the body returns `{instead}`").replace(" ``", " at once");
@@ -154,7 +152,7 @@ impl Finder<'_> {
             _ if self.of(cond).contains("let ") => {}
             _ => {
                 self.value(cond, "false".to_owned(), "condition to `false`".to_owned());
-                // A loop without an end tells nothing.
+                // An endless loop would not show that a test detects the change.
                 if !is_loop {
                     self.value(cond, "true".to_owned(), "condition to `true`".to_owned());
                 }
@@ -338,8 +336,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}
 }
 
-/// Whether this is part of the build that is tested: the features are those of users, the machine
-/// this one.
+/// Whether this is part of the tested build, with the features for users on this machine.
 fn is_built(attrs: &[Attribute]) -> bool {
     attrs.iter().filter(|attr| attr.path().is_ident("cfg")).all(|attr| {
         let text = attr.meta.require_list().map_or(String::new(), |list| list.tokens.to_string());
@@ -350,8 +347,8 @@ fn is_built(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// Whether a statement does something that can be left out: a branch that is not taken is a
-/// condition's change.
+/// Whether a statement can be left out. Branches that are not taken are covered by changing the
+/// condition.
 fn is_action(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) if is_hint(&call.func) => false,
@@ -363,19 +360,19 @@ fn is_action(expr: &Expr) -> bool {
     }
 }
 
-/// Tells the compiler which way is taken cold_path, and does nothing.
+/// Only tells the compiler which path is cold, and has no other effect.
 fn is_hint(called: &Expr) -> bool {
     matches!(called, Expr::Path(called) if called.path.is_ident("seldom"))
 }
 
-/// Whether an expression is `a += b` or of its kind.
+/// Whether an expression is a compound assignment such as `a += b`.
 fn is_compound(expr: &Expr) -> bool {
     let Expr::Binary(binary) = expr else { return false };
     let op = binary.op.span().source_text().unwrap_or_default();
     op.ends_with('=') && !["==", "!=", "<=", ">="].contains(&op.as_str())
 }
 
-/// Whether a pattern takes whatever is left.
+/// Whether a pattern matches everything.
 fn is_rest(pat: &Pat) -> bool {
     match pat {
         Pat::Wild(_) => true,

@@ -1,11 +1,11 @@
-//! `cargo xtask mutants`: does a test fail when run-time logic is changed?
+//! `cargo xtask mutants`: checks that a test fails when run-time logic is changed.
 //!
 //! A mutant is one change of one place: a shifted comparison, a deleted statement, a condition that
 //! is always true, SEND for RECEIVE. All mutants of a run are compiled into one build, each behind
 //! a switch that an environment variable turns on (`PROVERBS_MUTANT=17`). A first run of every test
-//! records which mutants it reaches. Each mutant is then judged by the tests that reach it,
-//! fastest first, until one fails or hangs. No place is exempt: a change that no test can notice
-//! counts as not noticed.
+//! records which mutants it reaches. Then the tests that reach a mutant are run, fastest first,
+//! until one fails or hangs. No place is exempt: a change that no test can detect counts as not
+//! noticed.
 
 mod diff;
 mod find;
@@ -40,7 +40,7 @@ pub struct Args {
     /// Draw this many mutants at random.
     #[arg(long, value_name = "N", conflicts_with = "turn")]
     sample: Option<usize>,
-    /// The seed of the sample. It is taken from the clock if absent, and printed.
+    /// The seed of the sample. By default it is taken from the clock, and printed.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
     /// The N-th of K equal parts of all mutants, such as 3/28.
@@ -55,10 +55,10 @@ pub struct Args {
     only: Vec<String>,
 }
 
-/// The size of a sample if nothing says how many mutants there are to be.
+/// The default size of a sample.
 const SAMPLE: usize = 100;
 
-/// Not mutated: the device for tests, C's layouts, and code in examples.
+/// Excluded: the device for tests, the layouts of C structs, and examples.
 const NOT_LOGIC: [&str; 4] = ["loopback/src/", "src/loopback/", "sys/src/bindings/", "src/guide/"];
 
 /// One of several equal parts, counted from 1.
@@ -69,7 +69,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Its part of a list, interleaved, so that each part has something of every file.
+    /// Its part of a list, interleaved, so that each part covers every file.
     pub fn part<T>(self, all: Vec<T>) -> Vec<T> {
         all.into_iter().skip(self.nth - 1).step_by(self.of).collect()
     }
@@ -106,7 +106,7 @@ pub fn main(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The mutants to build, and how many of them to judge: a sample has some to spare, for those that
+/// The mutants to build, and the number of them to test. A sample has spare mutants, because some
 /// do not compile.
 fn choose(args: &Args, root: &Path, sources: &Sources) -> Result<(Vec<Candidate>, usize)> {
     let mut all = Vec::new();
@@ -147,7 +147,7 @@ fn choose(args: &Args, root: &Path, sources: &Sources) -> Result<(Vec<Candidate>
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// By this test.
+    /// Detected by this test.
     Noticed(String),
     NotNoticed,
     /// No test runs the line.
@@ -207,7 +207,7 @@ fn print(mutants: &[Mutant], verdicts: &[Verdict], sources: &Sources) {
 /// The sources of the crates that depend on each other.
 pub const FOLDERS: [&str; 3] = ["src", "sys/src", "loopback/src"];
 
-/// All sources of these.
+/// All source files of these crates.
 pub fn sources(root: &Path) -> Result<Sources> {
     let files = cmd!(sh::at(root), "find {FOLDERS...} -type f").text()?;
     let read = |file: &str| Ok((file.to_owned(), fs::read_to_string(root.join(file))?));

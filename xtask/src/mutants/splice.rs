@@ -1,32 +1,32 @@
-//! A file with some of its changes in it, each behind a switch.
+//! Inserts changes into a file, each behind a switch.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::find::{Candidate, Shape};
 
-/// A change that was drawn, and the number that switches it on.
+/// A selected change, and the number that turns it on.
 #[derive(Clone, Debug)]
 pub struct Mutant {
     pub id: u32,
     pub at: Candidate,
 }
 
-/// The text of a file, and which bytes of it each mutant takes.
+/// The text of a file, and the bytes of each mutant in it.
 pub struct Spliced {
     pub text: String,
     pub places: Vec<Place>,
 }
 
-/// Where a mutant is in the text with all of them.
+/// The place of a mutant in the text with all mutants.
 pub struct Place {
     pub id: u32,
     pub shape: Shape,
     pub bytes: Range<usize>,
 }
 
-/// Puts mutants of one file into its text. Those that lie within another are part of what is there
-/// without it.
+/// Inserts the mutants of one file into its text. A mutant inside another is part of the code
+/// without that other mutant.
 pub fn splice(text: &str, mutants: &[&Mutant]) -> Spliced {
     let mut order = mutants.to_vec();
     order
@@ -55,7 +55,7 @@ fn write(text: &str, range: Range<usize>, mut inside: &[&Mutant], out: &mut Spli
     out.text.push_str(&text[at..range.end]);
 }
 
-/// What stands before and behind the original.
+/// The text before and after the original.
 fn around(mutant: &Mutant) -> (String, String) {
     let on = format!("crate::mutant({})", mutant.id);
     let instead = &mutant.at.instead;
@@ -73,7 +73,7 @@ mod tests {
     use super::super::find::candidates;
     use super::*;
 
-    /// With every candidate in it, the text still parses; with none, it is as it was.
+    /// With every candidate inserted, the text still parses. Without candidates, it is unchanged.
     #[test]
     fn all_at_once_parse() {
         let text = "

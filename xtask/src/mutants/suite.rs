@@ -1,4 +1,4 @@
-//! The tests, how long each takes, and which mutants it reaches.
+//! The tests, their durations, and the mutants that they reach.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ const fn on(target: &'static str, personality: &'static str, world: &'static str
     Suite { target, personality, world }
 }
 
-/// The suites that judge mutants: those of `cargo xtask test` that run the crate.
+/// The suites that test mutants: all suites of `cargo xtask test` that run the crate.
 pub const SUITES: [Suite; 25] = [
     plain("lib"),
     plain("sys"),
@@ -58,16 +58,16 @@ pub const SUITES: [Suite; 25] = [
     on("conformance", "", "unknown"),
 ];
 
-/// What the random programs are run with: some ten worlds.
+/// The options for random programs: about ten worlds.
 const SIMULATION: [&str; 2] = ["--steps", "10000"];
 
 impl Suite {
-    /// One test, as it takes a whole program to notice something.
+    /// A single test, because only the whole program can detect a mutant.
     fn is_one_test(self) -> bool {
         self.target == "simulation"
     }
 
-    /// What the program needs to be told besides its tests' names.
+    /// The program's options, besides test names.
     fn args(self) -> Vec<String> {
         let mut args = match self.target {
             "simulation" => SIMULATION.to_vec(),
@@ -82,10 +82,10 @@ impl Suite {
     }
 }
 
-/// From here on tests are run last, and apart.
+/// Tests that take longer than this are run last, and separately.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// How long a test may take that takes no time without a mutant.
+/// The time limit of a test that takes no time without a mutant.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Tests of one program that run together.
@@ -94,12 +94,12 @@ pub struct Chunk {
     pub target: &'static str,
     pub program: PathBuf,
     pub env: Vec<(&'static str, &'static str)>,
-    /// A test without a word for so long hangs.
+    /// A test without output for this long has hung.
     pub patience: Duration,
-    /// As it takes without a mutant.
+    /// The duration without a mutant.
     pub takes: Duration,
     pub args: Vec<String>,
-    /// None for a program that is one test.
+    /// Empty for a program that is a single test.
     pub tests: Vec<String>,
 }
 
@@ -113,8 +113,7 @@ impl Chunk {
             .chain(self.tests.iter().map(String::as_str))
     }
 
-    /// For a run without a mutant, of one test if it is named: it must be twice as fast as it may
-    /// be.
+    /// For a run without a mutant, optionally of one test. The time limit is halved.
     pub fn only(&self, test: Option<&str>) -> Chunk {
         let mut only = self.clone();
         only.patience /= 2;
@@ -124,7 +123,8 @@ impl Chunk {
         only
     }
 
-    /// Without this test. False if nothing is left, or nobody knows what to leave out.
+    /// Removes this test. Returns false if no test is left, or if it is unknown which one to
+    /// remove.
     pub fn leave_out(&mut self, test: Option<&str>) -> bool {
         let before = self.tests.len();
         self.tests.retain(|one| Some(one.as_str()) != test);
@@ -148,9 +148,9 @@ struct Test {
 pub struct Suites(Vec<Traced>);
 
 impl Suites {
-    /// Runs every test once, without a mutant, and notes what it reaches.
+    /// Runs every test once without a mutant, and records the mutants that it reaches.
     pub fn trace(executables: &[(String, PathBuf)]) -> Result<Suites> {
-        let step = Step::start("Noting which test reaches which mutant");
+        let step = Step::start("Recording which test reaches which mutant");
         let dir = paths::below_target("mutants")?;
         let mut suites = Vec::new();
         for suite in SUITES {
@@ -172,7 +172,8 @@ impl Suites {
         Ok(Suites(suites))
     }
 
-    /// The tests that reach a mutant, in chunks, fastest first: the slow ones of a suite are apart.
+    /// The tests that reach a mutant, in chunks, fastest first. The slow tests of a suite are
+    /// separate.
     pub fn reaching(&self, id: u32) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         for traced in &self.0 {
@@ -204,7 +205,7 @@ impl Traced {
     }
 }
 
-/// The names of a suite's tests; none for a program that is one.
+/// The names of a suite's tests; empty for a program that is a single test.
 fn names(suite: Suite, program: &Path) -> Result<Vec<Option<String>>> {
     if suite.is_one_test() {
         return Ok(vec![None]);
@@ -218,7 +219,8 @@ fn names(suite: Suite, program: &Path) -> Result<Vec<Option<String>>> {
     Ok(names.map(|name| Some(name.to_owned())).collect())
 }
 
-/// Runs one test, in a process of its own: whatever thread of it reaches a mutant, it is this test.
+/// Runs one test in a separate process, so that a mutant reached by any of its threads is reached
+/// by this test.
 fn trace(suite: Suite, program: &Path, name: Option<&str>, notes: &Path) -> Result<Test> {
     let mut args = suite.args();
     if let Some(name) = name {
@@ -233,17 +235,17 @@ fn trace(suite: Suite, program: &Path, name: Option<&str>, notes: &Path) -> Resu
     };
     let (mut takes, mut ran) = run()?;
     if !ran.status {
-        // Some tests have a time limit, and others use the machine too.
+        // Some tests have a timeout, and other programs use the machine too.
         (takes, ran) = run()?;
     }
     let name = name.map(str::to_owned);
     if !ran.status {
-        // It would notice everything. Whether it passes is for others to say.
+        // It would detect every mutant. Other commands check that it passes.
         let what = name.as_deref().unwrap_or(suite.target);
         eprintln!("`{what}` fails without a mutant, and is left out:\n{}", ran.text);
         return Ok(Test { name, takes, reaches: BTreeSet::new() });
     }
-    // One that is ignored reaches nothing.
+    // An ignored test does not reach any mutant.
     let notes = fs::read_to_string(notes).unwrap_or_default();
     let reaches = notes.lines().filter_map(|line| line.parse().ok()).collect();
     Ok(Test { name, takes, reaches })

@@ -1,6 +1,6 @@
-//! What is exchanged for what.
+//! The replacements for operators, methods and values.
 
-/// Operators and methods of the same types, and constants: each in place of the other.
+/// Operators and methods of the same types, and constants, which replace each other.
 const PAIRS: [(&str, &str); 22] = [
     ("<", "<="),
     ("<", ">="),
@@ -26,7 +26,7 @@ const PAIRS: [(&str, &str); 22] = [
     ("SEND", "RECEIVE"),
 ];
 
-/// The second in place of the first.
+/// The second replaces the first.
 const ONE_WAY: [(&str, &str); 4] = [("*", "+"), ("/", "*"), ("%", "/"), ("^", "|")];
 
 /// The replacements of an operator, a method or a constant of this name.
@@ -35,14 +35,14 @@ pub fn instead_of(name: &str) -> impl Iterator<Item = &'static str> {
     both_ways.chain(ONE_WAY).filter(move |(of, _)| *of == name).map(|(_, other)| other)
 }
 
-/// Whether a method of this name gives a `bool`, as far as a name can say.
+/// Whether a method of this name probably returns a `bool`.
 pub fn says_yes_or_no(name: &str) -> bool {
     name.starts_with("is_")
         || name.starts_with("has_")
         || ["contains", "starts_with", "ends_with", "any", "all", "eq"].contains(&name)
 }
 
-/// Values that a function may return at once, by how its type is spelt; "" for none.
+/// Values that a function may return immediately, by the text of its type; "" for `()`.
 pub fn defaults(ty: &str) -> &'static [&'static str] {
     let ty: String = ty.split_whitespace().collect();
     match ty.as_str() {

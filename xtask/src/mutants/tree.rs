@@ -1,4 +1,4 @@
-//! A copy of the crate with all drawn mutants in it, built once.
+//! A copy of the crate with all selected mutants, which is built once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -32,8 +32,8 @@ impl Tree {
         let dir = paths::below_target("mutants")?.join("logic");
         paths::copy_crates(&dir)?;
         let mut manifest = fs::read_to_string(dir.join("Cargo.toml"))?;
-        // The macros are built where they are. A copy in the same target directory would be taken
-        // for them, and they would not be built again when they change.
+        // The macros are built in place. Cargo would mistake a copy in the same target directory
+        // for them, and not rebuild them when they change.
         let (member, path) = (", \"macros\"]", "path = \"macros\"");
         ensure!(manifest.contains(member) && manifest.contains(path), "Cargo.toml has no macros");
         let macros = paths::workspace().join("macros").display().to_string();
@@ -44,7 +44,7 @@ impl Tree {
         Ok(Tree { dir })
     }
 
-    /// Builds the suites with these mutants. Those that do not compile are left out and come back.
+    /// Builds the suites with these mutants. Mutants that do not compile are left out and returned.
     pub fn build(&self, sources: &Sources, mutants: &mut Vec<Mutant>) -> Result<Build> {
         let step = Step::start(format!("Building the suites with {} mutants", mutants.len()));
         let mut dropped = Vec::new();
@@ -71,7 +71,7 @@ impl Tree {
             let here: Vec<&Mutant> = mutants.iter().filter(|m| m.at.file == *file).collect();
             let mut spliced = splice(text, &here);
             if let Some((_, switch)) = ROOTS.iter().find(|(root, _)| root == file) {
-                ensure!(here.is_empty(), "there is logic in {file}, whose offsets are moved");
+                ensure!(here.is_empty(), "{file} contains logic, whose offsets would change");
                 spliced.text.insert_str(0, LIB);
                 spliced.text.push_str(switch);
             }
@@ -101,7 +101,7 @@ impl Tree {
             }
         }
         let build = cmd!(sh::at(&self.dir), "cargo {args...}");
-        // Dependencies are the same as those of the other tests.
+        // The dependencies are the same as for the other tests.
         let build = build.env("CARGO_TARGET_DIR", paths::target()?);
         let (is_built, Messages { executables, errors }) = cargo::try_build(build)?;
         if is_built {
@@ -116,14 +116,14 @@ impl Tree {
     }
 }
 
-/// What a build gave.
+/// The result of a build.
 pub struct Build {
     pub executables: Executables,
-    /// Those that do not compile.
+    /// The mutants that do not compile.
     pub dropped: Vec<Mutant>,
 }
 
-/// Which mutant is switched on, in both crates.
+/// The switch that selects the active mutant, in both crates.
 const SWITCH: &str = "sys/src/mutant_switch.rs";
 /// The roots of the crates, and how each names the switch.
 const ROOTS: [(&str, &str); 2] = [
@@ -134,9 +134,9 @@ const ROOTS: [(&str, &str); 2] = [
 const LIB: &str =
     "#![allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic)]\n";
 
-/// The mutants that an error is about: the innermost around a place that it names, or else those
-/// within, or else the statements between such places, since what moves or drops a value far away
-/// is one.
+/// The mutants that cause an error: the innermost mutant around a location that it names, otherwise
+/// the mutants within, otherwise the statements between these locations, because a distant
+/// statement may move or drop a value.
 fn blamed(message: &Value, places: &BTreeMap<String, Spliced>) -> BTreeSet<u32> {
     let (mut around, mut within, mut between) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let spans: Vec<&Value> = message["spans"].as_array().into_iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Running tests that may do anything: sleep for ever, use all memory, crash.
+//! Runs tests that may do anything: sleep forever, use all memory, or crash.
 
 use std::fs;
 use std::io::Read;
@@ -17,11 +17,11 @@ use super::suite::Chunk;
 enum Ended {
     Passed,
     Failed,
-    /// A test wrote nothing for longer than it may take.
+    /// A test did not write anything for longer than its time limit.
     Hung,
 }
 
-/// A program with a limit on its memory, in a process group of its own.
+/// A program with a memory limit, in its own process group.
 pub fn limited<A: AsRef<std::ffi::OsStr>>(
     program: &Path,
     args: impl IntoIterator<Item = A>,
@@ -37,7 +37,7 @@ pub struct Ran {
     pub text: String,
 }
 
-/// Runs to the end, and how long that took.
+/// Runs to the end, and returns the duration.
 pub fn timed(mut command: Command) -> Result<(Duration, Ran)> {
     let start = Instant::now();
     let output = command.output().context("cannot run a suite")?;
@@ -45,9 +45,9 @@ pub fn timed(mut command: Command) -> Result<(Duration, Ran)> {
     Ok((start.elapsed(), Ran { status: output.status.success(), text }))
 }
 
-/// Runs tests with a mutant switched on, up to the first that notices, and says which. That test
-/// must then pass without the mutant and within half of the time: a machine that is busy, or a
-/// test that fails now and then, notices nothing.
+/// Runs tests with an active mutant until one detects it, and returns that test. The test must then
+/// pass without the mutant within half of the time limit, so that a busy machine or a flaky test
+/// does not count.
 pub fn notices(mut chunk: Chunk, id: u32) -> Result<Option<String>> {
     loop {
         let (ended, test) = run(&chunk, id)?;
@@ -70,27 +70,30 @@ pub fn notices(mut chunk: Chunk, id: u32) -> Result<Option<String>> {
 
 const NO_MUTANT: u32 = 0;
 
-/// How the tests end, up to the first that does not pass, and which that is.
+/// Runs the tests until the first failure. Returns the result and the test that failed.
 fn run(chunk: &Chunk, id: u32) -> Result<(Ended, Option<String>)> {
     let mut command = limited(&chunk.program, chunk.all_args());
     command.envs(chunk.env.iter().copied());
     let mut child = command.env("PROVERBS_MUTANT", id.to_string()).spawn()?;
     let result = follow(&mut child, chunk.patience);
-    // It, and what it started. By the shell's own `kill`: not every system has the program.
+    // Kills it and its children. Uses the shell's built-in `kill`, because not every system has the
+    // program.
     let kill = format!("kill -KILL -{}", child.id());
     let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status()?;
     let _ = child.wait();
     result
 }
 
-/// libtest writes `test NAME ... ` before a test and the result behind it, if one runs at a time.
+/// If one test runs at a time, libtest writes `test NAME ... ` before a test and the result after
+/// it.
 fn follow(child: &mut Child, patience: Duration) -> Result<(Ended, Option<String>)> {
     let mut out = child.stdout.take().context("its output is ours")?;
     let (sender, pieces) = mpsc::channel();
     std::thread::spawn(move || {
         let mut piece = [0; 4096];
         while let Ok(n @ 1..) = out.read(&mut piece) {
-            // (Reading goes on if nothing takes it: a full pipe would stop the program.)
+            // (Keeps reading even if the output is not used, because a full pipe would block the
+            // program.)
             let _ = sender.send(String::from_utf8_lossy(&piece[..n]).into_owned());
         }
     });
@@ -120,13 +123,13 @@ fn follow(child: &mut Child, patience: Duration) -> Result<(Ended, Option<String
                 if starved <= heard.1 {
                     return Ok((Ended::Hung, test));
                 }
-                // Others had the processors for so long. It does not count.
+                // Does not count the time in which other programs used the processors.
                 heard = (heard.0 + (starved - heard.1), starved);
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    // Its output is closed, so it ends, or sleeps on the way out.
+    // Its output is closed, so it exits, or hangs while exiting.
     let end = Instant::now() + patience;
     loop {
         match child.try_wait()? {
@@ -138,7 +141,7 @@ fn follow(child: &mut Child, patience: Duration) -> Result<(Ended, Option<String
     }
 }
 
-/// For how long a thread of a process was ready to run and did not, the most of all its threads.
+/// The longest time for which a thread of a process was ready to run, but did not run.
 fn starved(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let waits = threads.filter_map(|thread| {
@@ -152,7 +155,7 @@ fn starved(pid: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// What is noticed of a shell script in place of a suite, with mutant 7.
+    /// Runs a shell script instead of a suite, with mutant 7, and returns the detection.
     fn noticed(script: &str) -> Option<String> {
         let chunk = Chunk {
             target: "script",

@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use crate::sh::{self, Cmd, Run, cmd};
 use crate::{cargo, paths};
 
-/// What both compilers get. No frame pointers, no hardening of the distribution's, and position
-/// independence costs nothing here: the twins name no global.
+/// The flags for both compilers: no frame pointers, and no hardening by the distribution. Position
+/// independence costs nothing here, because the twins do not use globals.
 const FLAGS: [&str; 10] = [
     "-std=gnu11",
     "-Wall",
@@ -22,8 +22,8 @@ const FLAGS: [&str; 10] = [
     "-fno-plt",
 ];
 
-/// For gcc: identical functions stay apart, and clearing is stores, not a `rep stosq` that
-/// callgrind counts by iteration.
+/// For gcc: does not merge identical functions, and clears memory with stores instead of `rep
+/// stosq`, whose iterations callgrind counts.
 const GCC: [&str; 2] = ["-fno-ipa-icf", "-mstringop-strategy=unrolled_loop"];
 
 const LEVELS: [&str; 2] = ["-O2", "-O3"];
@@ -35,7 +35,7 @@ pub struct Twins {
     pub objects: Vec<(String, PathBuf)>,
 }
 
-/// The compilers that make the numbers, as `gcc 12.2.0`.
+/// The compilers that produce the numbers, such as `gcc 12.2.0`.
 pub fn versions() -> Result<Vec<String>> {
     let sh = sh::here();
     let rustc = cmd!(sh, "rustc --version").read()?;
@@ -64,10 +64,10 @@ pub fn twins() -> Result<Twins> {
     Ok(Twins { stub, objects })
 }
 
-/// What the programs get in place of a device.
+/// The libraries that replace a device for the programs.
 pub struct Stub {
     pub libibverbs: PathBuf,
-    /// Loaded before all else: it counts allocations.
+    /// Preloaded library that counts allocations.
     preload: PathBuf,
 }
 
@@ -83,12 +83,12 @@ impl Stub {
     }
 }
 
-/// Builds the libibverbs that the programs get.
+/// Builds the libibverbs for the programs.
 pub fn stub() -> Result<Stub> {
     let out = paths::below_target("overhead/stub")?;
     let (libibverbs, preload) = (out.join("libibverbs.so.1"), out.join("preload.so"));
     let sh = sh::at(paths::workspace().join("benches/stub"));
-    // Its file is left out of the counts, so it must not use the C library's loops.
+    // Its file is excluded from the counts, so it must not use the C library's loops.
     let flags = [
         "-std=gnu11",
         "-O2",
@@ -105,11 +105,11 @@ pub fn stub() -> Result<Stub> {
     let link = "-Wl,--version-script=libibverbs.map,-soname,libibverbs.so.1,--no-undefined";
     cmd!(sh, "gcc {flags...} {files...} {inner...} {link} -o {libibverbs}")
         .step("Compiling the stub libibverbs")?;
-    cmd!(sh, "gcc {flags...} preload.c -o {preload}").step("Compiling what is loaded before it")?;
+    cmd!(sh, "gcc {flags...} preload.c -o {preload}").step("Compiling the preloaded library")?;
     Ok(Stub { libibverbs, preload })
 }
 
-/// Makes a shared object of measured C.
+/// Compiles measured C to a shared object.
 fn compile(compiler: &str, level: &str, files: &[String], out: &Path) -> Result<()> {
     let more: &[&str] = if compiler == "gcc" { &GCC } else { &[] };
     let sh = sh::at(paths::workspace().join("benches/c"));
@@ -123,13 +123,13 @@ pub fn forms() -> Result<PathBuf> {
     Ok(paths::below_target("overhead")?.join("release/proverbs-overhead"))
 }
 
-/// `cargo COMMAND` on the package of the Rust forms, with the options of what is measured.
+/// `cargo COMMAND` on the package of the Rust forms, with the options for measurements.
 pub fn cargo_measured(command: &str, args: &[&str]) -> Result<Cmd<'static>> {
     let target = paths::below_target("overhead")?;
     let target = target.to_str().context("the target directory is not UTF-8")?;
     let line = [command, "--release", "--package", "proverbs-overhead", "--target-dir", target];
     let cmd = cargo::cargo(&[&line, args].concat())?;
-    // Warnings and settings of the user's environment stay out of the numbers.
+    // Excludes the warnings and settings of the user's environment from the numbers.
     let cmd = cmd.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     Ok(cmd.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"))
 }

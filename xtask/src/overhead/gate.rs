@@ -1,4 +1,4 @@
-//! The gate: each count of a hot row is within [`TOLERANCE`] of its record.
+//! The gate: each count of a hot row must be within [`TOLERANCE`] of its record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ const HEAD: &str = "\
 
 ";
 
-/// The families that gate. The others (`life`, `own`) are only printed.
+/// The families that are checked. The others (`life`, `own`) are only printed.
 pub const HOT: [&str; 8] = [
     "caller/",
     "signal-all/",
@@ -29,13 +29,14 @@ pub const HOT: [&str; 8] = [
     "wake/",
 ];
 
-/// Instructions by which a count may exceed its record: an optimiser moves rows by one or two.
+/// The number of instructions by which a count may exceed its record, because the optimiser changes
+/// rows by one or two.
 pub const TOLERANCE: f64 = 2.0;
 
 /// The file.
 #[derive(Deserialize)]
 struct Recorded {
-    /// The compilers that made the counts: others choose other instructions.
+    /// The compilers that produced the counts. Others choose other instructions.
     compilers: Vec<String>,
     counts: Counts,
 }
@@ -43,27 +44,27 @@ struct Recorded {
 /// Instructions of each form, by `family/row/form`.
 type Counts = BTreeMap<String, f64>;
 
-/// The difference, if these compilers are not those of the record.
+/// The difference, if these compilers are not the recorded ones.
 pub fn other_compilers(versions: &[String]) -> Result<Option<String>> {
     let recorded = read()?.compilers;
     let (of, here_is) = (recorded.join(", "), versions.join(", "));
-    Ok((recorded != versions).then(|| format!("the record is of {of}; here are {here_is}")))
+    Ok((recorded != versions).then(|| format!("the record was made with {of}; here are {here_is}")))
 }
 
-/// How many counts were compared, and a line for each failure. `whole`: a recorded count that is
-/// not among `rows` is a failure too.
+/// Returns the number of compared counts, and a line for each failure. With `whole`, a recorded
+/// count that is not among `rows` is a failure too.
 pub fn compare(rows: &[Row], whole: bool) -> Result<(usize, Vec<String>)> {
     let (recorded, now) = (read()?.counts, counts(rows));
     let mut failures: Vec<String> = now
         .iter()
         .filter_map(|(key, now)| match recorded.get(key) {
             Some(before) if *now <= before + TOLERANCE => None,
-            Some(before) => Some(format!("{key}: {now}, recorded are {before}")),
-            None => Some(format!("{key}: {now}, and {RECORDED} has no record")),
+            Some(before) => Some(format!("{key}: {now}, but {before} is recorded")),
+            None => Some(format!("{key}: {now}, but {RECORDED} has no record")),
         })
         .collect();
     let missing = recorded.keys().filter(|key| whole && !now.contains_key(*key));
-    failures.extend(missing.map(|key| format!("{key}: recorded, and was not counted")));
+    failures.extend(missing.map(|key| format!("{key}: recorded, but was not counted")));
     for row in rows.iter().filter(|row| is_hot(row) && row.our_allocations() != 0.0) {
         failures.push(format!("{}: {} allocations", row.id(), row.our_allocations()));
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask growth`: the instructions of create, connect, drain, destroy, drop and a wake,
-//! beside 1, 100 and 10,000 queue pairs, pools and taken buffers.
+//! `cargo xtask growth`: the instructions of create, connect, drain, destroy, drop and a wake, when
+//! 1, 100 and 10,000 queue pairs, pools and taken buffers exist.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -56,7 +56,7 @@ fn counted() -> Result<Counts> {
     each.map(|(label, count)| Ok((key(&label).context(label)?, count.round() as u64))).collect()
 }
 
-/// A line for each operation and kind of others.
+/// A line for each operation and type of other objects.
 fn print(counts: &Counts) {
     let mut rows: BTreeMap<&str, BTreeMap<usize, u64>> = BTreeMap::new();
     for (key, count) in counts {
@@ -80,8 +80,8 @@ fn hold(counts: &Counts) -> Result<()> {
         .iter()
         .filter_map(|(key, &count)| match bounds.get(key) {
             Some(&bound) if count <= bound + bound / 50 + 50 => None,
-            Some(bound) => Some(format!("{key}: {count}, the bound is {bound}")),
-            None => Some(format!("{key}: {count}, and {RECORDED} has no bound")),
+            Some(bound) => Some(format!("{key}: {count}, but the bound is {bound}")),
+            None => Some(format!("{key}: {count}, but {RECORDED} has no bound")),
         })
         .collect();
     ensure!(failures.is_empty(), "costs exceed {RECORDED}:\n{}", failures.join("\n"));

@@ -1,5 +1,5 @@
-//! `cargo xtask overhead`: instructions of C and of Rust through the same stub provider, and the
-//! gate on the hot rows.
+//! `cargo xtask overhead`: instructions of C and of Rust on the same stub provider, and the gate
+//! for the hot rows.
 //!
 //! | file | content |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `table` | the tables in Markdown |
 //! | `gate` | compares the counts of hot rows with benches/recorded.toml |
 //! | `page` | the dated page of figures, which README repeats |
-//! | `growth` | `cargo xtask growth`: what cold operations cost beside many other objects |
+//! | `growth` | `cargo xtask growth`: the cost of cold operations when many other objects exist |
 
 pub mod build;
 mod gate;
@@ -62,14 +62,14 @@ pub fn main(args: &Args) -> Result<()> {
 
 fn prepare() -> Result<build::Twins> {
     if !cfg!(target_arch = "x86_64") {
-        bail!("the recorded counts are of x86-64: run this on such a machine");
+        bail!("the recorded counts are for x86-64: run this on an x86-64 machine");
     }
     setup::ensure(&[Group::Build, Group::Valgrind])?;
     build::twins()
 }
 
 /// Counts all forms of the rows that begin with one of `only`, separated by commas. A form that
-/// posts something else than its twins is an error.
+/// posts different work requests than its twins is an error.
 fn counted(twins: &build::Twins, only: &str) -> Result<Vec<Row>> {
     let stub = &twins.stub;
     let mut args: Vec<OsString> =
@@ -80,7 +80,7 @@ fn counted(twins: &build::Twins, only: &str) -> Result<Vec<Row>> {
     Ok(row::from_counts(counted))
 }
 
-/// Fails if a hot row exceeds its record. `whole`: all hot rows were counted.
+/// Fails if a hot row exceeds its record. `whole` says that all hot rows were counted.
 fn hold(rows: &[Row], versions: &[String], whole: bool) -> Result<()> {
     if let Some(others) = gate::other_compilers(versions)? {
         println!("not compared with benches/recorded.toml: {others}");

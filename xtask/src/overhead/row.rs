@@ -2,7 +2,7 @@
 
 use crate::callgrind::Counted;
 
-/// One thing to do, in all its forms.
+/// One task, in all its forms.
 #[derive(Default)]
 pub struct Row {
     pub family: String,
@@ -13,7 +13,7 @@ pub struct Row {
     pub allocations: Vec<f64>,
 }
 
-/// Groups counts by row, in the order in which they were made, families together.
+/// Groups counts by row, in the order in which they were taken, with families together.
 pub fn from_counts(counted: Counted) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let Counted { each, allocations } = counted;
@@ -43,7 +43,7 @@ impl Row {
         format!("{}/{}", self.family, self.name)
     }
 
-    /// The forms that Rust has, best known first: typed or safe, then raw.
+    /// The Rust forms, most important first: typed or safe, then raw.
     pub fn rust(&self) -> impl Iterator<Item = (&str, f64)> {
         self.forms.iter().filter(|form| form.1.is_empty()).map(|form| (form.0.as_str(), form.2))
     }
@@ -53,10 +53,10 @@ impl Row {
         self.rust().find(|(form, _)| *form != "raw")
     }
 
-    /// The least of a form of C, with one compiler or (`""`) with any.
+    /// The smallest count of a C form, with one compiler or (`""`) with any.
     pub fn best(&self, form: &str, compiler: &str) -> Option<f64> {
         let of_form = |f: &&(String, String, f64)| {
-            // Selective rows have forms of their own: `c0s` is C0.
+            // Selective rows have their own forms: `c0s` is C0.
             !f.1.is_empty() && f.0.trim_end_matches('s') == form && f.1.starts_with(compiler)
         };
         self.forms.iter().filter(of_form).map(|f| f.2).min_by(f64::total_cmp)
@@ -69,8 +69,8 @@ impl Row {
         at.and_then(|at| self.allocations.get(at)).copied().unwrap_or_default()
     }
 
-    /// The best C: the fastest, or C with all our checks. (Where idiomatic C turns out
-    /// faster than what was meant to be the fastest, it is the fastest.)
+    /// The best C: the fastest, or C with all our checks. (If idiomatic C is faster than the form
+    /// that was written to be fastest, it counts as the fastest.)
     pub fn limit(&self) -> Option<f64> {
         if self.keeps_books() {
             return self.best("c2", "");

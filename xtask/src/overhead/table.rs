@@ -9,7 +9,7 @@ const HEAD: &str = "
 |---|---|---|--:|
 ";
 
-/// All rows: instructions outside the provider, of C the best of -O2 and -O3.
+/// All rows: instructions outside the provider, and for C the best of -O2 and -O3.
 pub fn render(rows: &[Row], versions: &[String]) -> String {
     let lines: String = rows.iter().map(line).collect();
     format!("{}\n{HEAD}{lines}", versions.join("\n"))
@@ -40,7 +40,7 @@ fn show(count: Option<f64>) -> String {
     }
 }
 
-/// Rows that the README shows, and what they are called there.
+/// Rows that the README shows, and their names there.
 const IN_README: [(&str, &str); 7] = [
     ("write", "post one WRITE"),
     ("inline_write", "inline WRITE"),
@@ -51,24 +51,24 @@ const IN_README: [(&str, &str); 7] = [
     ("cycle", "post, poll, complete"),
 ];
 
-/// Rows of programs as they are written, and what they are called in the README.
+/// Rows of whole loops, and their names in the README.
 const LIVES: [(&str, &str); 13] = [
-    ("life/readme", "the loop at the top of this page"),
-    ("life/set_len", "a WRITE of another length each time"),
-    ("life/full", "a queue kept as full as it is deep"),
-    ("life/echo1", "receive, answer from the same buffer"),
+    ("life/readme", "WRITE and poll, every outcome matched"),
+    ("life/set_len", "a WRITE of varying length"),
+    ("life/full", "a queue that is kept full"),
+    ("life/echo1", "receive, reply from the same buffer"),
     ("life/echo8", "the same, 8 in flight"),
-    ("life/shared16", "shared receive queue, 16 a poll"),
-    ("life/two_queue_pairs", "one buffer, two queue pairs by turns"),
-    ("life/datagrams", "UD to 64 peers, arrivals behind a GRH"),
+    ("life/shared16", "shared receive queue, 16 per poll"),
+    ("life/two_queue_pairs", "one buffer, two queue pairs in turn"),
+    ("life/datagrams", "UD to 64 peers, messages with a GRH"),
     ("life/faa", "fetch-and-add"),
     ("life/chain4", "chain of 4, one completion"),
-    ("life/pool", "a buffer of the pool for each"),
-    ("wake/wake1", "a sleep for one WRITE's completion"),
-    ("wake/wake32", "a sleep for the completions of 32"),
+    ("life/pool", "a new buffer from the pool each time"),
+    ("wake/wake1", "sleep until one WRITE completes"),
+    ("wake/wake32", "sleep until 32 WRITEs complete"),
 ];
 
-/// Where Rust and C with the same checks are as good as equal: 5 of 100.
+/// Compares Rust with C with the same checks. A difference up to 5 % is parity.
 fn verdict(ours: f64, c: f64) -> String {
     match ours / c {
         ratio if ratio > 1.05 => format!("C by {:.0} %", (ratio - 1.0) * 100.0),
@@ -96,7 +96,7 @@ pub fn readme(rows: &[Row]) -> String {
     }
     text.push_str(
         "
-| programs as they are written, each pass of the loop | C without checks | C with the same checks | safe Rust | fewer |
+| whole loops, per iteration | C without checks | C with the same checks | safe Rust | fewer |
 |---|--:|--:|--:|---|
 ",
     );

@@ -1,4 +1,4 @@
-//! A program while it is written: its lines, and which values live.
+//! A program that is being generated: its lines, and the live values.
 
 use super::table::{Mode, Table, Value};
 use super::term::Term;
@@ -8,21 +8,21 @@ use super::term::Term;
 pub struct Var {
     pub id: u32,
     pub ty: Term,
-    /// What it borrows, and whether exclusively.
+    /// The values that it borrows, and whether exclusively.
     pub borrows: Vec<(u32, bool)>,
     /// The completion queues that it completes into.
     pub cqs: Vec<u32>,
-    /// How many blocks are around it.
+    /// The nesting depth of blocks.
     pub level: usize,
-    /// The context that it comes from, if that is known.
+    /// The context that it comes from, if known.
     pub root: Option<u32>,
 }
 
-/// What a program has, as far as it says how it may be run.
+/// The features of a program that determine how it may be run.
 #[derive(Clone, Copy, Default)]
 pub struct Traits {
     pub threads: bool,
-    /// Memory open to the fabric.
+    /// Memory that peers can access.
     pub open: bool,
 }
 
@@ -31,15 +31,15 @@ pub struct Body<'t> {
     pub lines: Vec<String>,
     pub vars: Vec<Var>,
     pub level: usize,
-    /// The blocks around, innermost last: whether each is a loop.
+    /// The enclosing blocks, innermost last, and whether each is a loop.
     pub loops: Vec<bool>,
     tails: Vec<&'static str>,
     pub traits: Traits,
-    /// Shared receive queues so far.
+    /// The number of shared receive queues so far.
     srqs: usize,
     next: u32,
     sites: u32,
-    /// Its turns may leave calls out.
+    /// Whether its turns may leave out calls.
     pub may_leave_out: bool,
 }
 
@@ -64,7 +64,7 @@ impl<'t> Body<'t> {
         self.lines.push(format!("{}{}", "    ".repeat(self.level + 1), text.into()));
     }
 
-    /// A place at which a turn chooses.
+    /// A place where a turn makes a choice.
     pub fn site(&mut self) -> u32 {
         self.sites += 1;
         self.sites
@@ -90,7 +90,7 @@ impl<'t> Body<'t> {
         self.vars.retain(|var| var.id != id);
     }
 
-    /// Those that stand in the way of using `id` so.
+    /// The values whose borrows prevent this use of `id`.
     pub fn in_the_way(&self, id: u32, mode: Mode) -> Vec<u32> {
         let stands = |var: &&Var| {
             let of = var.borrows.iter().filter(|(of, _)| *of == id);
@@ -99,7 +99,7 @@ impl<'t> Body<'t> {
         self.vars.iter().filter(stands).map(|var| var.id).collect()
     }
 
-    /// Whether it may be moved out here: not out of a loop around which it lives.
+    /// Whether it may be moved here. A value from outside a loop must not be moved in the loop.
     pub fn may_move(&self, var: &Var) -> bool {
         !self.loops[var.level.min(self.loops.len())..].contains(&true)
     }
@@ -111,7 +111,7 @@ impl<'t> Body<'t> {
         self.tails.push(tail);
     }
 
-    /// What was made in the block ends with it.
+    /// Values that were created in the block end with it.
     pub fn close_block(&mut self) {
         let Some(tail) = self.tails.pop() else { return };
         self.level -= 1;
@@ -121,11 +121,11 @@ impl<'t> Body<'t> {
         self.vars.retain(|var| var.level <= level);
     }
 
-    /// How many queue pairs, or shared receive queues, may live; the former as far as they may
-    /// complete into `cq`.
+    /// The maximum number of live queue pairs that may complete into `cq`, or of live shared
+    /// receive queues.
     fn count(&self, role: &str, cq: u32) -> usize {
         fn of(body: &Body, ty: &Term, role: &str) -> usize {
-            // A Vec has at most what a program puts into one.
+            // A Vec has at most as many elements as a program puts into it.
             let all: usize = ty.args.iter().map(|arg| of(body, arg, role)).sum();
             (body.value(ty).is(role)) as usize + if ty.name == "Vec" { 3 * all } else { 0 }
         }
@@ -133,8 +133,8 @@ impl<'t> Body<'t> {
         self.vars.iter().filter(may).map(|var| of(self, &var.ty, role)).sum()
     }
 
-    /// How many queue pairs and shared receive queues may live that complete into `cq`: a queue
-    /// pair keeps the one that it receives from.
+    /// The maximum number of live queue pairs and shared receive queues that complete into `cq`. A
+    /// queue pair keeps its shared receive queue alive.
     pub fn living(&self, cq: u32) -> (usize, usize) {
         match self.count("qp", cq) {
             0 => (0, self.count("srq", cq)),
@@ -142,7 +142,7 @@ impl<'t> Body<'t> {
         }
     }
 
-    /// Whether all that is in it may go to another thread.
+    /// Whether all of its contents may move to another thread.
     pub fn is_send(&self, ty: &Term) -> bool {
         if ty.name == "Vec" {
             return ty.args.iter().all(|arg| self.is_send(arg));

@@ -1,4 +1,4 @@
-//! One call: its arguments chosen among what lives, and its text.
+//! One call: chooses its arguments among the live values, and generates its text.
 
 use super::body::Body;
 use super::table::{Mode, Row, Where, entry_of, replace};
@@ -12,7 +12,7 @@ pub struct Call<'t> {
     pub bound: Bound,
 }
 
-/// Chooses arguments among what lives; `None` if some are missing. `not` are taken already.
+/// Chooses arguments among the live values; `None` if some are missing. `not` are already used.
 pub fn choose<'t>(body: &Body<'_>, row: &'t Row, dice: &mut Dice, not: &[u32]) -> Option<Call<'t>> {
     for _ in 0..4 {
         let mut bound = Bound::new();
@@ -47,13 +47,13 @@ fn arguments(
             all.map(|var| var.id).collect::<Vec<_>>()
         };
         let mut found = fits(bound);
-        // What is new is used soon.
+        // Prefers new values.
         if found.len() > 3 && dice.percent(50) {
             found.drain(..found.len() - 3);
         }
         let id = *dice.one(&found)?;
         let ty = &body.get(id)?.ty;
-        // Few are lost.
+        // Rarely loses these.
         if arg.mode == Mode::Value && body.value(ty).is("few") && !dice.percent(20) {
             return None;
         }
@@ -63,13 +63,13 @@ fn arguments(
     Some(args)
 }
 
-/// Whether what is known so far is in the set.
+/// Whether the variables known so far are in the set.
 fn may(it: &Where, bound: &Bound) -> bool {
     let Where::In(name, set) = it else { return true };
     bound.get(name).is_none_or(|known| set.contains(&known.name))
 }
 
-/// Chooses the variables that no argument says.
+/// Chooses the variables that the arguments do not determine.
 fn settle(row: &Row, dice: &mut Dice, bound: &mut Bound) -> bool {
     row.wheres.iter().all(|it| match it {
         Where::In(name, set) => match bound.get(name) {
@@ -92,7 +92,8 @@ fn fits(body: &Body, row: &Row, args: &[u32]) -> bool {
 }
 
 impl Call<'_> {
-    /// As an expression: an Option of what it gives, a tuple of them, or nothing.
+    /// The expression of the call, whose type is an Option of its result, a tuple of Options, or
+    /// `()`.
     pub fn text(&self, body: &mut Body) -> String {
         let code = self.code(body);
         let code = if self.row.panics { format!("w.catch(|| {{ {code} }});") } else { code };
@@ -120,14 +121,15 @@ impl Call<'_> {
         }
         let (names, values) = (names.join(", "), values.join(", "));
         let (names, values) = match self.args.len() {
-            // Moved as a whole: what the other arm does not move would borrow on.
+            // Moved as a whole, because values that the other arm does not move would stay
+            // borrowed.
             1 => (names, format!("{{ {values} }}")),
             _ => (format!("({names})"), format!("({values})")),
         };
         format!("match {values} {{ {names} => {{ {code} }} _ => {none} }}")
     }
 
-    /// What it gives if it is not made.
+    /// The value of a call that is not made.
     fn nothing(&self) -> String {
         match self.row.gives.len() {
             0 => "()".to_owned(),
@@ -136,7 +138,7 @@ impl Call<'_> {
         }
     }
 
-    /// What a turn does that leaves it out: what it would take ends.
+    /// The code for a turn that leaves out the call: drops the values that the call would take.
     pub fn instead(&self, body: &Body) -> String {
         let taken = self.row.takes.iter().zip(&self.args).filter(|(arg, id)| {
             let copy = body.get(**id).is_some_and(|var| body.value(&var.ty).is("copy"));
@@ -146,7 +148,7 @@ impl Call<'_> {
         format!("{drops}{}", self.nothing())
     }
 
-    /// The row's code, with what it picks, and each variable replaced.
+    /// The row's code, with its choices, and each variable replaced.
     fn code(&self, body: &mut Body) -> String {
         let mut code = String::new();
         for (name, words) in &self.row.pick {
@@ -164,20 +166,20 @@ impl Call<'_> {
         replace(&code, &words)
     }
 
-    /// Which argument a value is.
+    /// The argument that a value is used for.
     fn at(&self, id: u32) -> usize {
         self.args.iter().position(|arg| *arg == id).unwrap_or_default()
     }
 
-    /// Whether all arguments that are of a context are known to be of one.
+    /// Whether all arguments that belong to a context are known to belong to the same one.
     fn alike(&self, body: &Body) -> bool {
         let roots = self.args.iter().map(|id| body.get(*id).and_then(|var| var.root));
         let all: Option<Vec<u32>> = roots.collect();
         all.is_some_and(|all| all.windows(2).all(|two| two[0] == two[1]))
     }
 
-    /// The context of all that must be of one, unless it is not known: the first, and whether
-    /// another is different.
+    /// The common context of the arguments, unless it is unknown: the first context, and whether
+    /// another argument has a different one.
     pub fn kin(&self, body: &Body) -> (Option<u32>, bool) {
         let root = |at: &usize| body.get(self.args[*at]).and_then(|var| var.root);
         let of = if self.row.kin.is_empty() {
@@ -191,7 +193,7 @@ impl Call<'_> {
         (first, all && roots.iter().any(|root| Some(*root) != first))
     }
 
-    /// The new values come to life, and those that were moved are gone.
+    /// Adds the new values, and removes the moved ones.
     pub fn done(&self, body: &mut Body) -> Vec<u32> {
         let (root, _) = self.kin(body);
         let is_queue = |id: &&u32| body.get(**id).is_some_and(|var| var.ty.name == "Cq");
@@ -229,7 +231,7 @@ impl Call<'_> {
         }
         body.traits.open |= self.row.flags.iter().any(|flag| flag == "open");
         let new = |(ty, cqs): (Term, _)| {
-            // Out of a list comes any context.
+            // A value from a list can have any context.
             let is_new = self.args.is_empty() && ty.name == "Context";
             let id = body.add(ty, borrows.clone(), cqs);
             if let Some(var) = body.vars.last_mut() {
@@ -238,7 +240,7 @@ impl Call<'_> {
             id
         };
         let given: Vec<u32> = given.into_iter().map(new).collect();
-        // A completion queue that is taken and comes back has another name.
+        // A completion queue that is passed by value and returned gets another name.
         let took =
             |id: &&u32| self.row.takes[self.at(**id)].mode == Mode::Value && queues.contains(id);
         if let (Some(old), [new]) = (self.args.iter().find(took), &given[..]) {

@@ -1,4 +1,4 @@
-//! rustc is the filter: a program that it refuses is left out, and counted.
+//! rustc is the filter: a program that it rejects is left out and counted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use super::draw::Program;
 use crate::cargo::{self, Messages, rendered};
 use crate::paths;
 
-/// The package that the programs are compiled into, with what the suites are built with, so that
+/// The package that the programs are compiled in. It uses the same features as the suites, so that
 /// nothing is built twice.
 pub const PACKAGE: &str = "proverbs-programs";
 const FEATURES: &str = "proverbs/loopback,proverbs/tokio,proverbs/serde";
@@ -23,7 +23,7 @@ pub struct Compiled {
     pub source: PathBuf,
 }
 
-/// Where a program's lines are.
+/// The line numbers of a program.
 struct Span {
     number: u64,
     lines: std::ops::Range<u64>,
@@ -44,7 +44,7 @@ fn write(path: &Path, programs: &[Program]) -> Result<Vec<Span>> {
     Ok(spans)
 }
 
-/// Compiles them, without those that rustc refuses.
+/// Compiles them, without those that rustc rejects.
 pub fn compile(name: &str, mut programs: Vec<Program>) -> Result<Compiled> {
     let source = paths::below_target("programs")?.join(format!("{name}.rs"));
     loop {
@@ -54,7 +54,7 @@ pub fn compile(name: &str, mut programs: Vec<Program>) -> Result<Compiled> {
         let (is_built, Messages { executables, errors }) = cargo::try_build(build)?;
         if is_built {
             let built = cargo::named(&executables, PACKAGE)?;
-            // Another build takes the place of this one.
+            // The next build replaces this one.
             let executable = source.with_extension("exe");
             fs::copy(&built, &executable).context("cannot copy the executable")?;
             return Ok(Compiled { programs, executable, source });
@@ -62,7 +62,10 @@ pub fn compile(name: &str, mut programs: Vec<Program>) -> Result<Compiled> {
         let mut refused = BTreeSet::new();
         for error in &errors {
             let Some(line) = line(error, &source) else {
-                bail!("the programs do not compile, and it is none of them:\n{}", rendered(error));
+                bail!(
+                    "the programs do not compile, and the error is in none of them:\n{}",
+                    rendered(error)
+                );
             };
             let Some(span) = spans.iter().find(|span| span.lines.contains(&line)) else {
                 bail!("the programs do not compile:\n{}", rendered(error));
@@ -73,7 +76,7 @@ pub fn compile(name: &str, mut programs: Vec<Program>) -> Result<Compiled> {
     }
 }
 
-/// The line of the source that an error is about, through macros.
+/// The source line of an error, also through macros.
 fn line(message: &Value, source: &Path) -> Option<u64> {
     let spans = message["spans"].as_array()?;
     let primary = spans.iter().filter(|span| span["is_primary"] == true);

@@ -1,4 +1,4 @@
-//! A program, drawn from a seed and its number.
+//! Generates a program from a seed and its number.
 
 use super::body::{Body, Traits};
 use super::call;
@@ -8,13 +8,13 @@ use crate::dice::Dice;
 
 pub struct Program {
     pub number: u64,
-    /// What its turns are drawn from.
+    /// The seed of its turns.
     pub seed: u64,
     pub lines: Vec<String>,
     pub traits: Traits,
 }
 
-/// Those for Miri are shorter, and without what takes an interpreter too long.
+/// Programs for Miri are shorter, and leave out calls that are too slow in an interpreter.
 pub fn draw(table: &Table, seed: u64, number: u64, is_short: bool) -> Program {
     let mut dice = Dice::new(seed, number);
     let seed = dice.seed();
@@ -50,7 +50,7 @@ pub fn draw(table: &Table, seed: u64, number: u64, is_short: bool) -> Program {
     Program { number, seed, traits: body.traits, lines: body.lines }
 }
 
-/// A block begins: a loop, a scope, or one that may panic. How many steps it has.
+/// Opens a block: a loop, a scope, or one that may panic. Returns its number of steps.
 fn block(body: &mut Body, dice: &mut Dice, is_short: bool) -> usize {
     match dice.below(3) {
         0 => {
@@ -63,7 +63,7 @@ fn block(body: &mut Body, dice: &mut Dice, is_short: bool) -> usize {
     2 + dice.below(6)
 }
 
-/// Makes the calls of these names whose arguments are there.
+/// Makes the calls with these names whose arguments exist.
 fn make(body: &mut Body, dice: &mut Dice, names: &[&str]) {
     for name in names {
         let row = body.table.rows.iter().find(|row| row.name == *name);
@@ -74,10 +74,10 @@ fn make(body: &mut Body, dice: &mut Dice, names: &[&str]) {
     }
 }
 
-/// A pair of queue pairs whose completions bring memory windows, and some that are bound.
+/// A pair of queue pairs whose completions return memory windows, and some bound windows.
 const WINDOWS: &[&str] =
     &["pair_for_windows", "memory_for_windows", "bind", "binds_until_it_is_full"];
-/// An implicit region, and a pair of queue pairs that sends memory which was given to it.
+/// An implicit region, and a pair of queue pairs that sends memory from it.
 const GIVEN: &[&str] = &[
     "queue_for_memory_on_demand",
     "pair_for_memory_on_demand",
@@ -87,7 +87,7 @@ const GIVEN: &[&str] = &[
     "part",
     "post_send_of_memory_that_was_given",
 ];
-/// Parts of an arena, and what reads into them.
+/// Parts of an arena, and work requests that read into them.
 const PARTS: &[&str] = &[
     "create_arena",
     "arena_take",
@@ -98,9 +98,9 @@ const PARTS: &[&str] = &[
     "remote",
     "fetch_and_add_new",
 ];
-/// Messages of parts, while slices of the others are held.
+/// Messages from parts, while slices of the other parts are held.
 const BESIDE: &[&str] = &["create_arena", "messages_of_parts_beside_slices_of_the_rest"];
-/// Sessions, and what they post besides messages.
+/// Sessions, and the other work requests that they post.
 const SESSIONS: &[&str] = &[
     "pair_of_sessions",
     "register",
@@ -111,7 +111,7 @@ const SESSIONS: &[&str] = &[
     "rdma_write_new",
 ];
 
-/// What most programs begin with. Without queue pairs nothing much happens.
+/// The start of most programs. Without queue pairs, programs do very little.
 fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
     make(body, dice, &["context", "alloc_pd", "create_pool"]);
     let queues = if is_short { 1 } else { 1 + dice.below(2) };
@@ -151,7 +151,7 @@ fn setup(body: &mut Body, dice: &mut Dice, is_short: bool) {
     if !is_short || dice.percent(30) {
         make(body, dice, &["create_ah", "add_address_handle", "destination"]);
     }
-    // What takes several calls, and comes seldom by chance.
+    // Sequences of several calls, which are unlikely by chance.
     const THEMES: [&[&str]; 10] = [
         &["pool_take", "pool_take", "pool_take"],
         &["pool_take", "freeze", "pool_take", "pool_take", "buf_list_new"],
@@ -172,7 +172,7 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     if dice.percent(14) {
         return habits::any(body, dice, may_forget);
     }
-    // What stands in the way of others is used before they are.
+    // Uses values that block others first.
     let eager =
         |ty: &super::term::Term| body.table.values.get(&ty.name).is_some_and(|it| it.is("eager"));
     let waits = body.vars.iter().any(|var| eager(&var.ty)) && dice.percent(60);
@@ -186,7 +186,7 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             continue;
         }
         let Some(call) = call::choose(body, row, dice, &[]) else { continue };
-        // What is in the way ends, most times: the compiler knows better than we.
+        // Usually ends the values in the way. The compiler decides whether that was necessary.
         let stubborn = dice.percent(3);
         let mut clear = true;
         for (arg, id) in row.takes.iter().zip(&call.args) {
@@ -202,15 +202,15 @@ fn step(body: &mut Body, dice: &mut Dice, may_forget: bool) {
                 }
             }
         }
-        // Ending them may have taken an argument along.
+        // Ending them may have consumed an argument.
         if clear && call.args.iter().all(|id| body.get(*id).is_some()) {
             return habits::emit(body, &call);
         }
     }
 }
 
-/// Everything is dropped, in any order that borrows allow; on the way, what is gone must have come
-/// home.
+/// Drops everything, in any order that borrows allow, and checks that the buffers of dropped
+/// objects have returned.
 fn finish(body: &mut Body, dice: &mut Dice) {
     for var in body.vars.clone().iter().filter(|var| var.ty.name == "Region") {
         body.line(format!("if let Some(region) = v{}.as_ref() {{ w.untouched(region); }}", var.id));
@@ -240,11 +240,11 @@ fn finish(body: &mut Body, dice: &mut Dice) {
             .iter()
             .map(|cq| format!("if let Some(cq) = v{cq}.as_mut() {{ w.dry(cq); }} "))
             .collect();
-        // Twice: a queue pair that ends with a buffer, which one of them brings, is destroyed by
-        // the poller of another, which may have been polled already.
+        // Twice: a completion may return a buffer that contains a queue pair. The poller of another
+        // completion queue destroys it, and that queue may already have been polled.
         let mut settled = dry.repeat(2);
         settled.push_str("w.home_meanwhile(); ");
-        // In one line: what is home is asked when all completions were taken.
+        // In one line: checks the returned buffers after all completions were taken.
         cqs.iter().for_each(|cq| settled.push_str(&habits::room(body, *cq)));
         body.line(settled);
     }

@@ -1,4 +1,4 @@
-//! What a program does with its values besides calling: it drops, forgets, moves, swaps and keeps
+//! The other things that a program does with its values: it drops, forgets, moves, swaps and stores
 //! them, sends them to other threads, and panics while they live.
 
 use super::body::{Body, Var};
@@ -7,10 +7,10 @@ use super::table::{Mode, Value};
 use super::term::Term;
 use crate::dice::Dice;
 
-/// Ends a value: as a program does that needs what it borrows, or has done with it.
+/// Ends a value, because the program needs a value that it borrows, or does not need it any more.
 pub fn end(body: &mut Body, id: u32, dice: &mut Dice, may_forget: bool) {
     let Some(var) = body.get(id).cloned() else { return };
-    // By a call that takes it and gives nothing that borrows.
+    // With a call that takes it and does not return a borrowing value.
     if dice.percent(60) {
         let table = body.table;
         let last = |row: &&super::table::Row| {
@@ -54,18 +54,18 @@ pub fn emit(body: &mut Body, call: &Call) {
     });
     if differ && !given.is_empty() {
         let made = given.iter().map(|id| format!("v{id}.is_some()")).collect::<Vec<_>>();
-        let complaint = "w.complain(\"it was made of objects of two contexts\")";
+        let complaint = "w.complain(\"it was created from objects of two contexts\")";
         body.line(format!("if {} {{ {complaint}; }}", made.join(" || ")));
     }
 }
 
-/// What is gone has given its room back.
+/// Checks that dropped objects have released their entries.
 pub fn room(body: &Body, cq: u32) -> String {
     let (qps, srqs) = body.living(cq);
     format!("if let Some(cq) = v{cq}.as_ref() {{ w.room(cq, {qps}, {srqs}); }}")
 }
 
-/// One habit, if there is something to have it with.
+/// One random action, if there is a value for it.
 pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     let movable = |body: &Body, dice: &mut Dice| -> Vec<Var> {
         let mut vars = body.vars.clone();
@@ -103,8 +103,8 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             let borrows = [var.borrows.clone(), other.borrows.clone()].concat();
             body.gone(id);
             body.gone(other.id);
-            // Which one comes out of the list again is not known: what completes into one of them
-            // may complete into any.
+            // It is unknown which one comes out of the list, so queues that complete into one of
+            // them may complete into any.
             for var in &mut body.vars {
                 if var.cqs.contains(&id) || var.cqs.contains(&other.id) {
                     var.cqs.clear();
@@ -118,7 +118,7 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             ));
         }
         8 | 9 => {
-            // With what else lives at that time, at most three.
+            // With other live values, at most three.
             let mut all = vec![id];
             for other in vars.iter().filter(|other| other.id != id) {
                 if all.len() < 3 && dice.percent(20) {
@@ -139,7 +139,7 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
             body.gone(id);
             body.traits.threads = true;
         }
-        // When that thread ends, after all else of it.
+        // When that thread ends, after everything else on it.
         12 if body.is_send(&var.ty) && var.borrows.is_empty() => {
             body.line(format!("w.apart(move || keep_until_exit(v{id}));"));
             body.gone(id);
@@ -150,12 +150,13 @@ pub fn any(body: &mut Body, dice: &mut Dice, may_forget: bool) {
     }
 }
 
-/// Into the context of a buffer: the device may have that, and its pool may go meanwhile.
+/// Stores a value in the context of a buffer, which the device may own, and whose pool may be
+/// dropped.
 fn nest(body: &mut Body, var: &Var) {
     let is_nest = |ty: &Term| ty.name == "NestBuf";
     let Some(nest) = body.vars.iter().rev().find(|var| is_nest(&var.ty)) else { return };
     let (nest, id) = (nest.id, var.id);
-    // A pool that something in it holds never goes.
+    // A pool that its own contents keep alive is never freed.
     let text = var.ty.to_string();
     if text.contains("Nest") || !body.is_send(&var.ty) || !var.borrows.is_empty() {
         return;
@@ -168,10 +169,10 @@ fn nest(body: &mut Body, var: &Var) {
 
 fn swap(body: &mut Body, one: &Var, other: &Var) {
     body.line(format!("std::mem::swap(&mut v{}, &mut v{});", one.id, other.id));
-    // Each may be the other from now on, as far as borrows go.
+    // From now on each has the borrows of both.
     let borrows = [one.borrows.clone(), other.borrows.clone()].concat();
     let is_cq = body.value(&one.ty).is("cq");
-    // In the second round of a loop they are swapped back.
+    // In the second iteration of a loop they are swapped back.
     let known = !body.loops.contains(&true);
     for var in &mut body.vars {
         if var.id == one.id {
@@ -181,14 +182,15 @@ fn swap(body: &mut Body, one: &Var, other: &Var) {
             (var.borrows, var.cqs) = (borrows.clone(), one.cqs.clone());
             var.root = one.root.filter(|_| known);
         } else if is_cq && (var.cqs.contains(&one.id) || var.cqs.contains(&other.id)) {
-            // Which of the two is not known any more. One that is neither stays.
+            // It is unknown which of the two it is. A value that is neither of them does not
+            // change.
             var.cqs.retain(|cq| ![one.id, other.id].contains(cq));
             var.cqs.extend([one.id, other.id]);
         }
     }
 }
 
-/// It has another name; what was said of the old one holds of the new one.
+/// Renames a value. References to the old name now refer to the new one.
 fn moved(body: &mut Body, var: &Var) -> u32 {
     body.gone(var.id);
     let new = body.add(var.ty.clone(), var.borrows.clone(), var.cqs.clone());
@@ -201,7 +203,7 @@ fn moved(body: &mut Body, var: &Var) -> u32 {
     new
 }
 
-/// Two things at once, on two threads.
+/// Two actions at the same time, on two threads.
 fn both(body: &mut Body, dice: &mut Dice) {
     let Some(one) = side(body, dice, &[]) else { return };
     let taken = one.1.clone();
@@ -214,7 +216,7 @@ fn both(body: &mut Body, dice: &mut Dice) {
 
 type Side<'t> = (String, Vec<u32>, Box<dyn FnOnce(&mut Body) -> Vec<u32> + 't>);
 
-/// What one thread does: it ends an object, or makes a call.
+/// The action of one thread: it ends an object, or makes a call.
 fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t>> {
     if dice.percent(40) {
         let may = |var: &&Var| {
@@ -227,7 +229,7 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
                 && body.in_the_way(var.id, Mode::Value).is_empty()
         };
         let vars: Vec<u32> = body.vars.iter().filter(may).map(|var| var.id).collect();
-        // Queues, most times: threads meet in them.
+        // Usually queues, because threads share them.
         let is_one = |value: Value| ["qp", "srq", "cq"].iter().any(|role| value.is(role));
         let is_queue = |id: &&u32| body.get(**id).is_some_and(|var| is_one(body.value(&var.ty)));
         let queues: Vec<u32> = vars.iter().filter(is_queue).copied().collect();
@@ -260,7 +262,7 @@ fn side<'t>(body: &mut Body<'t>, dice: &mut Dice, not: &[u32]) -> Option<Side<'t
             continue;
         }
         let text = call.text(body);
-        // Parents may be used by both, and what threads may share.
+        // Both threads may use parents, and values that threads can share.
         let mut taken = Vec::new();
         for (arg, id) in row.takes.iter().zip(&call.args) {
             let value = body.get(*id).map(|var| body.value(&var.ty)).unwrap_or_default();

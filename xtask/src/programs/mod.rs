@@ -1,13 +1,12 @@
-//! `cargo xtask programs`: safe programs, written from functions that make public calls, and a
-//! seed. Programs that compile are run.
-//!
-//! | file | what |
+//! `cargo xtask programs`: generates safe programs from functions that make public calls, and a
+//! seed. Runs the programs that compile.
+//! | file | contents |
 //! |---|---|
-//! | tests/programs/src/calls, `table`, `term` | the calls: what they take, give and borrow |
-//! | `draw`, `call`, `habits`, `body`, `dice` | the text of a program, drawn |
-//! | `compile` | rustc is the filter |
-//! | `run` | natively and under Miri |
-//! | tests/programs/src | what the programs have around them, what each turn of a text chooses, and what must hold |
+//! | tests/programs/src/calls, `table`, `term` | the calls: their arguments, results and borrows |
+//! | `draw`, `call`, `habits`, `body`, `dice` | generate the text of a program |
+//! | `compile` | removes the programs that rustc rejects |
+//! | `run` | runs them natively and under Miri |
+//! | tests/programs/src | the runtime of the programs, the choices of each turn, and the checks |
 
 mod body;
 mod call;
@@ -35,35 +34,36 @@ use table::Table;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// What the programs are drawn from; without, the day.
+    /// The seed of the programs [default: the day]
     #[arg(long)]
     seed: Option<u64>,
-    /// How many texts are drawn and compiled.
+    /// The number of texts to generate and compile.
     #[arg(long, default_value_t = 60)]
     count: u64,
-    /// The first one's number.
+    /// The number of the first text.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// How many programs each text is run as: each chooses its own numbers, leaves calls out, and
-    /// has its own device. Without, 20, and 4 under Miri.
+    /// The number of programs that each text is run as. Each chooses its own numbers, leaves out
+    /// calls, and has its own device [default: 20, and 4 under Miri]
     #[arg(long)]
     turns: Option<u64>,
-    /// Only this one of a text's programs.
+    /// Run only this program of a text.
     #[arg(long, value_name = "NUMBER")]
     turn: Option<u64>,
-    /// Run them under Miri: a text's turns in one borrow model and in the other, by turns.
+    /// Run them under Miri, with the turns of a text alternating between the borrow models.
     #[arg(long)]
     miri: bool,
-    /// One borrow model only.
+    /// Only one borrow model.
     #[arg(long, requires = "miri")]
     model: Option<Model>,
 }
 
-/// Texts in one crate: natively as many as compile in a minute, under Miri as many as run in some.
+/// The number of texts in one crate: natively as many as compile in a minute, under Miri as many as
+/// run in a few minutes.
 const CRATE: u64 = 150;
 const CRATE_OF_MIRI: u64 = 20;
 
-/// What became of the programs.
+/// The results of the programs.
 #[derive(Default)]
 struct Figures {
     seed: u64,
@@ -78,7 +78,7 @@ impl fmt::Display for Figures {
         let Figures { seed, texts, compiled, run, failed } = self;
         write!(
             f,
-            "seed {seed}: {texts} texts drawn, {compiled} compiled, run as {run} programs, "
+            "seed {seed}: {texts} texts generated, {compiled} compiled, run as {run} programs, "
         )?;
         write!(f, "{failed} failed")
     }
@@ -107,7 +107,7 @@ pub fn main(args: Args) -> Outcome {
     Ok(ExitCode::from(u8::from(figures.failed != 0)))
 }
 
-/// Draws, compiles and runs some.
+/// Generates, compiles and runs some programs.
 fn some(table: &Table, args: &Args, numbers: Range<u64>, figures: &mut Figures) -> Result<()> {
     let seed = figures.seed;
     let drawn: Vec<Program> =
@@ -143,7 +143,7 @@ fn some(table: &Table, args: &Args, numbers: Range<u64>, figures: &mut Figures) 
     Ok(())
 }
 
-/// Which turns of which programs are run how.
+/// The turns of the programs, and how to run each.
 fn groups(programs: &[Program], args: &Args) -> Vec<(Way, Vec<Job>)> {
     let turns = match args.turn {
         Some(turn) => turn..turn + 1,

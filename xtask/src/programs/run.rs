@@ -1,4 +1,4 @@
-//! Runs programs, and tells which of them failed and why.
+//! Runs programs, and reports which of them failed and why.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ use super::compile::PACKAGE;
 use crate::miri::{Model, inlined};
 use crate::{cargo, deadline};
 
-/// A program, and which of its turns. One program may have several.
+/// A program and one of its turns. A program may have several.
 #[derive(Clone)]
 pub struct Job {
     pub number: u64,
@@ -28,32 +28,33 @@ pub struct Failure {
     pub why: String,
 }
 
-/// What became of some jobs. A program that failed has no more turns.
+/// The results of some jobs. A program that failed is not run again.
 #[derive(Default)]
 pub struct Ran {
     pub turns: usize,
     pub failures: Vec<Failure>,
 }
 
-/// How programs are run.
+/// The way to run programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Native,
     Miri {
         model: Model,
-        /// Whether the programs have threads: without, there are no data races to look for.
+        /// Whether the programs have threads. Without threads there is no check for data races.
         threads: bool,
-        /// With the weak memory of real processors, where there are threads.
+        /// With the weak memory of real processors, if there are threads.
         weak: bool,
     },
 }
 
-/// A program that prints no line for so long sleeps. (The native runner has a clock of its own.)
+/// A program that does not print a line for this long hangs. (The native runner has its own
+/// timeout.)
 fn patience() -> Duration {
     deadline::left() / 4
 }
 
-/// What a turn may take natively.
+/// The time limit of a turn natively.
 fn turn() -> String {
     format!("{}s", (deadline::left() / 60).as_secs().max(40))
 }
@@ -109,7 +110,7 @@ fn flags(model: Model, threads: bool, weak: bool) -> String {
     }
 }
 
-/// Reads what it says; which program and turn it was in when it ended, and what it wrote besides.
+/// Reads its output. Returns the program and turn in which it ended, and its other output.
 fn follow(
     child: &mut Child,
     left: &mut VecDeque<Job>,
@@ -132,7 +133,7 @@ fn follow(
         let line = match said.recv_timeout(patience()) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) if running.is_none() => continue, // It is compiled.
+            Err(RecvTimeoutError::Timeout) if running.is_none() => continue, // It is being compiled.
             Err(RecvTimeoutError::Timeout) => {
                 slept = true;
                 child.kill()?;
@@ -158,17 +159,17 @@ fn follow(
         }
     }
     let told = told.join().unwrap_or_default();
-    Ok((running, if slept { "it sleeps, or works without end".to_owned() } else { told }))
+    Ok((running, if slept { "it hangs, or never finishes".to_owned() } else { told }))
 }
 
-/// `17:3`, perhaps with more behind it.
+/// `17:3`, possibly followed by more text.
 fn place(text: &str) -> Option<(u64, u64)> {
     let (number, turn) = text.split_once(':')?;
     let turn = turn.split(':').next()?;
     Some((number.parse().ok()?, turn.parse().ok()?))
 }
 
-/// The line that matters.
+/// The most important line.
 fn why(told: &str) -> &str {
     let error = |line: &&str| line.trim_start().starts_with("error");
     told.lines().find(error).or(told.lines().last()).unwrap_or("it died")

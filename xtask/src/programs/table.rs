@@ -1,5 +1,5 @@
-//! The public calls, read from the functions in tests/programs/src/calls: what each takes, gives
-//! and borrows is its signature.
+//! The public calls, read from the functions in tests/programs/src/calls. The signature of each
+//! gives its arguments, results and borrows.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use syn::{Expr, FnArg, Item, ItemFn, Meta, Pat, PathArguments, ReturnType, Stmt,
 use super::term::Term;
 use crate::paths;
 
-/// What a program does with values of these types besides. All are dropped, forgotten, moved,
-/// swapped with their like, kept in a Vec, and alive during a panic.
+/// Special treatment of values of these types. All values are dropped, forgotten, moved, swapped
+/// with others of their type, stored in a Vec, and alive during a panic.
 ///
 /// | word | meaning |
 /// |---|---|
 /// | `send` | it may go to another thread |
 /// | `sync` | threads may share it |
-/// | `few` | a program has few of them, and seldom loses one |
-/// | `eager` | it stands in the way of others while it lives: it is used soon |
+/// | `few` | a program has few of them, and rarely loses one |
+/// | `eager` | it blocks other values while it lives, so it is used soon |
 /// | `plain` | forgetting it loses nothing |
-/// | `copy`; `qp`, `srq`, `cq` | what it is |
+/// | `copy`; `qp`, `srq`, `cq` | the kind of value |
 const VALUES: &[(&str, &str)] = &[
     ("Context Pd Pool Arena Channel Events LoudArena", "send few"),
     ("Cq", "send cq"),
@@ -41,7 +41,7 @@ const VALUES: &[(&str, &str)] = &[
     ("Vector", "send sync plain"),
 ];
 
-/// What the queues of a profile keep.
+/// The entries of a profile's queues.
 const ENTRIES: &[(&str, &str)] = &[
     ("DefaultProfile Ring Direct Served ServedRing", "Buf"),
     ("Lists Huge", "BufList"),
@@ -94,7 +94,7 @@ pub struct Row {
     pub kin: Vec<usize>,
     pub at: Option<(usize, usize)>,
     pub code: String,
-    /// What each turn picks from, by the name that the code has for it.
+    /// The choices of each turn, by the name in the code.
     pub pick: Vec<(String, Vec<String>)>,
     pub weight: u32,
     pub panics: bool,
@@ -194,7 +194,10 @@ fn row(
         };
         for ty in all {
             let mut option = term(ty, sets, &mut lent)?;
-            ensure!(option.name == "Option" && option.args.len() == 1, "it gives no Option");
+            ensure!(
+                option.name == "Option" && option.args.len() == 1,
+                "it does not return an Option"
+            );
             gives.extend(option.args.pop());
         }
     }
@@ -226,11 +229,11 @@ fn row(
     };
     words(&mut row, &doc(function))?;
     ensure!(row.weight > 0, "it has no weight");
-    ensure!(!row.panics || row.gives.is_empty(), "it may panic, so nothing comes out of it");
+    ensure!(!row.panics || row.gives.is_empty(), "it may panic, so it cannot have a result");
     Ok(row)
 }
 
-/// The documentation, in a line.
+/// The documentation as one line.
 fn doc(function: &ItemFn) -> String {
     let lines = function.attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(it) if it.path.is_ident("doc") => match &it.value {
@@ -242,7 +245,7 @@ fn doc(function: &ItemFn) -> String {
     lines.collect()
 }
 
-/// What the documentation says of it: `weight 8; kin pd cq; on cq`.
+/// The options in the documentation: `weight 8; kin pd cq; on cq`.
 fn words(row: &mut Row, doc: &str) -> Result<()> {
     for part in doc.split(';') {
         let words: Vec<&str> = part.split_whitespace().collect();
@@ -275,7 +278,7 @@ fn term(ty: &Type, sets: &Sets, lives: &mut Vec<String>) -> Result<Term> {
             match arg {
                 syn::GenericArgument::Lifetime(it) => lives.push(it.ident.to_string()),
                 syn::GenericArgument::Type(ty) => args.push(term(ty, sets, lives)?),
-                _ => bail!("an argument that is no type"),
+                _ => bail!("an argument that is not a type"),
             }
         }
     }
@@ -288,7 +291,7 @@ fn term(ty: &Type, sets: &Sets, lives: &mut Vec<String>) -> Result<Term> {
     Ok(Term { name, args, is_variable })
 }
 
-/// What its variables may be: members of sets, and then entries of profiles.
+/// The possible values of its variables: members of sets, and then entries of profiles.
 fn wheres(takes: &[Arg], gives: &[Term], code: &str, sets: &Sets) -> Vec<Where> {
     let signature: Vec<String> =
         takes.iter().map(|arg| &arg.ty).chain(gives).map(Term::to_string).collect();
@@ -318,7 +321,7 @@ pub fn entry_of(profile: &str) -> Option<&'static str> {
 
 type Picks = Vec<(String, Vec<String>)>;
 
-/// What it picks, by `let NAME = w.pick(0, [..]);` at its beginning, and the rest in a line.
+/// Its choices, from `let NAME = w.pick(0, [..]);` at its beginning, and the rest as one line.
 fn body(function: &ItemFn, text: &str) -> Result<(Picks, String)> {
     let mut picks = Vec::new();
     let mut rest = function.block.stmts.iter().peekable();
@@ -334,7 +337,7 @@ fn body(function: &ItemFn, text: &str) -> Result<(Picks, String)> {
         }
         _ => String::new(),
     };
-    ensure!(!code.contains("w.pick("), "it picks in the middle");
+    ensure!(!code.contains("w.pick("), "it calls `pick` after its beginning");
     Ok((picks, code))
 }
 
@@ -349,13 +352,13 @@ fn pick(statement: &Stmt) -> Option<(String, &syn::ExprArray)> {
     }
 }
 
-/// A piece of the source in a line, without comments.
+/// A piece of the source as one line, without comments.
 fn line(text: &str, at: Range<usize>) -> String {
     let lines = text[at].lines().map(str::trim).filter(|line| !line.starts_with("//"));
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// The code with each of these words replaced. A word may have a type's arguments.
+/// The code with each of these words replaced. A replacement may have type arguments.
 pub fn replace(code: &str, words: &[(String, String)]) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let (mut text, mut rest) = (String::new(), code);

@@ -1,4 +1,4 @@
-//! Types as the calls have them: `Qp<T, Rts, P>`, in which some names are variables.
+//! Types as in the calls: `Qp<T, Rts, P>`, in which some names are variables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ pub struct Term {
     pub is_variable: bool,
 }
 
-/// What the variables are.
+/// The values of the variables.
 pub type Bound = BTreeMap<String, Term>;
 
 impl Term {
@@ -22,7 +22,7 @@ impl Term {
         Term { name, args: Vec::new(), is_variable: true }
     }
 
-    /// Whether this, with its variables, is the other, which has none; notes what they are.
+    /// Matches this type, with variables, against another without variables. Records their values.
     pub fn is(&self, other: &Term, bound: &mut Bound) -> bool {
         if self.is_variable {
             return match bound.get(&self.name) {

@@ -17,7 +17,7 @@ pub struct Mutant {
     pub rules: BTreeSet<String>,
 }
 
-/// One mutant for each bound. The loopback device is for tests and has no rules of its own.
+/// One mutant for each bound. The loopback device is for tests and does not have its own rules.
 pub fn all(sources: &Sources) -> Vec<Mutant> {
     let is_product = |file: &str| {
         file.ends_with(".rs") && !file.contains("tests") && !file.contains("loopback/")
@@ -106,7 +106,7 @@ fn is_ident(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The type that an `impl` line is about, without its parameters.
+/// The type of an `impl` line, without its parameters.
 fn implemented(line: &str) -> &str {
     let mut depth = 0;
     let after = line["impl".len()..].find(|c| {
@@ -118,7 +118,8 @@ fn implemented(line: &str) -> &str {
     of.trim_start_matches(['&', '\'']).split(['<', ' ', '{']).next().unwrap_or(of)
 }
 
-/// Every bound in a where-clause. Private functions are left out: their callers have the bounds.
+/// Every bound in a where-clause. Private functions are left out, because their callers have the
+/// bounds.
 fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
     let lines: Vec<&str> = text.lines().collect();
     let mut all = Vec::new();
@@ -128,8 +129,8 @@ fn lost_bounds(file: &str, text: &str, traits: &Traits) -> Vec<Mutant> {
         if code.starts_with("//") {
             continue;
         }
-        // Mutants are named by function, not by line, so that other edits do not rename them.
-        // (In a macro it is indented.)
+        // Mutants are named by function, not by line, so that other edits do not rename them. (In a
+        // macro the line is indented.)
         if line.starts_with("impl") || code.starts_with("impl<") {
             (owner, is_public) = (implemented(code), true);
             function = format!("impl {owner}");

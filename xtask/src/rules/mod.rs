@@ -1,10 +1,8 @@
-//! `cargo xtask rules --mutate`: each bound of a public function is removed in turn, and a ui-test
-//! that names the bound's rule must notice.
-//!
-//! A bound's rules are those that its trait names, in its documentation or its diagnostics. The
-//! bound counts as noticed if the crate no longer compiles without it, or if one of the ui-tests
-//! whose `Proves` line has one of these rules gets other errors than before. A bound whose trait
-//! names no rule, such as `Send`, may be noticed by any ui-test.
+//! `cargo xtask rules --mutate`: removes each bound of a public function in turn. A ui-test that
+//! names the bound's rule must then fail. The rules of a bound are the rules that its trait names
+//! in its documentation or diagnostics. Removing a bound is detected if the crate no longer
+//! compiles without it, or if the errors of a ui-test change whose `Proves` line has one of these
+//! rules. If the trait does not name a rule, like `Send`, any ui-test may detect it.
 
 mod bounds;
 
@@ -70,7 +68,7 @@ enum By {
 /// The ui-tests by file, each with the rules of its `Proves` line.
 type UiTests = BTreeMap<PathBuf, BTreeSet<String>>;
 
-/// Every ui-test, without the programs of `pass` that must compile.
+/// Every ui-test, without the programs in `pass`, which must compile.
 fn ui_tests(root: &Path) -> Result<UiTests> {
     let files = cmd!(sh::at(root), "find ui-tests -name *.rs -not -path */pass/*").text()?;
     let test = |file: &str| {
@@ -87,7 +85,7 @@ struct Copy {
     target: PathBuf,
     /// The crate with all its bounds.
     original: PathBuf,
-    /// The errors of ui-tests against it, as they are needed.
+    /// The errors of ui-tests with this crate, computed on demand.
     before: RefCell<BTreeMap<PathBuf, Vec<String>>>,
 }
 
@@ -133,7 +131,7 @@ impl Copy {
         Ok(code == 0)
     }
 
-    /// The crate as it was checked last.
+    /// The result of the last check of the crate.
     fn library(&self) -> Result<PathBuf> {
         let mut newest = None;
         for file in fs::read_dir(self.target.join("debug/deps"))? {
@@ -146,14 +144,14 @@ impl Copy {
         newest.map(|(_, path)| path).context("the crate was checked")
     }
 
-    /// The errors of a ui-test, and where in it they are.
+    /// The errors of a ui-test, and their locations.
     fn errors(&self, test: &Path, library: &Path) -> Result<Vec<String>> {
         let flags = ["--edition=2024", "--crate-type=bin", "--emit=metadata", "-Awarnings", "-o"];
         let out = self.target.join("ui.rmeta");
         let path = format!("dependency={}", self.target.join("debug/deps").display());
         let library = format!("proverbs={}", library.display());
         let rustc = cmd!(sh::at(&self.dir), "rustc {flags...} {out} -L {path} --extern {library}");
-        // It fails, as it should.
+        // It is expected to fail.
         let (_, text) = rustc.arg(test).capture()?;
         let says =
             |line: &&str| line.starts_with("error") || line.trim().starts_with("--> ui-tests/");

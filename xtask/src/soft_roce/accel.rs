@@ -1,16 +1,16 @@
-//! KVM or emulation. That /dev/kvm is there says little: inside other virtual machines a guest may
-//! hang or QEMU may abort. So KVM is tried until a guest under it does not boot, once for every
-//! boot of the host.
+//! KVM or emulation. The existence of /dev/kvm does not prove that KVM works: inside other virtual
+//! machines a guest may hang or QEMU may abort. So KVM is used until a guest does not boot with it,
+//! and tried again after each boot of the host.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 
-/// How the guest's instructions are executed.
+/// The way to execute the guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     /// By the processor.
     Kvm,
-    /// By QEMU: works everywhere, slowly.
+    /// By QEMU, which works everywhere but is slow.
     Tcg,
 }
 
@@ -22,18 +22,18 @@ impl Accel {
         }
     }
 
-    /// The best that works here, as far as `dir` knows.
+    /// The best way that works here, according to `dir`.
     pub fn best(dir: &Path) -> Self {
         let is_there = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
         let failed = fs::read_to_string(dir.join(FAILED)).is_ok_and(|boot| boot == boot_id());
         if is_there && !failed { Self::Kvm } else { Self::Tcg }
     }
 
-    /// A guest under this did not boot. Emulation is the last resort.
+    /// Records that a guest did not boot with this. Emulation is the last resort.
     pub fn failed(self, dir: &Path) {
         if self == Self::Kvm {
             eprintln!("KVM does not work here: emulating until the next boot of this machine");
-            // Without the file the next guest tries once more.
+            // Without the file, the next guest tries again.
             let _ = fs::write(dir.join(FAILED), boot_id());
         }
     }

@@ -1,35 +1,36 @@
-//! The guest's console: a file that QEMU writes, read for how far the guest is and what went wrong.
+//! The guest's console: a file that QEMU writes. It shows the progress of the guest, and its
+//! errors.
 
 use std::fs;
 use std::path::Path;
 
 use crate::sh::tail;
 
-/// Our scripts' lines begin with this.
+/// The prefix of lines from our scripts.
 const OURS: &str = "soft-roce: ";
-/// What a kernel says when it is done for.
+/// The messages of a kernel that has crashed.
 const CRASHES: [&str; 5] =
     ["Kernel panic", "Oops:", "BUG: ", "general protection fault", "Unable to handle"];
 
-/// The state of the guest by its console.
+/// The state of the guest according to its console.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Bytes.
     pub length: usize,
     /// The last stage the guest has reached, empty before the first.
     pub stage: String,
-    /// Why the guest's scripts gave up.
+    /// The reason why the guest's scripts failed.
     pub failure: Option<String>,
     /// The first line of a kernel crash.
     pub crash: Option<String>,
 }
 
 impl State {
-    /// Reads the console; one that is not there yet has shown nothing.
+    /// Reads the console. A missing file counts as empty.
     pub fn read(console: &Path) -> State {
         let text = text(console);
         let mut state = State { length: text.len(), ..State::default() };
-        // The last line may not be whole yet.
+        // The last line may be incomplete.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole.lines().for_each(|line| state.line(line.trim_end()));
         state
@@ -46,8 +47,8 @@ impl State {
         }
     }
 
-    /// The end of the console, to be shown with an error; of a crash its beginning, since what
-    /// matters there comes first.
+    /// The end of the console, to be shown with an error. For a crash, its beginning, because the
+    /// important lines come first.
     pub fn last_lines(&self, console: &Path) -> String {
         const LINES: usize = 30;
         let text = text(console);

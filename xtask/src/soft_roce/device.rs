@@ -1,4 +1,4 @@
-//! `cargo xtask test guest --device`: a machine that has an RDMA device needs no guest.
+//! `cargo xtask test guest --device`: a machine with an RDMA device does not need a guest.
 
 use std::ffi::OsStr;
 
@@ -8,7 +8,7 @@ use super::guest;
 use crate::paths;
 use crate::sh::{self, Run};
 
-/// Runs the command here with PROVERBS_DEVICE set, after seeing that the device exists.
+/// Checks that the device exists, and runs the command here with PROVERBS_DEVICE set.
 pub fn run<S: AsRef<OsStr>>(device: &str, command: &[S]) -> Result<i32> {
     let mut known: Vec<_> = paths::names("/sys/class/infiniband".as_ref()).collect();
     known.sort();

@@ -1,4 +1,4 @@
-//! What the guest is told, as files on the share: its environment and the command.
+//! Passes the environment and the command to the guest, as files on the share.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -13,10 +13,10 @@ use crate::paths;
 use crate::sh::quote;
 
 const SCRIPT: &str = include_str!("guest.sh");
-/// Directories of the host that the guest has its own of.
+/// Directories that the guest does not take from the host.
 const NOT_SHARED: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 
-/// The directory that guest and host share for writing, at one path in both.
+/// The directory that guest and host share for writing, with the same path in both.
 pub fn out_dir() -> Result<PathBuf> {
     match env::var_os("PROVERBS_GUEST_OUT") {
         Some(dir) => paths::directory(env::current_dir()?.join(dir)),
@@ -24,7 +24,7 @@ pub fn out_dir() -> Result<PathBuf> {
     }
 }
 
-/// Writes the files that init.sh and guest.sh look for.
+/// Writes the files that init.sh and guest.sh read.
 pub fn write(
     share: &Path,
     kernel: &Kernel,
@@ -71,8 +71,8 @@ fn environment(kernel: &Kernel, siw: Option<&Path>, out: &Path, host: Option<u8>
     script
 }
 
-/// What a program under test may want to know, without what cargo says about xtask itself, and
-/// without secrets: the share is a file on disk.
+/// The environment for a program under test, without cargo's variables about xtask itself, and
+/// without secrets, because the share is a file on disk.
 fn is_passed_on(name: &OsStr) -> bool {
     const NAMES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "SHELL", "TERM", "TZ", "USER"];
     const PREFIXES: [&str; 5] = ["PROVERBS_", "RUST_", "RUSTUP_", "CARGO_", "LC_"];
@@ -91,7 +91,7 @@ fn script(command: &[&OsStr]) -> Result<OsString> {
     let cwd = env::current_dir().context("where are we?")?;
     if NOT_SHARED.iter().any(|dir| cwd.starts_with(dir)) {
         bail!(
-            "the guest has its own {}; it cannot go to {}.\nNext: cd to another directory",
+            "the guest has its own {}, so it cannot use {}.\nNext: cd to another directory",
             NOT_SHARED.join(", "),
             cwd.display()
         );

@@ -1,4 +1,4 @@
-//! The first thing the guest runs: busybox, the modules, and a script that mounts the host's root.
+//! The guest's initramfs: busybox, the modules, and a script that mounts the host's root.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use super::kernel::Kernel;
 use crate::sh::{self, Next, Run, cmd};
 
-/// What the guest loads, each after what it needs. Anything else (veth, sch_netem, virtio_net ...)
-/// the guest's kernel loads on demand from the unpacked package.
+/// The modules that the guest loads, each after its dependencies. The guest's kernel loads other
+/// modules (veth, sch_netem, virtio_net ...) on demand from the unpacked package.
 const MODULES: [&str; 11] = [
     "virtio_pci",
     "virtio_rng",
@@ -26,8 +26,9 @@ const MODULES: [&str; 11] = [
     "rdma_rxe",
 ];
 
-/// Older rxe asks the crypto layer for "crc32" by name, which no dependency tells: without this,
-/// `rdma link add` fails with "No such file or directory". Newer kernels do not have it.
+/// Older rxe requests "crc32" from the crypto layer by name, without declaring a dependency.
+/// Without this module, `rdma link add` fails with "No such file or directory". Newer kernels do
+/// not have it.
 const IF_THERE: &str = "crc32_generic";
 
 const BUSYBOX: &str = "/bin/busybox";
@@ -52,7 +53,7 @@ pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
         for file in files? {
             let (name, content) = load(&file)?;
             if seen.insert(name.clone()) {
-                // It would make a device on its own in some kernels and none in others.
+                // In some kernels it would create a device by itself, and in others not.
                 let parameters = if name == "dummy" { "numdummies=0" } else { "" };
                 order.push_str(&format!("{name} {parameters}\n"));
                 entry(&mut archive, &format!("modules/{name}.ko"), 0o100_644, &content)?;
@@ -64,7 +65,7 @@ pub fn write(kernel: &Kernel, path: &Path) -> Result<()> {
     fs::write(path, archive).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Adds a directory or a file; cpio(1) would need a directory tree first.
+/// Adds a directory or a file, without creating a directory tree first as for cpio(1).
 fn entry(archive: &mut Vec<u8>, path: &str, mode: u32, content: &[u8]) -> Result<()> {
     let entry = cpio::newc::Builder::new(path).mode(mode);
     let mut writer = entry.write(archive, u32::try_from(content.len())?);
@@ -73,13 +74,14 @@ fn entry(archive: &mut Vec<u8>, path: &str, mode: u32, content: &[u8]) -> Result
     Ok(())
 }
 
-/// The files to load for a module, its own last. Empty when it is built in.
+/// The files to load for a module, with its own file last. Empty if it is built in.
 fn dependencies(kernel: &Kernel, module: &str) -> Result<Vec<String>> {
     let Kernel { root, release, .. } = kernel;
-    // The host's own /etc/modprobe.d has no say in the guest.
-    let list = cmd!(sh::here(), "modprobe -C /dev/null -d {root} -S {release} -D {module}")
-        .text()
-        .next("is the cached kernel whole? Remove target/soft-roce/kernel and try again")?;
+    // The host's own /etc/modprobe.d does not apply to the guest.
+    let list =
+        cmd!(sh::here(), "modprobe -C /dev/null -d {root} -S {release} -D {module}").text().next(
+            "the cached kernel may be incomplete: remove target/soft-roce/kernel and try again",
+        )?;
     let mut files = Vec::new();
     for line in list.lines() {
         match line.trim().split_once(' ') {
@@ -91,7 +93,7 @@ fn dependencies(kernel: &Kernel, module: &str) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// A module's name and its plain content: busybox's insmod does not decompress.
+/// A module's name and its decompressed content, because busybox's insmod does not decompress.
 fn load(file: &str) -> Result<(String, Vec<u8>)> {
     let path = Path::new(file);
     let base = path.file_name().and_then(|name| name.to_str()).context("a module has a name")?;

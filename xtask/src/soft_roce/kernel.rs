@@ -1,5 +1,5 @@
-//! Stock kernels by their names, unpacked and never installed. Fetched once; kept until `cargo
-//! clean`, so that later runs need neither network nor package lists.
+//! Stock kernels, which are unpacked and never installed. They are fetched once and kept until
+//! `cargo clean`, so that later runs do not need the network or package lists.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,15 @@ use crate::apt::{self, Lists};
 use crate::paths;
 use crate::sh::{self, Run, cmd};
 
-/// The kernels that the suites run on. The first is what a guest has if nobody says otherwise; the
-/// last is the newest of trixie-backports.
+/// The kernels that the suites run on. The first is the default of a guest; the last is the newest
+/// in trixie-backports.
 pub const NAMED: [&str; 3] = ["6.1", "6.12", "7.3"];
-/// Where Debian has them.
+/// The name of their packages in Debian.
 pub const SUITES: [&str; 5] =
     ["bookworm", "bookworm-security", "trixie", "trixie-backports", "sid"];
-/// How releases end.
+/// The suffix of releases.
 const FLAVOUR: &str = "-amd64";
-/// What may come before that, and is another flavour.
+/// A part before the suffix that marks another flavour.
 const OTHERS: [&str; 2] = ["-cloud", "-rt"];
 
 /// A kernel on this disk.
@@ -26,12 +26,12 @@ pub struct Kernel {
     pub release: String,
     /// The directory above lib/modules.
     pub root: PathBuf,
-    /// What QEMU boots.
+    /// The file that QEMU boots.
     pub image: PathBuf,
 }
 
-/// The newest cached kernel of this name (6.1 is 6.1.x), fetched if there is none. If the archive
-/// has none any more, the next newer one.
+/// The newest cached kernel with this name (6.1 is 6.1.x), fetched if there is none. If the archive
+/// no longer has it, the next newer one.
 pub fn ensure(name: &str) -> Result<Kernel> {
     if std::env::consts::ARCH != "x86_64" {
         bail!("the guest needs the host's programs and an x86-64 kernel; this is another machine");
@@ -46,13 +46,13 @@ pub fn ensure(name: &str) -> Result<Kernel> {
     Ok(Kernel { release, root, image })
 }
 
-/// The newest of these releases that has this name.
+/// The newest of these releases with this name.
 fn newest(releases: Vec<String>, name: &str) -> Option<String> {
     let named = releases.into_iter().filter(|release| numbers(release).starts_with(&numbers(name)));
     named.max_by_key(|release| numbers(release))
 }
 
-/// The newest release of the name that comes next.
+/// The newest release with the next newer name.
 fn next(releases: &[String], name: &str) -> Option<String> {
     let newer = releases.iter().filter(|release| numbers(release) > numbers(name));
     let next = newer.min_by_key(|release| numbers(release))?;
@@ -65,19 +65,19 @@ fn numbers(release: &str) -> Vec<u64> {
     release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Where packages have it: Debian's from 6.19 on below the modules.
+/// Its location in packages: in Debian's, from 6.19 on, below the modules.
 fn image(root: &Path, release: &str) -> PathBuf {
     let image = root.join(format!("boot/vmlinuz-{release}"));
     if image.exists() { image } else { root.join(format!("lib/modules/{release}/vmlinuz")) }
 }
 
-/// Fetches the newest kernel of this name, or what comes in its place; its release.
+/// Fetches the newest kernel with this name, or its replacement. Returns its release.
 fn fetch(name: &str, cache: &Path) -> Result<String> {
     let lists = debian()?;
     let all = releases(&lists)?;
     let release = newest(all.clone(), name).or_else(|| {
         let next = next(&all, name)?;
-        eprintln!("note: there is no Linux {name} any more; {next} takes its place");
+        eprintln!("note: Linux {name} is no longer available; using {next}");
         Some(next)
     });
     let release = release
@@ -86,13 +86,13 @@ fn fetch(name: &str, cache: &Path) -> Result<String> {
     Ok(release)
 }
 
-/// Debian's suites, whose lists are fetched; apart, as two parts of the tests may do so at a time,
-/// and apt does not wait for its own lock on them.
+/// The lists of Debian's suites. They are separate, because two parts of the tests may fetch them
+/// at the same time, and apt does not wait for its lock on lists.
 pub fn debian() -> Result<Lists> {
     Lists::fetched(&apt::aside(paths::below_target("soft-roce/apt")?)?, &SUITES)
 }
 
-/// The kernels that there are.
+/// The available kernels.
 fn releases(lists: &Lists) -> Result<Vec<String>> {
     let names = lists.names("linux-image-")?;
     let release = |name: &String| {
@@ -107,13 +107,14 @@ fn releases(lists: &Lists) -> Result<Vec<String>> {
 
 /// Unpacks and prepares a kernel in `root`.
 fn unpack(lists: &Lists, release: &str, work: &Path, root: &Path) -> Result<()> {
-    // Older Debians have everything in the image's package; from 6.19 on it is in others.
+    // In older Debian releases the image's package contains everything. From 6.19 on, parts are in
+    // other packages.
     let all = lists.names("linux-")?;
     let parts = ["image", "base", "binary", "modules"];
     let packages = parts.map(|part| format!("linux-{part}-{release}"));
     let packages: Vec<&String> = packages.iter().filter(|name| all.contains(name)).collect();
     lists.unpack(&packages, work, root)?;
-    // Newer packages say usr/lib; modprobe -d and depmod -b look below lib.
+    // Newer packages use usr/lib, but modprobe -d and depmod -b search below lib.
     if !root.join("lib").exists() {
         std::os::unix::fs::symlink("usr/lib", root.join("lib"))?;
     }

@@ -1,6 +1,6 @@
-//! The newest rdma-core and perftest that Debian has, unpacked beside the system's; in a guest they
-//! lie over it, with the libc that they were linked with. Its headers may declare more than those
-//! that are installed.
+//! The newest rdma-core and perftest in Debian, unpacked outside the system. In a guest they are
+//! mounted over the system's, with the libc that they were linked with. The newest headers may
+//! declare more than the installed ones.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::kernel;
 use crate::{apt, paths};
 
-/// The version that the suites' expectations are of.
+/// The version that the suites' expectations apply to.
 const NAMED: &str = "65.0";
 
 const PACKAGES: [&str; 13] = [
@@ -28,19 +28,19 @@ const PACKAGES: [&str; 13] = [
     "librdmacm-dev",
 ];
 
-/// What programs in a guest are linked with.
+/// The rdma-core that programs in a guest are linked with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Library {
     /// The host's rdma-core.
     #[default]
     Host,
-    /// The newest that Debian has.
+    /// The newest in Debian.
     Newest,
 }
 
-/// The directory of the newest C headers, fetched if they are not there. `None` with a note if they
-/// cannot be fetched, or if they are not of the named version: Debian may have a newer one, or a
-/// mirror only an older suite.
+/// The directory of the newest C headers, fetched if they are missing. `None` with a note if they
+/// cannot be fetched, or if they have another version than the named one: Debian may have a newer
+/// one, or a mirror may have only an older suite.
 pub fn newest_headers() -> Option<PathBuf> {
     match newest().and_then(|root| Ok((version(&root)?, root))) {
         Ok((version, root)) => (version == NAMED).then(|| root.join("usr/include")),
@@ -51,7 +51,7 @@ pub fn newest_headers() -> Option<PathBuf> {
     }
 }
 
-/// The root directory of the newest rdma-core, fetched if it is not there.
+/// The root directory of the newest rdma-core, fetched if it is missing.
 pub fn newest() -> Result<PathBuf> {
     let place = paths::below_target("soft-roce/rdma-core")?.join("newest-with-headers");
     apt::once(&place, |work, root| {
@@ -60,12 +60,12 @@ pub fn newest() -> Result<PathBuf> {
     })?;
     let version = version(&place)?;
     if version != NAMED {
-        eprintln!("note: rdma-core is {version} here; what is expected is known of {NAMED}");
+        eprintln!("note: rdma-core is {version} here; the expected results are for {NAMED}");
     }
     Ok(place)
 }
 
-/// As the file of libibverbs has it: `libibverbs.so.1.18.65.0` is of 65.0.
+/// The version from the file name of libibverbs: `libibverbs.so.1.18.65.0` means 65.0.
 fn version(root: &Path) -> Result<String> {
     let dir = root.join("usr/lib/x86_64-linux-gnu");
     let version = paths::names(&dir).find_map(|name| {

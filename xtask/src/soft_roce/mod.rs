@@ -1,9 +1,9 @@
-//! A real RDMA device on a machine that has none: Soft-RoCE (rdma_rxe) in a guest.
-//!
-//! The guest's root is the host's, read only, with a tmpfs over it: it runs what was just built
-//! here, against the host's own libibverbs, and whatever it writes is gone afterwards, except below
-//! $PROVERBS_GUEST_OUT, which is one directory in both. (virtme-ng does much of this, and takes
-//! longer to the first command under emulation; it does not join two hosts by a cable.)
+//! A real RDMA device on a machine without one: Soft-RoCE (rdma_rxe) in a guest. The guest's root
+//! is the host's root, read-only, with a tmpfs over it. It runs the programs that were just built
+//! here, with the host's libibverbs. Everything that it writes is discarded, except below
+//! $PROVERBS_GUEST_OUT, which is the same directory in both. (virtme-ng does much of this, but
+//! under emulation it takes longer to the first command, and it cannot connect two hosts with a
+//! cable.)
 
 mod accel;
 mod console;
@@ -38,7 +38,7 @@ pub use pair::run as run_pair;
 pub use siw::Driver;
 pub use watch::KernelCrash;
 
-/// Where a guest stands that is not alone.
+/// The position of a guest that has a peer.
 struct Place {
     /// 1 or 2; its address is 10.77.0.1 or 10.77.0.2.
     host: u8,
@@ -50,7 +50,7 @@ struct Place {
 pub struct Args {
     #[command(flatten)]
     guest: Guest,
-    /// What to run, and its arguments.
+    /// The command to run, and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -65,13 +65,13 @@ pub struct Guest {
     /// memory.
     #[arg(long)]
     pub numa: bool,
-    /// The guest's kernel: the newest of this name.
+    /// The guest's kernel: the newest with this name.
     #[arg(long, value_name = "NAME", default_value = NAMED[0])]
     pub kernel: String,
     /// The rdma-core that the guest's programs are linked with.
     #[arg(long, default_value = "host")]
     pub library: Library,
-    /// What drives the guest's RDMA device.
+    /// The driver of the guest's RDMA device.
     #[arg(long, default_value = "rxe")]
     pub driver: Driver,
 }
@@ -89,12 +89,12 @@ impl Default for Guest {
 }
 
 impl Guest {
-    /// With two NUMA nodes, and huge pages of both sizes on each.
+    /// With two NUMA nodes, each with huge pages of both sizes.
     pub fn with_nodes(self) -> Self {
         Self { numa: true, ..self }
     }
 
-    /// The host needs only as much of it as the guest touches.
+    /// The host needs only the memory that the guest uses.
     fn memory(&self) -> u32 {
         if self.numa { self.memory_mb.max(6144) } else { self.memory_mb }
     }
@@ -102,7 +102,7 @@ impl Guest {
 
 pub fn main(args: Args) -> Outcome {
     let code = run(&args.guest, &args.command)?;
-    // An exit code has eight bits everywhere.
+    // Exit codes have eight bits.
     Ok(ExitCode::from(u8::try_from(code & 0xff)?))
 }
 
@@ -110,15 +110,14 @@ pub fn main(args: Args) -> Outcome {
 /// off, and returns the command's exit code. An error means that the guest failed, not the command.
 ///
 /// Several commands in one boot: `["sh", "-c", script]`. Call it from the main thread: QEMU dies
-/// with the thread that started it.
-///
-/// A guest that fails before it runs the command is booted once more: KVM may not work here, and on
-/// a busy host the emulated timers sometimes come too late for the kernel.
+/// with the thread that started it. A guest that fails before it runs the command is booted again:
+/// KVM may not work here, and on a busy host the emulated timers are sometimes too late for the
+/// kernel.
 pub fn run<S: AsRef<OsStr>>(guest: &Guest, command: &[S]) -> Result<i32> {
     twice(|| run_once(guest, command, None))
 }
 
-/// `boot`, and once more if it did not boot.
+/// `boot`, and again if it did not boot.
 fn twice<T>(boot: impl Fn() -> Result<T>) -> Result<T> {
     match boot() {
         Err(error) if error.is::<watch::NotBooted>() => {
@@ -168,18 +167,18 @@ fn run_once<S: AsRef<OsStr>>(guest: &Guest, command: &[S], place: Option<Place>)
     let code = ended?;
     if code == 127 {
         eprintln!(
-            "note: the guest runs the host's programs; what is not installed here it has not"
+            "note: the guest runs the host's programs, so it lacks everything that is not installed here"
         );
     }
     Ok(code)
 }
 
-/// Runs a command on this machine, with an RDMA device of its own.
+/// Runs a command on this machine, with its own RDMA device.
 pub fn on_device<S: AsRef<OsStr>>(device: &str, command: &[S]) -> Result<i32> {
     device::run(device, command)
 }
 
-/// The kernel that a guest runs if nobody says otherwise, fetched if need be.
+/// The default kernel of a guest, fetched if necessary.
 pub fn kernel() -> Result<Kernel> {
     kernel::ensure(NAMED[0])
 }

@@ -9,10 +9,10 @@ use anyhow::{Result, anyhow};
 use super::{Guest, Place, kernel, run_once, twice};
 use crate::setup::{self, Group};
 
-/// Boots two guests whose devices `rxe0` are joined by `eth0`, 10.77.0.1 and 10.77.0.2, runs one
-/// command in each, and returns their exit codes when both have powered off.
+/// Boots two guests whose devices `rxe0` are connected through `eth0`, 10.77.0.1 and 10.77.0.2.
+/// Runs one command in each, and returns their exit codes when both have powered off.
 pub fn run<S: AsRef<OsStr> + Sync>(guest: &Guest, commands: [&[S]; 2]) -> Result<[i32; 2]> {
-    // Before there are two who would do it.
+    // Done once here, before two threads would do it.
     setup::ensure(&[Group::Guest])?;
     kernel::ensure(&guest.kernel)?;
     twice(|| run_both(guest, commands))
@@ -21,7 +21,7 @@ pub fn run<S: AsRef<OsStr> + Sync>(guest: &Guest, commands: [&[S]; 2]) -> Result
 fn run_both<S: AsRef<OsStr> + Sync>(guest: &Guest, commands: [&[S]; 2]) -> Result<[i32; 2]> {
     let (one, two) = UnixStream::pair()?;
     let [first, second] = commands;
-    // QEMU dies with the thread that started it: each has one that stays to the end.
+    // QEMU dies with the thread that started it, so each has a thread that lives until the end.
     thread::scope(|scope| {
         let start = |host, end, command| {
             let place = Some(Place { host, end });

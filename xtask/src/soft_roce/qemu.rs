@@ -16,10 +16,11 @@ use crate::sh::quote;
 
 const QEMU: &str = "qemu-system-x86_64";
 
-/// panic=-1 with -no-reboot makes QEMU exit when the kernel gives up, and an oops is no better: the
-/// stack under test is in an unknown state. The guest is its own and only user, so mitigations
-/// would only cost time. On a busy host an emulated processor stands still for long, which is no
-/// lockup; and the jitter of its clock, which nobody needs, takes minutes to be measured.
+/// panic=-1 with -no-reboot makes QEMU exit when the kernel panics. An oops is treated the same,
+/// because the stack under test is then in an unknown state. The guest has only one user, so
+/// mitigations would only cost time. On a busy host an emulated processor may stand still for long,
+/// which is not a lockup. Measuring the jitter of its clock, which is not needed, would take
+/// minutes.
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 no_timer_check loglevel=5 panic=-1 oops=panic \
                                 random.trust_cpu=on mitigations=off cryptomgr.notests nowatchdog \
                                 initcall_blacklist=jent_mod_init";
@@ -29,21 +30,21 @@ const KERNEL_ARGUMENTS: &str = "console=ttyS0 no_timer_check loglevel=5 panic=-1
 const HUGE_PAGES: &str =
     "nokaslr hugepagesz=1G hugepages=0:1,1:1 hugepagesz=2M hugepages=0:16,1:16";
 
-/// There is a directory to lie over the host's root.
+/// Tells the guest to mount a directory over the host's root.
 const OVER: &str = "soft_roce.over";
 
-/// A machine while its command line is put together.
+/// A machine whose command line is being built.
 pub struct Machine {
     command: Command,
-    /// Our child's ends of the sockets, by the number they have in both processes.
+    /// The child's ends of the sockets, by their number in both processes.
     inherited: Vec<OwnedFd>,
     /// More arguments of the kernel.
     arguments: Vec<&'static str>,
 }
 
 impl Machine {
-    /// A machine with a serial console, which is written to a file, and nothing else that QEMU
-    /// makes unasked.
+    /// A machine with a serial console, which is written to a file, and without QEMU's other
+    /// default devices.
     pub fn new(
         accel: Accel,
         memory_mb: u32,
@@ -75,7 +76,7 @@ impl Machine {
         self.arguments.push(HUGE_PAGES);
     }
 
-    /// Shares a directory that lies over the host's root.
+    /// Shares a directory that is mounted over the host's root.
     pub fn over(&mut self, path: &Path) {
         self.share("over", path, false);
         self.arguments.push(OVER);
@@ -83,7 +84,8 @@ impl Machine {
 
     /// Shares a directory of the host over virtio-9p, as `tag`.
     pub fn share(&mut self, tag: &str, path: &Path, writable: bool) {
-        // The modes and owners are the host's; whoever runs QEMU is all that the guest can be.
+        // Modes and owners come from the host. The guest has only the rights of the user that runs
+        // QEMU.
         let mut share = OsString::from("local,path=");
         share.push(escaped(path.as_os_str()));
         share.push(format!(",mount_tag={tag},security_model=none,multidevs=remap"));
@@ -91,7 +93,7 @@ impl Machine {
         self.command.arg("-virtfs").arg(share);
     }
 
-    /// A stream out of the guest, untouched by any terminal: /sys/class/virtio-ports/*/name.
+    /// A stream out of the guest, without terminal processing: /sys/class/virtio-ports/*/name.
     pub fn port(&mut self, name: &str) -> Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         self.socket(name, theirs);
@@ -100,20 +102,20 @@ impl Machine {
         Ok(ours)
     }
 
-    /// A network card of its own at one end of a cable, as `host`'s.
+    /// A network card at one end of a cable, for `host`.
     pub fn cable(&mut self, end: UnixStream, host: u8) {
         let fd = OwnedFd::from(end);
         self.args("-netdev");
         self.command.arg(format!("socket,id=cable,fd={}", fd.as_raw_fd()));
         self.inherited.push(fd);
         self.args("-device");
-        // Nothing boots from it, so it needs no ROM.
+        // It is not a boot device, so it needs no ROM.
         let mac = format!("52:54:00:00:00:{host:02x}");
         self.command.arg(format!("virtio-net-pci,netdev=cable,mac={mac},romfile="));
     }
 
-    /// Starts it; what QEMU itself complains about goes to `log`. Call this from the main thread:
-    /// QEMU dies with the thread that started it.
+    /// Starts it. QEMU's own errors go to `log`. Call this from the main thread: QEMU dies with the
+    /// thread that started it.
     pub fn start(mut self, log: &Path) -> Result<Running> {
         let arguments = format!("{KERNEL_ARGUMENTS} {}", self.arguments.join(" "));
         self.command.arg("-append").arg(arguments.trim_end());
@@ -190,7 +192,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails when QEMU is gone already, and then there is nothing left to do.
+        // Fails if QEMU has already exited, and then there is nothing to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

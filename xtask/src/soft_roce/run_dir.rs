@@ -1,4 +1,4 @@
-//! The files of one run: guests may run side by side, so each has a directory of its own.
+//! The files of one run. Guests may run at the same time, so each has its own directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use crate::{apt, paths};
 /// A directory below `target/soft-roce`, removed at the end of the run.
 pub struct RunDir {
     path: PathBuf,
-    /// What the guest sees as /run/soft-roce.
+    /// The directory that is /run/soft-roce in the guest.
     pub share: PathBuf,
     pub initramfs: PathBuf,
-    /// What QEMU itself had to say.
+    /// QEMU's own output.
     pub qemu_log: PathBuf,
     /// The console while the guest runs.
     pub live_console: PathBuf,
-    /// The console of the run that ended last.
+    /// The console of the last finished run.
     pub console: PathBuf,
 }
 
 impl RunDir {
-    /// A fresh one; those of runs that were killed are removed.
+    /// Creates a new directory, and removes the directories of killed runs.
     pub fn new(parent: &Path, host: Option<u8>) -> Result<Self> {
         let host = host.map_or_else(String::new, |host| format!(".{host}"));
         let path = apt::aside(parent.to_owned())?.join(format!("guest{host}"));
@@ -39,7 +39,7 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // What cannot be removed now, the next run sweeps.
+        // The next run removes files that cannot be removed now.
         let _ = fs::rename(&self.live_console, &self.console);
         let _ = fs::remove_dir_all(&self.path);
     }

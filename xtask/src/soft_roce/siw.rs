@@ -1,5 +1,5 @@
-//! siw, the iWARP device of Linux, which Debian's kernels leave out: built from Debian's source of
-//! the guest's kernel, against that kernel's headers. Nothing of it is installed.
+//! siw, the iWARP device of Linux, which Debian's kernels do not include. It is built from Debian's
+//! source of the guest's kernel, with that kernel's headers, and is not installed.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::paths;
 use crate::setup::{self, Group};
 use crate::sh::{self, Next, Run, cmd};
 
-/// What drives the RDMA device of a guest.
+/// The driver of a guest's RDMA device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Driver {
     /// Soft-RoCE: rxe0.
@@ -21,10 +21,10 @@ pub enum Driver {
     Siw,
 }
 
-/// Where it is in the kernel's source.
+/// Its path in the kernel's source.
 const SOURCE: &str = "drivers/infiniband/sw/siw";
 
-/// The module for this kernel, built if it is not there.
+/// The module for this kernel, built if it is missing.
 pub fn module(kernel: &Kernel) -> Result<PathBuf> {
     let Kernel { release, root, .. } = kernel;
     let place = paths::below_target("soft-roce/siw")?.join(release);
@@ -42,9 +42,9 @@ fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
     let headers = format!("linux-headers-{release}");
     let lists = kernel::debian()?;
     let (version, needs) = lists.about(&headers)?;
-    // Its scripts and the headers of all flavours; not the compiler's package, which is the host's.
+    // The scripts and the headers of all flavours. The compiler comes from the host.
     let needs = |prefix: &str| needs.iter().find(|name| name.starts_with(prefix)).cloned();
-    let common = needs("linux-headers-").context("headers depend on those of all flavours")?;
+    let common = needs("linux-headers-").context("no dependency on linux-headers-*-common")?;
     let kbuild = needs("linux-kbuild-").context("headers depend on scripts")?;
     let series: Vec<&str> = release.splitn(3, '.').take(2).collect();
     let source = format!("linux-source-{}", series.join("."));
@@ -58,8 +58,8 @@ fn build(release: &str, work: &Path, root: &Path) -> Result<()> {
     let inside = format!("{source}/{SOURCE}");
     cmd!(sh::here(), "tar -C {work} -xf {tar} {inside}").step("Unpacking siw's source")?;
     let (tree, module) = (src.join(&headers), work.join(inside));
-    // The tree's own Makefile names the other headers where they would be installed. Without this
-    // kernel's debugging information, which is in no package of these, none is made for the module.
+    // The tree's own Makefile names the installed location of the other headers. These packages do
+    // not contain the kernel's debugging information, so none is generated for the module.
     let makefile = src.join(common).join("Makefile");
     let make = cmd!(sh::here(), "make -C {tree} -f {makefile} M={module} CC=gcc CONFIG_RDMA_SIW=m");
     make.arg("modules").step("Building siw")?;

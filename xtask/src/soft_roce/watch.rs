@@ -1,4 +1,5 @@
-//! A guest from its start to its end: its output on ours, its limits, and what became of it.
+//! Watches a guest from start to end: forwards its output, enforces its limits, and returns its
+//! result.
 
 use std::fs;
 use std::io::{Read, Write, stderr, stdout};
@@ -18,7 +19,7 @@ use crate::sh::tail;
 
 const RUNNING: &str = "running";
 
-/// Starts the machine and sees it through; the command's exit code.
+/// Starts the machine and waits for its end. Returns the command's exit code.
 pub fn to_the_end(
     machine: Machine,
     dir: &RunDir,
@@ -32,14 +33,14 @@ pub fn to_the_end(
 
     let verdict = wait(&mut running, &dir.live_console, &mut boot);
     drop(running);
-    // QEMU is gone, so these end with what is left in the sockets.
+    // QEMU has exited, so these end when the sockets are empty.
     for thread in copies {
         let _ = thread.join();
     }
     let state = State::read(&dir.live_console);
     let result = verdict.and_then(|()| outcome(dir, &state));
     if result.is_err() {
-        // Before the error, so that the error is what is seen last.
+        // Before the error, so that the error is the last output.
         explain(dir, &line, &state.last_lines(&dir.live_console));
     }
     result.map_err(|error| match state.stage == RUNNING {
@@ -58,7 +59,7 @@ impl std::fmt::Display for NotBooted {
     }
 }
 
-/// The guest's kernel ended: the first line that says so, without its time.
+/// The guest's kernel crashed: the first line of the crash, without its time.
 #[derive(Debug)]
 pub struct KernelCrash(pub String);
 
@@ -80,11 +81,11 @@ fn explain(dir: &RunDir, command_line: &str, end_of_console: &str) {
     }
 }
 
-/// Returns when QEMU has exited, or with the limit it has passed.
+/// Returns when QEMU has exited, or an error when it exceeds a limit.
 fn wait(running: &mut Running, console: &Path, boot: &mut Option<Step>) -> Result<()> {
     let (start, timeout) = (Instant::now(), deadline::left());
     let (mut length, mut last_output) = (0, start);
-    // A guest that boots may write nothing for this long. Emulated on a busy machine, minutes pass.
+    // The longest silence of a booting guest. Emulated on a busy machine, it can take minutes.
     let silence = (timeout / 16).max(Duration::from_secs(120));
     while running.exited()?.is_none() {
         let state = State::read(console);
@@ -116,7 +117,8 @@ fn wait(running: &mut Running, console: &Path, boot: &mut Option<Step>) -> Resul
     Ok(())
 }
 
-/// What became of a guest that ended by itself. A crash outweighs the command's exit code.
+/// The result of a guest that ended by itself. A crash takes precedence over the command's exit
+/// code.
 fn outcome(dir: &RunDir, state: &State) -> Result<i32> {
     if let Some(crash) = &state.crash {
         let crash = crash.split_once("] ").map_or(&**crash, |(_, what)| what);
@@ -135,12 +137,12 @@ fn outcome(dir: &RunDir, state: &State) -> Result<i32> {
     code.trim().parse().with_context(|| format!("the guest's exit code is '{}'", code.trim()))
 }
 
-/// Brings a stream of the guest to one of ours as it comes.
+/// Forwards a stream of the guest to one of ours.
 fn copy(mut from: UnixStream, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            // If nobody reads our output, the guest's command shall still end as it would.
+            // If our output is not read, the guest's command must still finish normally.
             let _ = to.write_all(&buffer[..count]).and_then(|()| to.flush());
         }
     })

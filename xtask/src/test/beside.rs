@@ -1,4 +1,4 @@
-//! Parts that run beside the others, in a process of their own.
+//! Parts that run at the same time as the others, in a separate process.
 
 use std::env;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::paths;
 
-/// Parts at work. Dropped before they ended, they are killed.
+/// Running parts. They are killed if this is dropped before they finish.
 pub struct Beside {
     parts: String,
     child: Child,
@@ -17,31 +17,31 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts `cargo xtask test PARTS`; what it says goes to a file.
+    /// Starts `cargo xtask test PARTS`, with its output in a file.
     pub fn start(parts: &[String]) -> Result<Self> {
         let log = paths::below_target("test")?.join("beside.log");
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut xtask = Command::new(env::current_exe().context("where this program is")?);
         xtask.arg("test").args(parts).stdin(Stdio::null());
         xtask.stderr(out.try_clone()?).stdout(out);
-        let child = xtask.spawn().context("cannot start parts beside the others")?;
+        let child = xtask.spawn().context("cannot start parts in parallel")?;
         let parts = parts.join(" ");
-        eprintln!("\n=== Beside the others run {parts}; what they say: {}", log.display());
+        eprintln!("\n=== In parallel: {parts}; their output: {}", log.display());
         Ok(Self { parts, child, log })
     }
 
-    /// An error if they have failed already: then nothing else needs to run.
+    /// Returns an error if they have already failed, so that nothing else needs to run.
     pub fn look(&mut self) -> Result<()> {
-        match self.child.try_wait().context("looking after the parts beside the others")? {
+        match self.child.try_wait().context("checking the parallel parts")? {
             Some(status) => self.judge(status),
             None => Ok(()),
         }
     }
 
-    /// Waits for their end, and gives what they said.
+    /// Waits for their end, and returns their output.
     pub fn finish(mut self) -> Result<String> {
         eprintln!("\n=== Waiting for {}", self.parts);
-        let status = self.child.wait().context("waiting for the parts beside the others")?;
+        let status = self.child.wait().context("waiting for the parallel parts")?;
         self.judge(status)?;
         self.said()
     }
@@ -61,7 +61,7 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // What has ended cannot be killed, and that is no failure.
+        // A process that has exited cannot be killed, which is not an error.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

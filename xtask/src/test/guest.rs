@@ -1,5 +1,5 @@
-//! On Soft-RoCE, siw or a real device: the suites, every example against its C namesake, and what C
-//! does.
+//! On Soft-RoCE, siw or a real device: the suites, every example against its C counterpart, and the
+//! C programs that break rules.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,8 @@ pub fn suites(device: Option<&str>) -> Result<()> {
         ]
         .concat(),
     )?;
-    // Windows are made by raw calls, and so is a queue that is fuller than this crate knows, or one
-    // with inline pieces.
+    // These use raw calls to create windows, queues that are fuller than the crate knows, and
+    // queues with inline pieces.
     let raw = cargo::executables_with(
         "Building the tests with raw calls",
         &["test", "--no-run", "--features", "rdma-sys", "--test", "raw"],
@@ -43,7 +43,8 @@ pub fn suites(device: Option<&str>) -> Result<()> {
     on_device(device, &lines)
 }
 
-/// Every example against its C namesake, programs that load or count, and what C does.
+/// Every example against its C counterpart, programs that create load or count, and the C programs
+/// that break rules.
 pub fn interop(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let tests = cargo::executables(
@@ -82,24 +83,26 @@ pub fn interop(device: Option<&str>) -> Result<()> {
         format!("sh {} {connections} {connections_c}", script.display()),
     ];
     lines.extend(INTEROP.iter().map(|script| interop_line(script, examples)));
-    // Those of bandwidth, and the newest perftest, are tried by the part `perftest`, which is in no
-    // hurry.
+    // The part `perftest` runs the bandwidth tests and the newest perftest, because they take
+    // longer.
     lines.push(format!("{} '*_lat *'", interop_line(PERFTEST, examples)));
     if device.is_none() {
-        // Pages of 2 MiB are reserved in a guest.
+        // A guest reserves pages of 2 MiB.
         let kv = examples.join("kv").display().to_string();
         lines.push(format!("{kv} --huge"));
-        // In its second run the file has what the first one left. (A mapping of a file in memory,
-        // as newer kernels pin no pages of a file that they write back.)
+        // In the second run, the file has the contents of the first. (The file is in memory,
+        // because newer kernels do not pin pages of a file that they write back.)
         lines.push(format!("{kv} --file /dev/shm/kv"));
         lines.push(format!("{kv} --file /dev/shm/kv | grep 'an earlier run left rule = types'"));
-        // Deviations are known for Soft-RoCE only.
+        // Deviations are known only for Soft-RoCE.
         lines.push(format!("{} --programs 10", path_of(&tests, "differential")?));
         // Linux's NVMe host, of the guest's kernel.
         lines.push(interop_line("nvme.sh", examples));
-        // This takes the link down, which is for a guest only, and comes behind all that needs it.
+        // This takes the link down, so it runs only in a guest, and after everything that needs the
+        // link.
         lines.push(interop_line("asyncwatch.sh", examples));
-        // And these the device: replaced by one with another address, absent in each way, removed.
+        // These replace the device by one with another address, make it unavailable in each way,
+        // and remove it.
         lines.push(format!("PROVERBS_MAY_REPLACE=rxe0 {cm} replaced::"));
         let script = paths::workspace().join("tests/interop/absence.sh");
         lines.push(format!("sh {} {}", script.display(), path_of(&tests, "absence")?));
@@ -107,11 +110,11 @@ pub fn interop(device: Option<&str>) -> Result<()> {
         lines.push(format!("{address} PROVERBS_MAY_REMOVE=rxe0 {cm} removal::"));
     }
     on_device(device, &lines)?;
-    // What C does is recorded for Soft-RoCE only.
+    // The results of the C programs are recorded only for Soft-RoCE.
     if device.is_none() { what_c_does::run(Driver::Rxe) } else { Ok(()) }
 }
 
-/// Runs these lines, up to the first that fails, on a device of this machine or in a guest.
+/// Runs these lines until one fails, on a device of this machine or in a guest.
 fn on_device(device: Option<&str>, lines: &[String]) -> Result<()> {
     let script = format!("set -e\n{}", lines.join("\n"));
     let command = ["sh", "-c", &script];
@@ -123,7 +126,7 @@ fn on_device(device: Option<&str>, lines: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the examples, and perf; the directory that the examples are in.
+/// Builds the examples and perf. Returns the directory of the examples.
 fn examples() -> Result<PathBuf> {
     cargo::executables("Building perf", &["build", "--release", "--package", "perf"])?;
     let examples = cargo::executables(
@@ -135,12 +138,12 @@ fn examples() -> Result<PathBuf> {
     Ok(one)
 }
 
-/// Where an executable is, for a shell.
+/// The path of an executable, quoted for a shell.
 fn path_of(executables: &[(String, PathBuf)], name: &str) -> Result<String> {
     Ok(cargo::named(executables, name)?.display().to_string())
 }
 
-/// Builds the connections of C, whose system calls ours are held against.
+/// Builds the C connections, whose system calls are compared with ours.
 fn connections_c() -> Result<PathBuf> {
     let program = paths::below_target("connections")?.join("connections");
     let source = paths::workspace().join("benches/connections/connections.c");
@@ -149,8 +152,8 @@ fn connections_c() -> Result<PathBuf> {
     Ok(program)
 }
 
-/// On iWARP, in a guest with siw: the examples of rdma_cm against C's, the suite of rdma_cm,
-/// conformance, and on a kernel with a slow network what siw sends from a program's pages.
+/// On iWARP, in a guest with siw: the rdma_cm examples against the C programs, the rdma_cm suite,
+/// conformance, and, on a kernel with a slow network, sends from the program's pages.
 pub fn siw() -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let build = [&TEST[..], &["--no-run", "--test", "conformance", "--test", "cm"]].concat();
@@ -162,10 +165,10 @@ pub fn siw() -> Result<()> {
         interop_line("cm.sh", examples),
         interop_line("nvme.sh", examples),
         format!("{cm} {skips} --skip removal::"),
-        // Some tests sleep for long, so more threads than processors.
+        // Some tests wait for long, so there are more threads than processors.
         format!("RUST_BACKTRACE=0 timeout 3000 {conformance} --quiet --test-threads 4"),
     ];
-    // All of them, so that one boot tells all that differs.
+    // All of them, so that one boot shows all differences.
     let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
     let script = format!("code=0\n{lines}\nexit $code");
     let guest = Guest { driver: Driver::Siw, ..Guest::default() };
@@ -179,18 +182,18 @@ pub fn siw() -> Result<()> {
     match soft_roce::run(&guest, &["sh", "-c", &format!("sh {} {conformance}", script.display())])?
     {
         0 => Ok(()),
-        code => bail!("memory was used again while siw sent from it (code {code})"),
+        code => bail!("memory was reused while siw was sending from it (code {code})"),
     }
 }
 
-/// A kernel whose siw was seen to send from a program's pages.
+/// A kernel whose siw is known to send from a program's pages.
 const ZERO_COPY: &str = "6.12";
 
-/// Tests of rdma_cm that are about UD, which iWARP has not.
+/// Tests of rdma_cm with UD, which iWARP does not support.
 pub const OF_UD: [&str; 1] = ["datagram::"];
 
-/// All programs of perftest, in both roles, on the newest kernel: the host's, and the newest on the
-/// newest rdma-core.
+/// All programs of perftest, in both roles, on the newest kernel: the host's version, and the
+/// newest with the newest rdma-core.
 pub fn perftest(library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let line = interop_line(PERFTEST, &examples()?);
@@ -202,7 +205,7 @@ pub fn perftest(library: Option<Library>) -> Result<()> {
 }
 
 /// The suites and the C programs on the other kernels with both libraries, or on one kernel or with
-/// one library. One that fails does not keep the others from running.
+/// one library. A failure does not prevent the others from running.
 pub fn kernels(kernel: Option<&str>, library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
     let build = [&TEST[..], &["--no-run", "--test"]].concat();
@@ -235,18 +238,18 @@ fn on_kernel(kernel: &str, library: Library, command: &[&str]) -> Result<()> {
     }
 }
 
-/// Examples against their C namesakes.
+/// Examples against their C counterparts.
 const INTEROP: [&str; 4] = ["devinfo.sh", "pingpong.sh", "cm.sh", "perf.sh"];
 /// The example perf against the programs of perftest.
 const PERFTEST: &str = "perftest.sh";
 
-/// The line that runs a script of them.
+/// The line that runs one of these scripts.
 fn interop_line(script: &str, examples: &Path) -> String {
     let script = paths::workspace().join("tests/interop").join(script);
     format!("sh {} {}", script.display(), examples.display())
 }
 
-/// Builds the C peer that looks at the byte order of immediates.
+/// Builds the C peer that checks the byte order of immediates.
 fn imm_peer() -> Result<PathBuf> {
     let peer = paths::below_target("interop")?.join("imm_peer");
     let source = paths::workspace().join("tests/interop/imm/imm_peer.c");

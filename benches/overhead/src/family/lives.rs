@@ -1,4 +1,4 @@
-//! Programs as they are written.
+//! Loops of realistic programs.
 
 use std::mem;
 
@@ -38,13 +38,13 @@ mod forms {
     form! { chain4(life: Ring) code(life::chain4(life)) }
 }
 
-/// A row of `life` with so many items in flight.
+/// A row of `life`.
 fn living(name: &'static str, rust: Form) -> Row {
     Row { items: life::ROUNDS, ..row(name, rust) }
 }
 
 fn slots(bufs: &mut [mem::ManuallyDrop<Buf>]) -> [Option<Buf>; 16] {
-    // SAFETY: each slot is left behind, so its handle is taken once.
+    // SAFETY: the slots are not used again, so each handle is taken once.
     let mut slots = bufs.iter_mut().map(|buf| unsafe { mem::ManuallyDrop::take(buf) });
     std::array::from_fn(|_| slots.next())
 }
@@ -67,8 +67,8 @@ pub(super) fn lives(stub: &Stub) -> Family {
     twin.srq = srq.as_raw().cast();
     let World { qp, cq, at, cell, mut bufs, .. } = world;
     let slots = slots(&mut bufs);
-    // The next that the pool gives is the one that C's stack of free buffers gives.
-    // SAFETY: it is in no slot, and taken once.
+    // The pool then returns the same buffer as the C code's stack of free buffers. SAFETY: no slot
+    // contains it, and it is taken once.
     drop(unsafe { mem::ManuallyDrop::take(&mut bufs[crate::twin::MOST - 1]) });
     let primed = |name, twin, rust, prime, in_flight| Row {
         twin,

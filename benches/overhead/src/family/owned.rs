@@ -1,4 +1,4 @@
-//! Memory that is open to peers.
+//! Memory that peers can access.
 
 use std::mem;
 
@@ -46,7 +46,7 @@ pub(super) fn owned(stub: &Stub) -> Family {
     // SAFETY: the region is live, and its key does not change.
     twin.pieces[0].lkey = unsafe { (*region.as_raw()).lkey };
     let World { qp, cq, mut bufs, .. } = world;
-    // SAFETY: the slot is left behind, so its handle is taken once.
+    // SAFETY: the slot is not used again, so its handle is taken once.
     let record = Some(unsafe { mem::ManuallyDrop::take(&mut bufs[0]) });
     let [one, two] = more;
     let followers = [qp, one, two];

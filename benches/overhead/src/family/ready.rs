@@ -1,4 +1,4 @@
-//! Work requests that are filled once and posted many times: one post of each.
+//! Work requests that are built once and posted many times: one post of each.
 
 use std::ffi::{c_int, c_void};
 
@@ -25,7 +25,7 @@ form! { send(w: All) w.qp.post_prepared(&mut w.extra.send, take(&w.bufs[0])).cod
 form! { write(w: All) w.qp.post_prepared(&mut w.extra.write, take(&w.bufs[0])).code() }
 form! { inline_send(w: All) w.qp.post_prepared_inline(&mut w.extra.inline_send).code() }
 
-/// Rust's are filled when they are made.
+/// The Rust work requests are built when they are created.
 pub(super) unsafe extern "C" fn fill(_: *mut c_void) -> c_int {
     0
 }

@@ -1,4 +1,4 @@
-//! Sleeps, extended polling and extended posting.
+//! Waits, extended polling and extended posting.
 
 use std::ffi::c_void;
 use std::mem;
@@ -74,7 +74,7 @@ pub(super) fn sessions() -> Family {
     extended("session", leak(Session { qp, cq, at, bufs }), twin, rows)
 }
 
-/// What C and Rust post: WRITEs of one buffer each, to the same place. The ground stays.
+/// C and Rust post WRITEs of one buffer each, to the same place. The ground is kept.
 fn one_element_each<const N: usize>(
     ground: Ground,
 ) -> (&'static mut Twin, RemoteSpan<ToWrite>, [Option<Buf>; N]) {
@@ -89,7 +89,7 @@ fn one_element_each<const N: usize>(
     (twin, remote.write(), some)
 }
 
-/// A family that is held against the plain C alone.
+/// A family that is compared only with plain C.
 fn extended(
     name: &'static str,
     world: *mut c_void,

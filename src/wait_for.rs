@@ -1,0 +1,164 @@
+//! One sleep for all that a thread waits for.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "cm")]
+use crate::cm;
+use crate::completion::channel::CompletionChannel;
+use crate::completion::wait::{AnyCompletionQueue, first_ready};
+use crate::device::{DeviceEvent, DeviceEvents};
+use crate::sys::events::wait_readable;
+use crate::terms::error::Error;
+use crate::wait::{Waker, end_of, milliseconds};
+
+/// What [`wait`] waits for.
+#[non_exhaustive]
+pub enum WaitFor<'a, 'q> {
+    /// Completions in one of these queues, which must have been created on this channel.
+    Completions(&'a mut CompletionChannel, &'a mut [&'q mut dyn AnyCompletionQueue]),
+    /// An event of rdma_cm.
+    #[cfg(feature = "cm")]
+    Cm(&'a cm::EventChannel),
+    /// An asynchronous event of a device.
+    Device(&'a mut DeviceEvents),
+    /// A wake of another thread.
+    Wake(&'a Waker),
+}
+
+/// What [`wait`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Found {
+    /// This one of the completion queues has completions: poll it. Queues behind it may have some,
+    /// too.
+    Completions(usize),
+    /// An event of rdma_cm.
+    #[cfg(feature = "cm")]
+    Cm(cm::Event),
+    /// An asynchronous event.
+    Device(DeviceEvent),
+    /// The waker was woken.
+    Wake,
+}
+
+/// Sleeps until one of the sources has something, and returns what each of them has: completions,
+/// at most one event of each channel, and a wake. All are `None` if nothing came within `timeout`
+/// (in steps of a millisecond, rounded up); waits **for ever** if that is `None`.
+///
+/// One thread can so serve its completions and notice that a peer disconnected, also while its
+/// receives are on a shared receive queue, which is not flushed. Each call looks at every source,
+/// so none of them can starve another. It makes one system call (poll(2)), and one more for each
+/// event that it takes. At most 32 sources.
+///
+/// On tokio, `tokio::select!` over [`AsyncCompletionChannel`](crate::AsyncCompletionChannel),
+/// [`AsyncEventChannel`](crate::cm::AsyncEventChannel) and
+/// [`AsyncDeviceEvents`](crate::AsyncDeviceEvents) does the same: a wait of theirs that is dropped
+/// has taken nothing.
+///
+/// # Errors
+/// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
+/// `wait` returns it. What other sources had is not lost: it is returned first, and the source that
+/// failed fails again in the next call.
+///
+/// ```
+/// use proverbs::events::{Found, WaitFor, Waker, wait};
+/// use proverbs::prelude::*;
+/// use std::time::Duration;
+///
+/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
+/// let mut channel = context.create_comp_channel()?;
+/// let mut cq: CompletionQueue = context.cq(16).channel(&channel).create()?;
+/// let (mut events, waker) = (context.events()?, Waker::new()?);
+/// waker.wake(); // by another thread
+/// let [completions, event, wake] = wait(
+///     [
+///         WaitFor::Completions(&mut channel, &mut [&mut cq]),
+///         WaitFor::Device(&mut events),
+///         WaitFor::Wake(&waker),
+///     ],
+///     Some(Duration::from_secs(1)),
+/// )?;
+/// if let Some(Found::Completions(_)) = completions {
+///     cq.poll()?.for_each(drop);
+/// }
+/// assert!(matches!((event, wake), (None, Some(Found::Wake))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias("poll", "ibv_get_cq_event", "rdma_get_cm_event", "ibv_get_async_event"))]
+pub fn wait<const N: usize>(
+    mut sources: [WaitFor<'_, '_>; N],
+    timeout: Option<Duration>,
+) -> Result<[Option<Found>; N], Error> {
+    let end = end_of(timeout);
+    let mut found = [const { None }; N];
+    look(&mut sources, &mut found, WaitFor::completions)?;
+    loop {
+        let is_found = found.iter().any(Option::is_some);
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let left = if is_found { Some(Duration::ZERO) } else { left };
+        let readable = wait_readable(sources.each_ref().map(WaitFor::fd), milliseconds(left));
+        let readable = readable.map_err(|errno| Error::os("poll", errno, ""))?;
+        let mut at = 0;
+        look(&mut sources, &mut found, |source| {
+            at += 1;
+            if readable >> (at - 1) & 1 != 0 { source.take() } else { Ok(None) }
+        })?;
+        // What completed meanwhile is found with the rest; and a queue is armed before each sleep.
+        look(&mut sources, &mut found, WaitFor::completions)?;
+        if left == Some(Duration::ZERO) || found.iter().any(Option::is_some) {
+            return Ok(found);
+        }
+    }
+}
+
+/// Asks the sources that have nothing yet. An error waits if there is something to return.
+fn look<'a, 'q, const N: usize>(
+    sources: &mut [WaitFor<'a, 'q>; N],
+    found: &mut [Option<Found>; N],
+    mut ask: impl FnMut(&mut WaitFor<'a, 'q>) -> Result<Option<Found>, Error>,
+) -> Result<(), Error> {
+    for i in 0..N {
+        match ask(&mut sources[i]) {
+            Ok(None) => {}
+            Ok(some) => found[i] = some,
+            Err(error) if found.iter().all(Option::is_none) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+impl WaitFor<'_, '_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            WaitFor::Completions(channel, _) => channel.fd(),
+            #[cfg(feature = "cm")]
+            WaitFor::Cm(channel) => channel.channel.fd(),
+            WaitFor::Device(events) => events.fd(),
+            WaitFor::Wake(waker) => waker.fd(),
+        }
+    }
+
+    /// Which queue has completions; if none has, all are armed.
+    fn completions(&mut self) -> Result<Option<Found>, Error> {
+        match self {
+            WaitFor::Completions(channel, queues) => {
+                Ok(first_ready(channel, queues)?.map(Found::Completions))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes an event of a descriptor that is readable. (One of a completion channel says only that
+    /// a queue has to be looked at.)
+    fn take(&mut self) -> Result<Option<Found>, Error> {
+        match self {
+            WaitFor::Completions(channel, _) => channel.take_event().map(|()| None),
+            #[cfg(feature = "cm")]
+            WaitFor::Cm(channel) => Ok(channel.try_event()?.map(Found::Cm)),
+            WaitFor::Device(events) => Ok(events.try_next()?.map(Found::Device)),
+            WaitFor::Wake(waker) => Ok(waker.take().then_some(Found::Wake)),
+        }
+    }
+}
