@@ -1,5 +1,4 @@
-//! `ibv_fork_init`, in a process of its own, since it affects the whole process and must come
-//! first.
+//! `ibv_fork_init`, in its own process, since it affects the whole process and must come first.
 #![cfg(not(miri))]
 
 use std::process::Command;

@@ -10,7 +10,7 @@
 //!    `a_method_of_self_in_the_poll_loop`
 //! 2. sends a `Vec` instead of a registered buffer: `a_vec_is_sent`
 //! 3. sends a region instead of a piece of it: `a_region_is_sent`
-//! 4. sends a reference to a buffer, which its owner could change meanwhile:
+//! 4. sends a reference to a buffer, which its owner could change during the send:
 //!    `a_reference_to_a_buffer_is_sent`
 //! 5. drains a queue pair that is not in the error state: `drain_in_rts`
 //! 6. gives a completion of another queue pair to `?`: `complete_with_a_question_mark`
@@ -31,7 +31,7 @@
 //!     `a_completion_queue_of_another_entry`
 //! 18. sends on a queue pair that is only ready to receive: `a_send_before_rts`
 //! 19. moves a queue pair from RESET to RTR, without INIT: `a_state_is_skipped`
-//! 20. reads a buffer that is with the device: `a_buffer_after_its_post`
+//! 20. reads a buffer that the device owns: `a_buffer_after_its_post`
 //! 21. keeps a completion while it polls for the next one: `a_completion_over_the_next_poll`
 //! 22. posts on a queue pair that is not mutable: `a_queue_pair_without_mut`
 //! 23. adds to a remote slice instead of a cell of 8 bytes: `an_atomic_on_a_slice`

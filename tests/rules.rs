@@ -175,7 +175,7 @@ fn problems_are_found() {
     assert_eq!(problems(page, &test("// R1.1\n")), unproved);
     let unknown = ["a.rs: R1.3 is not in RULES.md"];
     assert_eq!(problems(page, &test("/* Proves R1.1, R1.3: C. */")), unknown);
-    assert!(problems(page, &test("/// Proves R1.1.\nfn f() {}"))[0].ends_with("of a #[test]"));
+    assert!(problems(page, &test("/// Proves R1.1.\nfn f() {}"))[0].ends_with("to a #[test]"));
     assert!(problems(page, &test("// Proves it.\n"))[0].ends_with("names no rule"));
     assert_eq!(problems(&page.replace("r1-2", "r1-1"), &good).len(), 1);
     assert_eq!(problems(&page.replace("R1.2 (", "R1.1 ("), &good).len(), 1);

@@ -193,7 +193,7 @@ table! {
     Buf                  => [- - -]
 }
 
-// Where a piece of a region on demand may begin. Proves R20.2.
+// Regions on demand by the place where a piece may begin. Proves R20.2.
 table! {
     [Allows<call::PieceOnDemand>]
     usize => [-]
@@ -242,7 +242,7 @@ table! {
     Signaled => [- y]
 }
 
-// Lists that end unsignaled, and work requests that need a completion of their own.
+// Lists that end unsignaled, and work requests that need their own completion.
 // Proves R2.4, R19.2.
 table! {
     [LeavesUnsignaled, CompletesEach]

@@ -13,7 +13,7 @@ const SITUATIONS: [&str; 5] = ["peer", "busy", "thread", "removed", "again"];
 /// A table of the list: its name, and its rows.
 type Table = (String, BTreeMap<String, String>);
 
-/// Tables whose rows are strings, as the list has them.
+/// Tables whose rows are strings, the format of the list.
 fn tables(text: &str) -> Vec<Table> {
     let mut all: Vec<Table> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

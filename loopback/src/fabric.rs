@@ -80,9 +80,9 @@ impl Fabric {
     }
 
     /// Binds a type 2 memory window of the device to `slice`, a piece of a region of this fabric,
-    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has a key of its own, which
-    /// SEND_WITH_INV and LOCAL_INV invalidate; until one of them does, the region cannot be
-    /// deregistered ([R6.11]).
+    /// like `ibv_bind_mw` (ibv_bind_mw(3)). The slice returned has its own key, which SEND_WITH_INV
+    /// and LOCAL_INV invalidate; until one of them does, the region cannot be deregistered
+    /// ([R6.11]).
     ///
     /// # Errors
     /// [`ErrorKind::Os`]: EINVAL if the slice does not belong to a region of this fabric.

@@ -1,7 +1,7 @@
 //! The device list of libibverbs.
 
 // No model: whether a device was opened is read and changed under its lock, which is held during
-// the verbs that search for devices. No other lock is taken meanwhile.
+// the verbs that search for devices. No other lock is taken while it is held.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -207,7 +207,7 @@ impl List {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // SAFETY: freed once. Opened devices hold references of their own.
+        // SAFETY: freed once. Opened devices hold their own references.
         unsafe { (self.free)(self.list.as_ptr()) };
     }
 }

@@ -1,10 +1,10 @@
 //! One untyped owner for each kind of verbs object: `Drop` is implemented here and nowhere else.
 //!
-//! The typed shells (`QueuePair<T, S, P>` and the rest) own one of these and have no `Drop` of
-//! their own, so they can change their type freely.
+//! The typed shells (`QueuePair<T, S, P>` and the rest) own one of these and do not implement
+//! `Drop`, so they can change their type freely.
 
 // No model: each attribute that a device never changes is copied once. The map of ports is read and
-// changed under its lock, and no other lock is taken meanwhile.
+// changed under its lock, and no other lock is taken while it is held.
 
 use std::any::Any;
 use std::collections::BTreeMap;

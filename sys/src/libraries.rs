@@ -29,7 +29,7 @@ pub static VERBS: Library =
     Library::new("libibverbs.so.1", (c"ibv_get_device_list", c"IBVERBS_1.1"));
 #[cfg(feature = "cm")]
 pub static CM: Library = Library::new("librdmacm.so.1", (c"rdma_create_id", c"RDMACM_1.0"));
-/// The EFA provider, which has functions of its own. libibverbs loads the same file.
+/// The EFA provider, which has additional functions. libibverbs loads the same file.
 pub static EFA: Library = Library::new("libefa.so.1", (c"efadv_query_ah", c"EFA_1.1"));
 
 impl Library {

@@ -1,7 +1,7 @@
-//! The atomics and locks of the protocols between threads. Each protocol is a file of its own, or
-//! part of one, that imports them from here. The crate `models` includes the same files with a
-//! `crate::sync` of loom's types, and runs them in every possible order (`cargo xtask test loom`).
-//! A file without a model has a line that begins with `// No model: ` and gives the reason.
+//! The atomics and locks of the protocols between threads. Each protocol is a file, or part of one,
+//! that imports them from here. The crate `models` includes the same files with a `crate::sync` of
+//! loom's types, and runs them in every possible order (`cargo xtask test loom`). A file without a
+//! model has a line that begins with `// No model: ` and gives the reason.
 //!
 //! loom treats SeqCst accesses as AcqRel, so no protocol relies on more: changes that must be in
 //! one order are read-modify-writes of one atomic, and nothing else changes that atomic.

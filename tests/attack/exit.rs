@@ -1,4 +1,5 @@
-//! Processes and threads that end with work outstanding, and programs that are started meanwhile.
+//! Processes and threads that end with work outstanding, and programs that are started during
+//! transfers.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -201,8 +201,8 @@ fn a_buffer_too_short_for_an_atomic() {
     drop(rest);
 }
 
-/// Parts share words. One is with the device and two are with the program, which holds slices of
-/// them. The device touches only its own bytes.
+/// Parts share words. The device owns one, and the program owns two and holds slices of them. The
+/// device touches only its own bytes.
 ///
 /// Holds D3: under Miri, the loopback device touches only the bytes of its own part of a split
 /// buffer.

@@ -203,7 +203,7 @@ fn a_completion_of_others_revokes_nothing() {
     region.destroy().unwrap();
 }
 
-/// A pair whose receives complete on a queue of their own, so that a receive completion can be held
+/// A pair whose receives complete on a separate queue, so that a receive completion can be held
 /// while binds complete.
 struct Apart {
     dev: Device,

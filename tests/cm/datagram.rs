@@ -232,8 +232,8 @@ fn an_abandoned_join_blocks_nothing() {
 
 /// A lookup is answered with a queue pair on the device of the service.
 ///
-/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know by number
-/// alone.
+/// Holds T16: rdma_cm rejects a queue pair of another device, which the kernel would know only by
+/// number.
 #[test]
 fn a_lookup_is_not_answered_with_another_devices_queue_pair() {
     let fabrics = [(); 2].map(|()| Fabric::new());

@@ -38,7 +38,7 @@ fn on_device() -> Option<String> {
 
 /// Proves R16.20.
 #[test]
-#[ignore = "must run alone, since it counts the process's resources"]
+#[ignore = "must be the only test in its process, since it counts the process's resources"]
 fn a_thousand_connections_leave_nothing() {
     const WINDOWS: usize = 5;
     let count: usize = std::env::var("PROVERBS_CONNECTIONS").map_or(1000, |n| n.parse().unwrap());
@@ -108,7 +108,7 @@ fn a_thousand_connections_leave_nothing() {
 }
 
 #[test]
-#[ignore = "must run alone, since it counts the process's resources"]
+#[ignore = "must be the only test in its process, since it counts the process's resources"]
 fn lists_of_the_libraries_are_freed() {
     const TIMES: usize = 200;
     // malloc(3) allocates at least 24 bytes.

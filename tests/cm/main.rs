@@ -1,6 +1,6 @@
 //! rdma_cm on every device: on a loopback fabric, and on a real device if `PROVERBS_DEVICE` names
 //! one (`PROVERBS_ADDRESS`: its IP address; otherwise `PROVERBS_GID_INDEX`: the index of its RoCE
-//! v2 GID, 1 if unset). `leaks` counts the process's resources, so it runs alone:
+//! v2 GID, 1 if unset). `leaks` counts the process's resources, so it runs in its own process:
 //! `cargo test --test cm -- --ignored`.
 // Except for one query of the allocator, in `leaks`.
 #![deny(unsafe_code)]

@@ -255,7 +255,7 @@ fn each_event_of_a_listening_id() {
     }
 }
 
-/// These events cannot be raised alone.
+/// These events cannot be raised without their causes.
 #[test]
 fn some_events_are_raised_only_by_their_causes() {
     let w = World::new();

@@ -35,7 +35,7 @@ struct Busy {
     neighbour: QueuePair<Rc, Rts>,
     region: MemoryRegion<RemoteWrite>,
     pool: Pool,
-    /// The number of the neighbour's completions that are always available or on their way.
+    /// The number of the neighbour's completions that are always available or in flight.
     load: usize,
 }
 
@@ -129,7 +129,7 @@ impl Busy {
 /// Polls return fewer completions than requested, but never none.
 ///
 /// Holds L12a: room of destroyed queue pairs is released though no poll finds the queue empty.
-/// Holds L4: buffers of a dropped queue pair return by polls alone, without `reclaim`.
+/// Holds L4: buffers of a dropped queue pair return just by polls, without `reclaim`.
 #[test]
 fn under_a_light_load() {
     fails_on!(Iwarp, "R24.5");

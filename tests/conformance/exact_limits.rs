@@ -286,7 +286,7 @@ fn device_maxima() {
     let (max, cqe) = (attr.max_qp_wr, attr.max_cqe);
     let cq = dev.ctx.create_cq::<Buf>(cqe.min(2 * max + 1)).unwrap();
     let make = |send, recv| pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send, recv });
-    // A drain needs a work request of its own.
+    // A drain needs a separate work request.
     too_many(make(max, 1).unwrap_err(), "max_send_wr", max);
     too_many(make(1, max + 1).unwrap_err(), "max_recv_wr", max);
     // Soft-RoCE has deeper receive queues than completion queues.

@@ -391,8 +391,8 @@ fn scripted(personality: Personality, fault: Fault) -> Pair<Rc, Direct> {
     p
 }
 
-/// A session that the device refuses is refused as a whole, and comes back; the next post arrives
-/// alone.
+/// A session that the device refuses is refused as a whole, and comes back; only the next post
+/// arrives.
 /// Proves R15.6.
 #[test]
 fn a_full_queue_accepts_nothing_of_a_session() {

@@ -204,8 +204,8 @@ fn empty_slices_are_an_empty_message() {
     arrive!(Framed, Direct);
 }
 
-/// The limit applies to the sum: the exact capacity is accepted. One more byte is rejected, and
-/// nothing of its list is posted.
+/// The limit applies to the sum: the exact capacity is accepted. One more byte is rejected, and its
+/// list posts nothing.
 /// Proves R2.7, R2.8.
 #[test]
 fn slices_that_are_too_long_together_post_nothing_of_the_list() {

@@ -109,7 +109,7 @@ impl Ground {
         Ground { dev, pd, pool, lane, cq }
     }
 
-    /// A sender, and a queue pair that receives from `srq` into a queue of its own.
+    /// A sender, and a queue pair that receives from `srq` into a separate queue.
     fn served(&self, srq: &Srq, receives: &Cq) -> (Qp, Qp<FastServed>) {
         let from = self.lane.create_qp::<Rc, Fast>(&self.cq, &self.cq, DEPTH).unwrap();
         let to = self.lane.create_qp::<Rc, FastServed>(&self.cq, receives, Depth::on_srq(4, srq));

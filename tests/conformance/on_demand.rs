@@ -122,8 +122,7 @@ fn peers_add_in_memory_on_demand() {
     assert!(region.cell(4).is_err() && region.cell(64).is_err());
 }
 
-/// A peer's FLUSH is an operation of its own, on part of the region and on all of it (R20.1,
-/// R25.1).
+/// A peer's FLUSH is a separate operation, on part of the region and on all of it (R20.1, R25.1).
 /// Proves R20.1.
 #[test]
 fn peers_flush_memory_on_demand() {

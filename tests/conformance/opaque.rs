@@ -285,8 +285,7 @@ fn a_read_only_region_is_read_by_peers_and_is_a_source() {
     assert_eq!(&got.data()[..], &7u64.to_ne_bytes());
 }
 
-/// The keeper stays while a piece is with the device, and is dropped once, whatever is dropped
-/// first.
+/// The keeper stays while the device owns a piece, and is dropped once, whatever is dropped first.
 /// Proves R18.44.
 #[test]
 fn the_keeper_outlives_pieces_in_flight() {

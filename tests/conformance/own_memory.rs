@@ -47,7 +47,7 @@ fn as_region<M: Memory<Protection = Writable>>(memory: M) -> M {
     let mut read = [0; 9];
     region.read_at(64, &mut read).unwrap();
     assert_eq!(&read, b"by a peer");
-    // The region is dropped while it is with the device, so the memory stays.
+    // The region is dropped while the device uses it, so the memory stays.
     p.a.post_send(wr::RdmaRead::new(poisoned(&p.pool), at.slice(64, 9).unwrap().read())).unwrap();
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
     p.a.post_send(wr::Send::new(region.piece(64, 9).unwrap())).unwrap();

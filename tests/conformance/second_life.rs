@@ -81,7 +81,7 @@ macro_rules! post_three {
     }};
 }
 
-/// Leaves a receive at each end, from a pool of its own, so that there is something to search for
+/// Leaves a receive at each end, from a separate pool, so that there is something to search for
 /// when they end.
 macro_rules! leave_some {
     ($p:ident) => {{
@@ -211,7 +211,7 @@ fn released_entries_of_a_ring_belong_to_the_program() {
             assert_eq!(held.iter().map(|buf| buf[0]).collect::<Vec<_>>(), [0, 1, 2]);
             poll(&p.dev, &mut p.cb, 3);
         }
-        // And one that is with the device at the end.
+        // And one that the device owns at the end.
         p.a.post_send(wr::Send::new(filled(&p.pool, b"waits"))).unwrap();
         let other = leave_some!(p);
         marks_bring_home(p, 1, held.len());

@@ -1,4 +1,4 @@
-//! One buffer in every place, one after the other: each place accepts it and owns it alone.
+//! One buffer in every place, one after the other: each place accepts it and is its only owner.
 
 use std::mem::forget;
 

@@ -172,7 +172,7 @@ fn every_wait_ends_beside_busy_neighbours() {
                     waits += 1;
                     beside += u32::from(talked.load(Relaxed) > before);
                 }
-                assert!(beside > 0, "{what}: the neighbours communicate meanwhile");
+                assert!(beside > 0, "{what}: the neighbours communicate during the wait");
             }
             own.post_recv(wr::Recv::empty()).unwrap();
             let flushes = scope.spawn(|| own.to_error().unwrap());

@@ -99,14 +99,14 @@ fn read_of_a_region_that_ends<M: 'static>(
     buf.unwrap().iter().filter(|&&byte| byte == AFTER).count()
 }
 
-/// At moments before, while and after the response is on its way with a delay of 50 ms.
+/// At moments before, during and after the response, which is delayed by 50 ms.
 fn at_each_moment(mut run: impl FnMut(Duration)) {
     for ms in [0, 40, 55, 60, 70, 90, 120] {
         run(Duration::from_millis(ms));
     }
 }
 
-/// Memory that `destroy` returns belongs to the program alone. Either it is not returned, or the
+/// Memory that `destroy` returns belongs only to the program. Either it is not returned, or the
 /// reader receives none of the bytes that are written afterwards.
 #[test]
 fn a_region_returns_no_memory_that_is_still_read() {

@@ -27,7 +27,7 @@ fn a_kept_datagram_queue_pair_keeps_its_address_handles() {
     let a = a.destroy().unwrap_err().into_object();
     assert!(fabric.injected().busy > 0);
     drop(a);
-    // The buffer is with the device, and stays there.
+    // The device owns the buffer, and keeps it.
     assert_eq!((poll_empty(&mut p.ca), p.pool.available()), (0, 39));
     p.pd.destroy().unwrap_err();
 }

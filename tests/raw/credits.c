@@ -18,7 +18,7 @@ enum {
 	CREDITS = 8,	  /* messages that a peer may send without hearing from us */
 	SIZE = 256,	  /* bytes of a slot */
 	BODY = SIZE - 16, /* bytes of a message behind its header */
-	SIGNAL_EVERY = 4, /* of so many sends, one is signaled */
+	SIGNAL_EVERY = 4, /* one send in this number is signaled */
 	RECVS = CONNS * CREDITS,
 	DEPTH = 2 * (CREDITS + SIGNAL_EVERY), /* sends of a connection before their completion */
 	SENDS = CONNS * DEPTH,

@@ -1,4 +1,4 @@
-//! Draining without bookkeeping: every wr_id comes back, and then nothing of the queue pair is
+//! Draining without bookkeeping: every wr_id comes back, and then the queue pair has nothing
 //! outstanding.
 
 use std::time::Duration;

@@ -17,7 +17,7 @@ macro_rules! hold {
 }
 pub(crate) use hold;
 
-/// Where a buffer is. Each is in one place.
+/// The place of a buffer. Each is in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Home,

@@ -66,8 +66,8 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         Ok(())
     }
 
-    /// Compares the result of a post with the legal ones. Returns how many requests are with the
-    /// device now, and whether the outcome is unknown. Rejected entries are freed or kept.
+    /// Compares the result of a post with the legal ones. Returns how many requests the device owns
+    /// now, and whether the outcome is unknown. Rejected entries are freed or kept.
     fn settle_post(
         &mut self,
         posted: Posted,

@@ -245,7 +245,7 @@ Any::Draining(qp) => match qp.into_sqd() {
     };
 }
 
-/// To SQD, unless the device has moved it meanwhile.
+/// To SQD, unless the device has moved it before.
 fn stop<T: Transport, P: Profile>(qp: QueuePair<T, Rts, P>) -> Any<T, P>
 where
     Drain: Transition<T, Rts, P, To = Draining>,

@@ -131,7 +131,7 @@ impl Station {
         }
     }
 
-    /// The device's counters: retries, duplicates and the like.
+    /// The device's counters: retries, duplicates and others.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let dir = format!("/sys/class/infiniband/{}/ports/1/hw_counters", self.context.name());
         let files = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -57,7 +57,7 @@ void connect_ends(const struct ibv_qp_init_attr *depths, struct rdma_cm_id *ids[
 
 /* The next completion, which must come within 5 s. */
 struct ibv_wc next(struct end *end);
-/* Whether the completion queue stays empty for so long. */
+/* Whether the completion queue stays empty for this long. */
 int nothing_for(struct end *end, int milliseconds);
 /* The state of the device's queue pair, now. */
 const char *state(struct end *end);

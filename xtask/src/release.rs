@@ -60,7 +60,7 @@ fn new_crate() -> Result<()> {
         "[package]\nname = \"first\"\nedition = \"2024\"\n\n[patch.crates-io]\n".to_owned();
     for name in CRATES {
         let archive = packed.join(format!("{name}-{version}.crate"));
-        // Gives the files new times, because all files of an archive have the same time.
+        // Sets new times on the files, because all files of an archive have the same time.
         cmd!(sh, "tar -xzmf {archive}").bytes()?;
         lines += &format!("{name}.path = \"{name}-{version}\"\n");
     }

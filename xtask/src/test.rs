@@ -42,7 +42,7 @@ pub struct Args {
 enum Part {
     /// rustfmt, on every member.
     Format,
-    /// clippy, warnings denied, on every member, and on the crate with each feature alone.
+    /// clippy, warnings denied, on every member, and on the crate with each feature separately.
     Clippy,
     /// Unit tests of the crate, the macros, the examples and xtask.
     Unit,

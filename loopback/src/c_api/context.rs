@@ -48,7 +48,7 @@ pub(crate) fn open(shared: &Arc<Shared>, place: Option<u32>) -> NonNull<ibv_cont
     }
 }
 
-/// A C string in an array of its own.
+/// A C string as an array.
 fn text<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(text.bytes().take(N - 1)) {

@@ -27,7 +27,7 @@ pub(crate) enum Reply {
     /// The status of the requester's completion.
     Refused(status::Type),
     Lost,
-    /// The message is still on its way (RC).
+    /// The message is still in transit (RC).
     Late,
 }
 

@@ -126,8 +126,8 @@ pub(crate) struct Span {
 /// sides follow the rules of `Open`. The fabric's lock, which every verb takes, orders all other
 /// accesses.
 impl Span {
-    /// The same bytes as a region of their own. Bytes that share a word with them are not touched:
-    /// they may be part of another buffer, of which the program has slices.
+    /// The same bytes as a separate region. Bytes that share a word with them are not touched: they
+    /// may be part of another buffer, of which the program has slices.
     pub(crate) fn alone(self) -> Span {
         let region = Base(self.first());
         Span { region, region_length: self.length, offset: 0, ..self }

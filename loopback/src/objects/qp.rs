@@ -138,7 +138,7 @@ pub(crate) enum Cause {
     NotReady,
     /// No answer came.
     Lost,
-    /// The message is still on its way.
+    /// The message is still in transit.
     Late,
 }
 

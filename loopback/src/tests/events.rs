@@ -25,7 +25,7 @@ fn with_channel(end: &mut End) -> Channel {
 }
 
 impl Channel {
-    /// Gives the end its own queue back.
+    /// Restores the end's own queue.
     fn close(self, end: &mut End) {
         let cq = std::mem::replace(&mut end.cq, self.cq);
         assert_eq!(unsafe { (LOOPBACK.destroy_comp_channel)(self.channel) }, Err(libc::EBUSY));

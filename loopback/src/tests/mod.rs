@@ -30,8 +30,8 @@ use proverbs_sys::types::*;
 const ALL_RIGHTS: u32 = 15;
 const MEMORY: usize = 8192;
 
-/// Runs an ignored test in a process of its own, which may abort. The variable names the call to
-/// make. Returns whether the process succeeded, and its output.
+/// Runs an ignored test in its own process, which may abort. The variable names the call to make.
+/// Returns whether the process succeeded, and its output.
 #[cfg(debug_assertions)]
 fn ended_by(test: &str, (variable, call): (&str, &str)) -> (bool, String) {
     let mut program = std::process::Command::new(std::env::current_exe().unwrap());

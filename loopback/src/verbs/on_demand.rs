@@ -60,7 +60,7 @@ impl State {
     }
 
     /// Whether an ATOMIC_WRITE to this queue pair may access the region with this key. It needs the
-    /// right of a WRITE, but counts as an operation of its own.
+    /// right of a WRITE, but counts as a separate operation.
     pub(crate) fn may_write_at_once(&self, qp: u32, rkey: u32) -> bool {
         let mr = number_of(rkey, REMOTE_TAG).and_then(|number| self.mrs.get(&number));
         let is_on_demand = mr.is_some_and(|mr| mr.access & ON_DEMAND != 0);

@@ -77,9 +77,9 @@ impl State {
         named.is_none_or(|of| of.xrcd != xrcd)
     }
 
-    /// Serves a message, which is not astray, in the role of its destination queue pair. A target
-    /// meanwhile has the message's shared receive queue, with its completion queue and protection
-    /// domain.
+    /// Serves a message, which is not astray, in the role of its destination queue pair. During
+    /// that, a target has the message's shared receive queue, with its completion queue and
+    /// protection domain.
     pub(crate) fn serve_as<R>(
         &mut self,
         to: u32,

@@ -219,7 +219,7 @@ impl World {
         }
     }
 
-    /// Gives the devices this personality.
+    /// Sets the personality of the devices.
     pub const fn personality(self, personality: Personality) -> World {
         World { personality, ..self }
     }
@@ -294,9 +294,9 @@ impl World {
         World { region: longest, ..self }
     }
 
-    /// Gives InfiniBand ports 2^lmc LIDs (`lmc` of ibv_query_port(3), at most 7). Paths to any of
-    /// them lead to the port. The first device's LIDs start at 2^lmc. It has no effect on other
-    /// worlds.
+    /// Sets the number of LIDs of InfiniBand ports to 2^lmc (`lmc` of ibv_query_port(3), at most
+    /// 7). Paths to any of them lead to the port. The first device's LIDs start at 2^lmc. It has no
+    /// effect on other worlds.
     ///
     /// ```
     /// # use proverbs::{loopback::{Fabric, World}, prelude::*};

@@ -2,7 +2,7 @@
 //!
 //! They do not implement `std::error::Error`, because `std`, anyhow and eyre convert only errors
 //! that are `Send`, `Sync` and `'static`, and an object may lack these. [`drops_its_object`] gives
-//! them conversions of their own, which drop the object and keep the plain error.
+//! them separate conversions, which drop the object and keep the plain error.
 
 use std::error::Error as StdError;
 use std::fmt;

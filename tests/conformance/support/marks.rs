@@ -1,6 +1,6 @@
-//! Marks at tests that some devices cannot pass. A marked test still runs on those devices, in a
-//! process of its own, since a panic in the middle may abort. It must fail there with the reason
-//! that the mark gives, so an outdated mark fails the suite.
+//! Marks at tests that some devices cannot pass. A marked test still runs on those devices, in its
+//! own process, since a panic in the middle may abort. It must fail there with the reason that the
+//! mark gives, so an outdated mark fails the suite.
 
 use std::env;
 use std::process::Command;

@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// No more is outstanding than the depths allow; a drain has one work request of its own.
+    /// No more is outstanding than the depths allow; a drain adds one work request.
     pub fn bounded<T: Transport, S: State, P: Profile>(&self, qp: &mut QueuePair<T, S, P>) {
         let drains = std::any::type_name::<S>() == std::any::type_name::<state::Err>();
         let (depth, room) = (qp.depth(), (qp.send_room(), qp.recv_room()));
@@ -119,7 +119,7 @@ impl World {
         let before = (self.waiting(&mut cq), cq.capacity());
         let mut cq = cq.destroy().err()?.into_object();
         let after = (self.waiting(&mut cq), cq.capacity());
-        // More may have arrived meanwhile.
+        // More may have arrived by now.
         if (after.0 < before.0 || after.1 != before.1) && !self.is_broken() {
             self.complain(format!(
                 "{} completions wait after it was refused, {} did",

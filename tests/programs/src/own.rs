@@ -246,7 +246,7 @@ impl World {
         let (before, booked) = (cq.capacity(), cq.capacity() - cq.unbooked());
         let result = cq.resize(cqe);
         let (after, now) = (cq.capacity(), cq.capacity() - cq.unbooked());
-        // Objects that another thread destroyed meanwhile have no bookings any more.
+        // Objects that another thread has destroyed by now have no bookings any more.
         let is_right = match &result {
             Ok(()) => after >= cqe,
             Err(error) => after == before || matches!(error.kind(), ErrorKind::Limit { .. }),

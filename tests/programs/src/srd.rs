@@ -1,5 +1,5 @@
-//! A life of SRD queue pairs, on a device of their own: messages and RDMA to each other, in any
-//! order, and an end at any point.
+//! A life of SRD queue pairs, on their own device: messages and RDMA to each other, in any order,
+//! and an end at any point.
 
 use proverbs::loopback::{Fabric, World as Of};
 use proverbs::prelude::*;

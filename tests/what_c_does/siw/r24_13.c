@@ -1,4 +1,4 @@
-/* Proves R24.13: an RDMA READ without a completion of its own, and a WRITE whose completion stands for it. */
+/* Proves R24.13: an unsignaled RDMA READ, and a WRITE whose completion stands for it. */
 #include "../common.h"
 
 #include <pthread.h>
