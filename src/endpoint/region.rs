@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
-use crate::qp::attr::QpAccess;
+use crate::qp::QpAccess;
 
 /// A region that a peer may reach. [`slice`](Self::slice) gives it a type with its rights.
 ///

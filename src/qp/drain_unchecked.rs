@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::QueuePair;
 use super::drain::{Posted, UNKNOWN, VERB};
-use crate::completion::queue::CompletionQueue;
-use crate::completion::wc::Completion;
-use crate::memory::entry::Raw;
+use crate::completion::{Completion, CompletionQueue};
+use crate::memory::Raw;
 use crate::post::chain::RecvPost;
 use crate::profile::Profile;
 use crate::sys::types::ibv_qp_type;
