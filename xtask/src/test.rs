@@ -299,14 +299,14 @@ pub fn skipped(world: &str) -> &'static [&'static str] {
 
 /// Tests that are specific to RoCE: a GRH is always present, and addresses must have one.
 const OF_ROCE: [&str; 8] = [
-    "endpoint::another_transport_is_refused_and_other_transports_tell_of_themselves",
-    "query::the_port_tells_its_state",
+    "endpoint::another_transport_is_refused",
+    "query::a_port_reports_its_state",
     "refusals::a_gid_index_that_is_not_filled",
     "srq::ud_receives_keep_their_grh",
-    "states::a_refused_transition_gives_the_queue_pair_back_as_it_was",
+    "states::a_refused_transition_returns_the_queue_pair_unchanged",
     "ud::a_grh_",
-    "ud::datagrams_arrive_behind_their_grh",
-    "ud_addresses::a_vector_that_leads_nowhere_is_refused_with_its_words",
+    "ud::datagrams_arrive_after_their_grh",
+    "ud_addresses::an_invalid_address_vector_is_refused_with_its_fields",
 ];
 
 /// The suites that run on each of them.
