@@ -407,8 +407,8 @@ fn a_refused_post_says_what_to_do() {
     );
     assert_eq!(
         raw("ibv_post_recv", None),
-        "ibv_post_recv: ENOMEM: Cannot allocate memory (no bad_wr: all of them may be with the \
-         device)"
+        "ibv_post_recv: ENOMEM: Cannot allocate memory (no bad_wr: the device may have \
+         accepted all of them)"
     );
 }
 
