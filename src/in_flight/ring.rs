@@ -1,7 +1,7 @@
 //! The in-flight table of a send queue with selective signaling: a ring of entries.
 //!
-//! The wr_id is a sequence number and the tag of the counters (see `counters::ids`); a completion
-//! releases every entry up to its own, since the send queues of IB and RoCE complete in order
+//! The wr_id is a sequence number and the tag of the counters (see `counters::ids`). A completion
+//! releases every entry up to its own, because the send queues of IB and RoCE complete in order
 //! (R10.7).
 
 #![allow(unsafe_code)] // owns entries as words
@@ -21,7 +21,7 @@ use crate::in_flight::{InFlight, MOST, QueueState, Until, entry_in, state};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
-/// What names a work request: the halves of its wr_id.
+/// The name of a work request: the halves of its wr_id.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Name {
@@ -33,11 +33,12 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Both at once.
+    /// Both halves as one number.
     #[inline(always)]
     fn wr_id(&self) -> u64 {
         const { assert!(size_of::<Self>() == size_of::<u64>()) };
-        // SAFETY: two halves of a `u64`, in its order and aligned as it is, without padding.
+        // SAFETY: these are the two halves of a `u64`, in its order and with its alignment, without
+        // padding.
         unsafe { ptr::from_ref(self).cast::<u64>().read() }
     }
 }
@@ -46,33 +47,33 @@ impl Name {
 pub struct Ring<E: Entry> {
     // Invariants:
     // - Both names have the tag of the counters. Slots `oldest..next` (sequence numbers, wrapping,
-    //   masked) hold the words of the entries that the device owns, or say that there is no buffer.
-    // - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
-    //   behind them. Those from `at` on may hold words of entries that are being posted: side by
-    //   side, so a list may go beyond the end of the ring, and `look_and_spend` moves what did to
-    //   where it belongs. A list that turns out not to fit overwrites nothing.
-    // - `at` is the slot of `next`, or one past the last where that is the first one.
-    // - The state's `room` is no more than its `depth - (next - oldest)` (what completes is added
-    //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
-    //   goes beyond `depth`.)
+    //   masked) contain the words of the entries that the device owns, or a word for no buffer.
+    // - There are `mask + 1` slots, a power of two and at least `depth + 1 + MOST`, and the same
+    //   number behind them. Slots from `at` on may contain words of entries that are being posted.
+    //   They are contiguous, so a list may extend past the end of the ring, and `look_and_spend`
+    //   moves that part to its slots. A list that turns out not to fit overwrites nothing.
+    // - `at` is the slot of `next`, or one past the last if that is the first slot.
+    // - The state's `room` is at most `depth - (next - oldest)` of the state (completions are added
+    //   when needed), and at most the number of slots from `at` to the end of the ring. (The
+    //   sentinel of a drain exceeds `depth`.)
     pub(crate) next: Name,
     oldest: Name,
     pub(crate) at: *const Cell<usize>,
     pub(crate) state: QueueState,
     pub(super) mask: u32,
-    /// Cells, because cursors write through them too. (A `Box` that moves would make `at` invalid.)
+    /// Cells, because cursors write through them too. (Moving a `Box` would invalidate `at`.)
     pub(super) slots: Vec<Cell<usize>>,
     is_poisoned: bool,
     _entries: PhantomData<E>,
 }
 
 impl<E: Entry> Ring<E> {
-    /// How many work requests fit.
+    /// The number of work requests that fit.
     fn free(&self) -> u32 {
         if self.is_poisoned { 0 } else { self.state.depth.saturating_sub(self.in_ring()) }
     }
 
-    /// Work requests whose entries were not released.
+    /// The number of work requests whose entries are not released.
     #[inline(always)]
     fn in_ring(&self) -> u32 {
         self.next.sequence.wrapping_sub(self.oldest.sequence)
@@ -83,29 +84,29 @@ impl<E: Entry> Ring<E> {
         ((self.at.addr() - self.slots.as_ptr().addr()) / size_of::<Cell<usize>>()) as u32
     }
 
-    /// Begins again at the slot of `next`. Nothing is entered there.
+    /// Sets `at` to the slot of `next` again. Nothing is entered there.
     fn rewind(&mut self) {
         let index = (self.next.sequence & self.mask) as usize;
         self.at = self.slots.as_ptr().wrapping_add(index);
         self.measure();
     }
 
-    /// Sees how many fit without looking again.
+    /// Computes how many fit until completions are read again.
     fn measure(&mut self) {
         self.state.room = self.free().min(self.mask + 1 - self.index()) as i32;
     }
 
-    /// How many work requests are done by a completion that was dropped.
+    /// The number of work requests that a dropped completion completes.
     fn done_by_dropped(&self, sequence: Option<u32>) -> Option<NonZeroU32> {
-        // If it was completed since, by itself or by a later one, it is in range no more.
+        // If a later completion has released them since, it is no longer in range.
         self.done_with(Name { sequence: sequence?, id: self.oldest.id }.wr_id())
     }
 
-    /// Releases what completions released that were dropped, and drops it.
+    /// Releases and drops the entries of dropped completions.
     fn give_back_dropped(&mut self) {
         if let Some(released) = self.release(Until::Dropped) {
-            // An entry that takes its pool along runs code of the user's, which may panic; a post
-            // does not unwind, and the others go back all the same.
+            // An entry that drops its pool runs user code, which may panic. A post does not unwind,
+            // and the other entries are returned nevertheless.
             let drops = std::panic::AssertUnwindSafe(|| drop(released));
             if let Err(panic) = std::panic::catch_unwind(drops) {
                 std::mem::forget(panic);
@@ -122,8 +123,8 @@ impl<E: Entry> Ring<E> {
         slot.get()
     }
 
-    /// Pairs of slots: that of the `i`th of `n` entries from `at` on where it belongs, and where a
-    /// list has it, for those that go beyond the end of the ring.
+    /// For the first `n` entries from `at` on that extend past the end of the ring: their slot in
+    /// the ring, and the slot in which the list wrote them.
     fn beyond(&self, n: u32) -> impl Iterator<Item = (&Cell<usize>, &Cell<usize>)> {
         let len = self.mask + 1;
         let slot = |index: u32| &self.slots[index as usize];
@@ -131,33 +132,34 @@ impl<E: Entry> Ring<E> {
         (begin.max(len)..begin + n).map(move |index| (slot(index - len), slot(index)))
     }
 
-    /// As if as many work requests had been posted and completed.
+    /// As if this number of work requests had been posted and completed.
     #[cfg(test)]
     pub(crate) fn begin_at(&mut self, sequence: u32) {
         (self.oldest.sequence, self.next.sequence) = (sequence, sequence);
         self.rewind();
     }
 
-    /// How many work requests are done if that with this `wr_id` is: `None` unless it is an
-    /// outstanding one of this ring.
+    /// The number of work requests that are done when the one with this `wr_id` is. `None` if that
+    /// is not outstanding in this ring.
     #[inline(always)]
     pub(crate) fn done_with(&self, wr_id: u64) -> Option<NonZeroU32> {
-        // Both tests at once: the ids are equal, and so is nothing but 0 above the distance from
-        // the oldest; and that is in range, without which a wrong or late completion would release
-        // live entries. (`sequence` is loaded first: the other order costs an instruction.)
+        // Two tests in one: the tags are equal, so the bits above the distance from the oldest are
+        // 0; and the distance is in range, because otherwise a wrong or late completion would
+        // release entries that the device owns. (`sequence` is loaded first: the other order takes
+        // one more instruction.)
         let outstanding = self.in_ring() as u64;
         let ahead = wr_id.wrapping_sub(self.oldest.wr_id()).rotate_left(32);
         if ahead >= outstanding {
             return None;
         }
-        // SAFETY: less than a 32-bit number, so one more is not 0.
+        // SAFETY: it is less than a 32-bit number, so one more is not 0.
         Some(unsafe { NonZeroU32::new_unchecked((ahead as u32).wrapping_add(1)) })
     }
 
-    /// The first `count` entries, of work requests that are outstanding.
+    /// Releases the first `count` entries. Their work requests are outstanding.
     #[inline(always)]
     pub(crate) fn release_first(&mut self, count: NonZeroU32) -> Released<'_, E> {
-        // They leave the in-flight table before anybody runs code with one.
+        // They leave the in-flight table before other code runs with one.
         let at = self.oldest.sequence;
         self.oldest.sequence = at.wrapping_add(count.get());
         Released::new(self, at, count.get())
@@ -166,7 +168,7 @@ impl<E: Entry> Ring<E> {
 
 impl<E: Entry> InFlight<E> for Ring<E> {
     const MARKED: bool = false;
-    /// The slot, and its wr_id.
+    /// The slot and its wr_id.
     type Cursor = (*const Cell<usize>, u64);
     state!();
 
@@ -211,12 +213,12 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         id: u64,
     ) -> u64 {
         let word = word.unwrap_or(word::none(id));
-        // SAFETY: the ring has as many slots from any one on as a list has work requests (the
-        // caller's word for it), and nobody else has them.
+        // SAFETY: from every slot on, the ring has as many slots as a list has work requests (the
+        // contract), and only this list uses them.
         unsafe { (*slot.add(i as usize)).set(word) };
         if i != 0 {
-            // One after the other, by a constant that all share: else each is the first one's and
-            // a large constant of its own (1 instruction a work request).
+            // One after the other, by a shared constant. Otherwise each is the first one plus a
+            // separate large constant (1 instruction per work request).
             *wr_id = black_box_word(*wr_id).wrapping_add(1 << 32);
         }
         *wr_id
@@ -299,8 +301,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn enter_sentinel(&mut self) -> Option<u64> {
-        // Beyond the capacity there is only the sentinel of a drain that was interrupted, and it is
-        // the last.
+        // Only the sentinel of an interrupted drain exceeds the capacity, and it is the last.
         let outstanding = self.in_ring();
         if outstanding == 0 || outstanding > self.state.depth {
             return None;
