@@ -57,7 +57,7 @@ mod Type {
 
 macro_rules! kinds {
     ($($name:ident = $c:ident, $words:literal;)*) => {
-        /// What happened (`enum rdma_cm_event_type`).
+        /// The kind of an event (`enum rdma_cm_event_type`).
         ///
         /// ```
         /// use proverbs::cm::EventKind;

@@ -172,7 +172,7 @@
 //!     id: CmId<Tcp, RouteResolved>,
 //!     qp: QueuePair<Rc, Init, Storage>,
 //! ) -> Result<Connection<Storage>, proverbs::Error> {
-//!     // Asks for none, and serves 16 of the peer's.
+//!     // Issues no READs, and serves 16 of the peer.
 //!     let param = ConnParam {
 //!         responder_resources: proverbs::bounded::ResponderDepth::new(16).expect("at most 128"),
 //!         ..Default::default()

@@ -26,7 +26,7 @@ use crate::wait::end_of;
 const VERB: &str = "rdma_join_multicast";
 const VERB_EX: &str = "rdma_join_multicast_ex";
 
-/// What a member of a group can do: [`FullMember`] or [`SendOnlyFullMember`].
+/// The kind of a group's member: [`FullMember`] or [`SendOnlyFullMember`].
 ///
 /// ```
 /// use proverbs::cm::*;
