@@ -10,18 +10,11 @@ use std::ops::{Index, IndexMut};
 
 use crate::allows::call::Inline;
 use crate::allows::{Allows, Seal, call};
-use crate::completion::outcome::Outcome;
-use crate::completion::poll::Completions;
-use crate::completion::queue::CompletionQueue;
-use crate::completion::wc::Completion;
-use crate::memory::buf::Buf;
-use crate::memory::entry::{Entry, Owned};
-use crate::memory::on_demand::OnDemandRegion;
-use crate::memory::open_buf::OpenBuf;
-use crate::memory::region::MemoryRegion;
-use crate::memory::remote::RemoteCell;
-use crate::memory::rights::Access;
-use crate::memory::span::{RemoteSpan, ToRead};
+use crate::completion::{Completion, CompletionQueue, Completions, Outcome};
+use crate::memory::{
+    Access, Buf, Entry, MemoryRegion, OnDemandRegion, OpenBuf, Owned, RemoteCell, RemoteSpan,
+    ToRead,
+};
 use crate::post::chain::{Begun, RecvPost, SendPost, SrqPost};
 use crate::profile::{DefaultProfile, Profile};
 use crate::qp::QueuePair;

@@ -4,15 +4,11 @@
 //! first. So the pages of [`Context`] and [`ProtectionDomain`] begin with them. They return what
 //! several rooms define.
 
-use crate::completion::builder::{self, CqBuilder};
-use crate::completion::channel::CompletionChannel;
-use crate::completion::queue::CompletionQueue;
-use crate::device::context::{self, Context};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::entry::Entry;
-use crate::memory::pool::{Pool, PoolBuilder};
-use crate::memory::region::{MemoryRegion, RegionBuilder};
-use crate::memory::rights::Access;
+use crate::completion::builder;
+use crate::completion::{CompletionChannel, CompletionQueue, CqBuilder};
+use crate::device::context;
+use crate::device::{Context, ProtectionDomain};
+use crate::memory::{Access, Entry, MemoryRegion, Pool, PoolBuilder, RegionBuilder};
 use crate::profile::Profile;
 use crate::qp::{CreatedWith, QueuePair, create};
 use crate::terms::error::Error;

@@ -125,9 +125,9 @@
 #![allow(clippy::result_large_err)]
 
 extern crate self as proverbs;
+#[macro_use(impl_debug)]
+extern crate proverbs_sys as sys;
 
-#[macro_use]
-mod debug;
 #[macro_use]
 mod allows;
 
@@ -143,7 +143,6 @@ pub mod completion;
 pub mod qp;
 
 // The rest.
-mod absence;
 mod black_box;
 #[doc(alias("rdma_cm", "librdmacm", "rdma_verbs"))]
 #[cfg(feature = "cm")]
@@ -164,11 +163,12 @@ mod provider_tests;
 pub mod raw;
 pub mod rules;
 pub mod srq;
+#[cfg(feature = "tokio")]
 mod wait;
 mod wait_for;
 mod work;
 
-use proverbs_sys::{self as sys, cold, sync, terms};
+use sys::{cold, sync, terms};
 
 /// The states of a queue pair, the second type parameter of a [`QueuePair`].
 ///
@@ -189,7 +189,7 @@ pub mod transport {
 /// Each kind has calls of its own: [`CompletionChannel::wait`], [`cm::EventChannel::wait`],
 /// [`DeviceEvents::wait`].
 pub mod events {
-    pub use crate::wait::Waker;
+    pub use crate::sys::wait::Waker;
     pub use crate::wait_for::{Found, WaitFor, wait};
 }
 

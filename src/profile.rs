@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::in_flight::SendMode;
 use crate::in_flight::credits::Credits;
 use crate::in_flight::ring::Ring;
-use crate::memory::entry::Entry;
+use crate::memory::Entry;
 use crate::sys::data::{PostSend, Verb};
 use crate::sys::session::{Session, send_ops};
 use crate::sys::srd::SrdSession;

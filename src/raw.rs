@@ -59,17 +59,9 @@
 
 #![allow(unsafe_code)] // takes objects that C created
 
-use crate::completion::channel::CompletionChannel;
-use crate::completion::queue::CompletionQueue;
-use crate::device::ah::AddressHandle;
-use crate::device::context::Context;
-use crate::device::pd::ProtectionDomain;
-use crate::memory::arena::Arena;
-use crate::memory::device::Dm;
-use crate::memory::entry::Entry;
-use crate::memory::pool::Pool;
-use crate::memory::region::MemoryRegion;
-use crate::memory::rights::Access;
+use crate::completion::{CompletionChannel, CompletionQueue};
+use crate::device::{AddressHandle, Context, ProtectionDomain};
+use crate::memory::{Access, Arena, Dm, Entry, MemoryRegion, Pool};
 use crate::profile::Profile;
 use crate::qp::{QueuePair, XrcTarget};
 use crate::rules::SharesReceives;

@@ -9,8 +9,8 @@ use crate::completion::channel::CompletionChannel;
 use crate::completion::wait::{AnyCompletionQueue, first_ready};
 use crate::device::{DeviceEvent, DeviceEvents};
 use crate::sys::events::wait_readable;
+use crate::sys::wait::{Waker, end_of, milliseconds};
 use crate::terms::error::Error;
-use crate::wait::{Waker, end_of, milliseconds};
 
 /// What [`wait`] waits for.
 #[non_exhaustive]

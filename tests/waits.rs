@@ -319,7 +319,7 @@ mod tests {
     }
     for right in [
         "waits.rs::what_is_wrong_is_seen",
-        "src/wait.rs::times_are_rounded_up_and_have_an_end",
+        "src/provider_tests/wrong_value.rs::only_a_wrong_value_is_named",
         "none: rustc refuses it",
         "as CompletionChannel::wait",
     ] {

@@ -140,7 +140,7 @@ fn ping(server: &str, options: &Options) -> Result<()> {
     let id = route::<Tcp>(server, options.port)?;
     let size = options.size as usize;
     let mut session = Session::connect(id, Buffers::in_turn(WIRE_LEN, size))?;
-    // Gives the server only the rights that it needs.
+    // The server gets only the rights that it needs.
     let source = session.pd.register::<RemoteRead>(size)?;
     let sink = session.pd.register::<RemoteWrite>(size)?;
     let mut back = vec![0; size];

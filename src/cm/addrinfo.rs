@@ -10,10 +10,10 @@ use super::id::CmId;
 use super::provider::Provider;
 use super::space::PortSpace;
 use super::state::{Bound, Listening, RouteResolved};
-use crate::absence::{self, Wanted};
 use crate::device::pd::ProtectionDomain;
 use crate::profile::{AnyThread, Profile};
 use crate::qp::CreatedWith;
+use crate::sys::absence::{self, Wanted};
 use crate::sys::cm::{Found, NotFound, getaddrinfo};
 use crate::terms::error::{Error, ErrorKind};
 

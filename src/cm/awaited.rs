@@ -17,7 +17,7 @@ use super::table::Waiting;
 use super::waits::{Progress, Waits};
 use crate::allows::{Allows, call};
 use crate::terms::error::{Error, Refused};
-use crate::wait::{Turns, registration};
+use crate::wait::{Turns, not_registered};
 
 /// An event channel that can be awaited in a tokio runtime (feature `tokio`).
 ///
@@ -118,16 +118,9 @@ impl EventChannel {
     /// Outside a tokio runtime, or in a runtime without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncEventChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
-        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
-            Ok(fd) => {
-                let (kept, turns) = (VecDeque::new(), Turns::default());
-                Ok(AsyncEventChannel { fd, kept, turns })
-            }
-            Err(failed) => {
-                let (channel, error) = failed.into_parts();
-                Err(Refused::new(channel, registration(&error)))
-            }
-        }
+        let fd = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
+        let (fd, kept) = (fd.map_err(not_registered)?, VecDeque::new());
+        Ok(AsyncEventChannel { fd, kept, turns: Turns::default() })
     }
 }
 

@@ -9,10 +9,10 @@ use super::event::Event;
 use super::id::CmId;
 use super::space::PortSpace;
 use super::state::{Created, OnChannel};
-use crate::absence::{self, Wanted};
+use crate::sys::absence::{self, Wanted};
 use crate::sys::cm::Channel;
+use crate::sys::wait::{Sleep, Waker, end_of, readiness_of};
 use crate::terms::error::Error;
-use crate::wait::{Sleep, Waker, end_of, readiness_of};
 
 /// An event channel (`rdma_create_event_channel`): a file descriptor that is readable while an
 /// event of one of its ids is pending. Only [`wait`](Self::wait),

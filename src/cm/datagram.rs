@@ -16,7 +16,7 @@ use super::state::{
 use super::table::Waiting;
 use super::waits::{Awaited, Progress, Waits, failure, finish};
 use crate::allows::{Allows, call};
-use crate::device::ah::AddressVector;
+use crate::device::AddressVector;
 use crate::device::ah_table::AhIndex;
 use crate::profile::Profile;
 use crate::qp::QueuePair;

@@ -16,13 +16,13 @@ use super::provider::Provider;
 use super::space::{PortSpace, Tcp};
 use super::state::{CmState, Created, Mode};
 use super::waits::Progress;
-use crate::absence::{self, Wanted};
 use crate::completion::queue::CompletionQueue;
 use crate::device::context::Context;
 use crate::device::pd::ProtectionDomain;
 use crate::loopback::{self, Fabric};
 use crate::memory::Pool;
 use crate::qp::Depth;
+use crate::sys::absence::{self, Wanted};
 use crate::sys::cm::Channel;
 use crate::terms::error::{Error, ErrorKind};
 

@@ -17,11 +17,11 @@ use crate::allows::{Allows, call};
 use crate::profile::Profile;
 use crate::qp::QueuePair;
 use crate::sys::cm::{FULLMEMBER, Failed, SENDONLY_FULLMEMBER};
+use crate::sys::wait::end_of;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 use crate::terms::state::State;
 use crate::terms::transport::Ud;
-use crate::wait::end_of;
 
 const VERB: &str = "rdma_join_multicast";
 const VERB_EX: &str = "rdma_join_multicast_ex";

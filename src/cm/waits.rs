@@ -8,8 +8,8 @@ use super::id::{CmId, Core};
 use super::space::Tcp;
 use super::state::{Established, Mode};
 use super::table::{Meaning, Waiting, meaning};
+use crate::sys::wait::end_of;
 use crate::terms::error::{Error, ErrorKind, Refused};
-use crate::wait::end_of;
 
 /// The effect of an event on an id that waits: the result of each `advance`.
 ///

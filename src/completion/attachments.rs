@@ -190,10 +190,7 @@ impl Inbox {
         let granted = change()?;
         state.capacity = granted;
         state.largest = state.largest.max(granted);
-        if granted < asked {
-            return Err(Error::limit("ibv_resize_cq", "cqe", asked.into(), granted.into()));
-        }
-        Ok(())
+        Error::at_most("ibv_resize_cq", "cqe", asked, granted)
     }
 
     /// Books entries for the sends and for the receives of a queue. A shared receive queue books

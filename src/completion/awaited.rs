@@ -5,15 +5,15 @@
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
-use crate::completion::channel::CompletionChannel;
-use crate::completion::notify::Notify;
-use crate::completion::poll::Completions;
-use crate::completion::queue::CompletionQueue;
-use crate::completion::wait::{AnyCompletionQueue, Ready, first_ready};
-use crate::memory::entry::Entry;
+use crate::completion::wait::Ready;
+use crate::completion::wait::first_ready;
+use crate::completion::{
+    AnyCompletionQueue, CompletionChannel, CompletionQueue, Completions, Notify,
+};
+use crate::memory::Entry;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
-use crate::wait::{Turns, registration, step_aside};
+use crate::wait::{Turns, not_registered, registration, step_aside};
 
 /// A completion channel to await on, in a tokio runtime (feature `tokio`).
 ///
@@ -69,13 +69,8 @@ impl CompletionChannel {
     /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncCompletionChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
-        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
-            Ok(fd) => Ok(AsyncCompletionChannel { fd, turns: Turns::default() }),
-            Err(failed) => {
-                let (channel, error) = failed.into_parts();
-                Err(Refused::new(channel, registration(&error)))
-            }
-        }
+        let fd = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
+        Ok(AsyncCompletionChannel { fd: fd.map_err(not_registered)?, turns: Turns::default() })
     }
 }
 

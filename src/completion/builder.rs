@@ -3,14 +3,10 @@
 use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
-use crate::completion::channel::CompletionChannel;
 use crate::completion::create;
-use crate::completion::extended::{CompletionQueueEx, WcFields};
-use crate::completion::queue::CompletionQueue;
-use crate::device::comp_vector::CompVector;
-use crate::device::context::Context;
-use crate::device::lane::Lane;
-use crate::memory::entry::{Entry, Owned};
+use crate::completion::{CompletionChannel, CompletionQueue, CompletionQueueEx, WcFields};
+use crate::device::{CompVector, Context, Lane};
+use crate::memory::{Entry, Owned};
 use crate::terms::error::Error;
 use crate::terms::threads::{AnyThread, InLane, Threads};
 

@@ -5,13 +5,12 @@
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use crate::device::context::Context;
-use crate::device::ids::CqId;
-use crate::device::refusal::{destroy, of_creation};
+use crate::device::{Context, CqId};
 use crate::sys::events::{set_blocking, try_get_cq_event};
 use crate::sys::handle;
+use crate::sys::refusal::{destroy, of_creation};
+use crate::sys::wait::readiness_of;
 use crate::terms::error::{Error, Refused};
-use crate::wait::readiness_of;
 
 /// A completion channel (`ibv_create_comp_channel`): a file descriptor that is readable while an
 /// event of one of its completion queues waits.

@@ -7,17 +7,16 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::completion::booking::CqShared;
-use crate::completion::channel::CompletionChannel;
-use crate::completion::extended::WcFields;
 use crate::completion::extended::adapter::Extended;
-use crate::completion::queue::{At, CompletionQueue};
-use crate::device::comp_vector::CompVector;
-use crate::device::context::Context;
-use crate::device::ids::CqId;
-use crate::device::refusal::of_creation;
-use crate::memory::entry::Entry;
+use crate::completion::queue::At;
+use crate::completion::{CompletionChannel, CompletionQueue, WcFields};
+use crate::counters::ids;
+use crate::device::{CompVector, Context, CqId};
+use crate::memory::Entry;
+use crate::sync::AtomicU64;
 use crate::sys::handle;
 use crate::sys::polling::{CqAttr, ibv_cq_ex, wc_flags};
+use crate::sys::refusal::of_creation;
 use crate::sys::types::ibv_cq;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::threads::Threads;
@@ -82,11 +81,12 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         })?;
         let channel = channel.map(|channel| channel.handle().clone());
         let parents = handle::CqParents { context: context.handle.clone(), channel };
-        let id = CqId::mint();
-        // SAFETY: the queue was just created, so it is live and known only here: it may be named,
-        // read and owned.
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = ids::mint(&NEXT);
+        // SAFETY: the queue was just created, so it is live and known only here: its name, which
+        // events report, may be written, and it may be read and owned.
         let (granted, handle) = unsafe {
-            id.name(cq);
+            (*cq.as_ptr()).cq_context = ptr::without_provenance_mut(id as usize);
             ((*cq.as_ptr()).cqe, handle::Cq::new(cq, control, parents))
         };
         let extended = fields.map(|fields| {
@@ -99,7 +99,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
         Ok(CompletionQueue {
             inbox: At(Arc::as_ptr(shared.inbox())),
             shared,
-            id,
+            id: CqId::from_context(id),
             is_single_threaded,
             _types: PhantomData,
         })
@@ -109,5 +109,5 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
 /// Devices answer EINVAL to more than `max_cqe`, and some of them to 2^31.
 pub(super) fn within_limit(verb: &'static str, context: &Context, cqe: u32) -> Result<(), Error> {
     let max = context.limits()?.max_cqe.max(0) as u32;
-    if cqe > max { Err(Error::limit(verb, "cqe", cqe.into(), max.into())) } else { Ok(()) }
+    Error::at_most(verb, "cqe", cqe, max)
 }

@@ -15,12 +15,9 @@
 
 use crate::completion::deferred_destroy::Over;
 use crate::completion::inbox::{BATCH, Poller};
-use crate::completion::poll::Completions;
 use crate::completion::polled_queue::{PLACEHOLDER, Reason};
-use crate::completion::queue::CompletionQueue;
-use crate::memory::arena::Arena;
-use crate::memory::entry::Entry;
-use crate::memory::pool::Pool;
+use crate::completion::{CompletionQueue, Completions};
+use crate::memory::{Arena, Entry, Pool};
 use crate::sys::data;
 use crate::sys::types::ibv_wc;
 use crate::terms::error::Error;

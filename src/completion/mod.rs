@@ -34,7 +34,8 @@ pub(crate) mod status;
 mod tests;
 mod window;
 
-pub use crate::wait::Waker;
+pub use crate::sys::attr::grh::{GRH_LEN, Grh};
+pub use crate::sys::wait::Waker;
 pub use crate::work::wc_opcode::WcOpcode;
 #[cfg(feature = "tokio")]
 pub use awaited::AsyncCompletionChannel;
@@ -44,7 +45,7 @@ pub use builder::{
     Fields, NoChannel, NoFields, TakesChannel, TakesVector, WithChannel, WithVector,
 };
 pub use channel::CompletionChannel;
-pub use datagram::{GRH_LEN, Grh, UdReceived};
+pub use datagram::UdReceived;
 pub use extended::{
     CompletionQueueEx, CompletionTs, CompletionWallclock, CompletionsEx, DlidPathBits, HasField,
     ReadFields, WcFields, WithFields,

@@ -4,10 +4,9 @@
 
 use std::num::NonZeroU16;
 
-use crate::completion::queue::CompletionQueue;
-use crate::device::attr_ex::{Can, CqModeration};
-use crate::device::context::Context;
-use crate::memory::entry::Entry;
+use crate::completion::CompletionQueue;
+use crate::device::{Can, Context, CqModeration};
+use crate::memory::Entry;
 use crate::sys::tuning::{MODERATE, ibv_moderate_cq, ibv_modify_cq_attr};
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
@@ -84,9 +83,7 @@ impl<E: Entry, L: Threads> CompletionQueue<E, L> {
             ("cq_count", moderate.cq_count, most.max_cq_count),
             ("cq_period", moderate.cq_period, most.max_cq_period),
         ] {
-            if asked > max {
-                return Err(Error::limit(VERB, what, asked.into(), max.into()));
-            }
+            Error::at_most(VERB, what, asked, max)?;
         }
         let mut attr = ibv_modify_cq_attr { attr_mask: MODERATE, moderate };
         // SAFETY: its handle keeps the queue.

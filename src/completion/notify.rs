@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)] // one verb
 
-use crate::completion::poll::{Completions, Polled};
-use crate::completion::queue::CompletionQueue;
-use crate::device::ids::CqId;
-use crate::memory::entry::Entry;
+use crate::completion::poll::Polled;
+use crate::completion::{CompletionQueue, Completions};
+use crate::device::CqId;
+use crate::memory::Entry;
 use crate::sys::control::status;
 use crate::sys::data;
 use crate::terms::error::Error;

@@ -4,17 +4,12 @@
 
 use std::borrow::Cow;
 
-use crate::completion::datagram::UdReceived;
-use crate::completion::status::WcError;
-use crate::completion::wc::{Completion, Promised, Success};
+use crate::completion::wc::Promised;
+use crate::completion::wc::Success;
+use crate::completion::{Completion, UdReceived, WcError};
 use crate::counters::queue_counters::QueueCounters;
-use crate::memory::buf::Buf;
-use crate::memory::entry::{AnyBuf, Entry, Raw};
 use crate::memory::header::{Header, word};
-use crate::memory::list::BufList;
-use crate::memory::open_buf::OpenBuf;
-use crate::memory::read_only_buf::ReadOnlyBuf;
-use crate::memory::shared::SharedBuf;
+use crate::memory::{AnyBuf, Buf, BufList, Entry, OpenBuf, Raw, ReadOnlyBuf, SharedBuf};
 use crate::sys::types::ibv_wc_opcode;
 pub use crate::terms::wc::Direction;
 use crate::work::wc_opcode::WcOpcode;

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use crate::completion::channel::CompletionChannel;
-use crate::completion::notify::Notify;
-use crate::completion::poll::Completions;
-use crate::completion::queue::CompletionQueue;
-use crate::memory::entry::Entry;
+use crate::completion::{CompletionChannel, CompletionQueue, Completions, Notify};
+use crate::memory::Entry;
+use crate::sys::wait::{Sleep, Waker};
 use crate::terms::error::Error;
 use crate::terms::threads::Threads;
-use crate::wait::{Sleep, Waker};
 
 /// A completion queue (`ibv_cq`) with entries of any type, for [`CompletionChannel::wait_any`].
 /// Only [`CompletionQueue`] implements it.

@@ -6,14 +6,13 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use crate::cold::cold_path;
-use crate::completion::datagram::UdReceived;
 use crate::completion::inbox::note_dropped;
-use crate::completion::outcome::{Direction, Failed, Outcome, Received, Sent};
 use crate::completion::queue::OneThread;
-use crate::completion::status::{WcError, error_of};
+use crate::completion::status::error_of;
+use crate::completion::{Direction, Failed, Outcome, Received, Sent, UdReceived, WcError};
 use crate::counters::queue_counters::CompletionCounter;
-use crate::memory::entry::{Entry, Owned};
 use crate::memory::header::{Header, word};
+use crate::memory::{Entry, Owned};
 use crate::sys::types::{ibv_wc, ibv_wc_flags, ibv_wc_opcode, ibv_wc_status};
 use crate::terms::bounded::Qpn;
 use crate::work::wc_opcode::WcOpcode;

@@ -3,11 +3,9 @@
 #![allow(unsafe_code)] // looks at the inbox
 
 use crate::completion::inbox::Inbox;
-use crate::completion::outcome::{Outcome, Received};
-use crate::completion::wc::Completion;
+use crate::completion::{Completion, Outcome, Received};
 use crate::counters::queue_counters::QueueCounters;
-use crate::memory::entry::{Entry, Owned};
-use crate::memory::window::{LentWindow, MemoryWindow};
+use crate::memory::{Entry, LentWindow, MemoryWindow, Owned};
 use crate::sys::types::ibv_wc_flags;
 
 impl LentWindow {

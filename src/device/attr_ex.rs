@@ -2,113 +2,14 @@
 
 #![allow(unsafe_code)] // one verb
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-use crate::device::attr::{DeviceAttr, DeviceCap};
-use crate::device::clock::Clock;
-use crate::device::context::Context;
-use crate::device::decoded::decoded;
-use crate::device::odp::OdpCaps;
-use crate::device::query::QpTypes;
-use crate::sys::extended::ibv_device_attr_ex;
+use crate::device::{Context, DeviceAttrEx, DeviceCap};
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind};
-
-decoded! {
-    /// The attributes of a device that newer devices have besides [`DeviceAttr`]
-    /// (ibv_query_device_ex(3)). What a device or its library does not tell is 0.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// use proverbs::device::{DeviceAttrEx, OdpCaps, OdpOps};
-    /// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-    /// let attr: DeviceAttrEx = context.query_device_ex()?;
-    /// let odp: OdpCaps = attr.odp;
-    /// assert!(odp.is_supported && odp.rc.contains(OdpOps::READ)); // regions on demand
-    /// assert_eq!(attr.device.max_qp, context.query_device()?.max_qp);
-    /// assert_eq!(attr.max_dm_size, 128 << 10); // but memory of its own
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias("ibv_device_attr_ex", "ibv_tso_caps", "ibv_rss_caps", "ibv_packet_pacing_caps"))]
-    #[doc(alias("ibv_tm_caps", "ibv_cq_moderation_caps", "ibv_pci_atomic_caps"))]
-    #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-    #[non_exhaustive]
-    pub struct DeviceAttrEx = from_c(c: &ibv_device_attr_ex) {
-        /// What `ibv_query_device` tells.
-        pub device: DeviceAttr = DeviceAttr::from_c(&c.orig_attr),
-        /// Memory on demand.
-        pub odp: OdpCaps = OdpCaps::from_c(c),
-        /// The bits that completion timestamps have; 0 if there are none.
-        pub completion_timestamp_mask: u64 = c.completion_timestamp_mask,
-        /// Frequency of the device's clock, kHz; 0 if it has none.
-        pub hca_core_clock: u64 = c.hca_core_clock,
-        /// Optional abilities, of which the lower 32 are `device.device_cap_flags`.
-        pub device_cap_flags_ex: u64 = c.device_cap_flags_ex,
-        /// Longest message that is segmented by the device, bytes; 0 if it cannot.
-        pub max_tso: u32 = c.tso_caps.max_tso,
-        /// The queue pair types that may do so.
-        pub tso_qpts: QpTypes = QpTypes(c.tso_caps.supported_qpts),
-        /// The queue pair types that may spread receives by hashes.
-        pub rss_qpts: QpTypes = QpTypes(c.rss_caps.supported_qpts),
-        /// Most receive work queue indirection tables.
-        pub max_rwq_indirection_tables: u32 = c.rss_caps.max_rwq_indirection_tables,
-        /// Most receive work queues of such a table.
-        pub max_rwq_indirection_table_size: u32 = c.rss_caps.max_rwq_indirection_table_size,
-        /// The hash functions.
-        pub rx_hash_function: u8 = c.rss_caps.rx_hash_function,
-        /// The fields of packets that may be hashed.
-        pub rx_hash_fields_mask: u64 = c.rss_caps.rx_hash_fields_mask,
-        /// Most receive work queues.
-        pub max_wq_type_rq: u32 = c.max_wq_type_rq,
-        /// Lowest rate of a queue pair, kbit/s.
-        pub qp_rate_limit_min: u32 = c.packet_pacing_caps.qp_rate_limit_min,
-        /// Highest rate of a queue pair, kbit/s; 0 if rates cannot be limited.
-        pub qp_rate_limit_max: u32 = c.packet_pacing_caps.qp_rate_limit_max,
-        /// The queue pair types whose rate may be limited.
-        pub packet_pacing_qpts: QpTypes = QpTypes(c.packet_pacing_caps.supported_qpts),
-        /// Abilities of raw packets.
-        pub raw_packet_caps: u32 = c.raw_packet_caps,
-        /// Most tags of a shared receive queue with tag matching; 0 if there is none.
-        pub tm_max_num_tags: u32 = c.tm_caps.max_num_tags,
-        /// Longest header of a rendezvous, bytes.
-        pub tm_max_rndv_hdr_size: u32 = c.tm_caps.max_rndv_hdr_size,
-        /// The transports of tag matching.
-        pub tm_flags: u32 = c.tm_caps.flags,
-        /// Most operations on tags at a time.
-        pub tm_max_ops: u32 = c.tm_caps.max_ops,
-        /// Most scatter/gather elements of a tagged buffer.
-        pub tm_max_sge: u32 = c.tm_caps.max_sge,
-        /// Most completions for one event; 0 if events cannot be moderated.
-        pub max_cq_count: u16 = c.cq_mod_caps.max_cq_count,
-        /// Longest time until an event, µs.
-        pub max_cq_period: u16 = c.cq_mod_caps.max_cq_period,
-        /// Memory of the device's own, bytes.
-        pub max_dm_size: u64 = c.max_dm_size,
-        /// Sizes of FETCH_AND_ADD towards the bus: 1 is 4 bytes, 2 is 8, 4 is 16, or a sum.
-        pub pci_fetch_add: u16 = c.pci_atomic_caps.fetch_add,
-        /// Sizes of swaps.
-        pub pci_swap: u16 = c.pci_atomic_caps.swap,
-        /// Sizes of compare-and-swaps.
-        pub pci_compare_swap: u16 = c.pci_atomic_caps.compare_swap,
-        /// The number of ports, also where 8 bits are too few.
-        pub phys_port_cnt_ex: u32 = c.phys_port_cnt_ex,
-    }
-}
-
-impl DeviceAttrEx {
-    /// The clock of completion timestamps; `None` if the device has none, or does not tell its
-    /// frequency.
-    pub fn clock(&self) -> Option<Clock> {
-        let has_both = self.completion_timestamp_mask != 0 && self.hca_core_clock != 0;
-        has_both.then_some(Clock { mask: self.completion_timestamp_mask, khz: self.hca_core_clock })
-    }
-
-    /// Whether it has one of the bits of `device_cap_flags_ex`.
-    pub(crate) fn has(&self, bit: u32) -> bool {
-        self.device_cap_flags_ex & 1 << bit != 0
-    }
-}
+use crate::terms::transport::Transport;
 
 /// What a device may lack, as a type: see [`Can`].
 pub trait Ability: sealed::Sealed {
@@ -160,6 +61,20 @@ abilities! {
     /// [`moderate`](crate::CompletionQueue::moderate) takes.
     CqModeration: "moderation of completions",
         |a| a.max_cq_count != 0 && a.max_cq_period != 0;
+}
+
+/// The rate of queue pairs of the transport `T` can be limited (`packet_pacing_caps`): an
+/// [`Ability`], which [`limit_rate`](crate::QueuePair::limit_rate) takes.
+pub struct PacketPacing<T: Transport>(Infallible, PhantomData<T>);
+
+impl<T: Transport> sealed::Sealed for PacketPacing<T> {}
+
+impl<T: Transport> Ability for PacketPacing<T> {
+    const NAME: &'static str = "packet pacing";
+
+    fn is_in(attr: &DeviceAttrEx) -> bool {
+        attr.qp_rate_limit_max != 0 && attr.packet_pacing_qpts.has(T::QP_TYPE)
+    }
 }
 
 /// The proof that a device can do `A`, which it may lack: asked for once, and given to what needs
@@ -227,22 +142,13 @@ impl Abilities {
 
 impl Context {
     /// The extended attributes of the device (`ibv_query_device_ex`). A library or provider without
-    /// that verb tells [`DeviceAttr`] alone.
+    /// that verb tells [`DeviceAttr`](crate::device::DeviceAttr) alone.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
     /// [`ErrorKind::Os`] with the errno.
-    #[doc(alias("ibv_query_device_ex", "orig_attr", "odp_caps", "tso_caps", "rss_caps"))]
-    #[doc(alias(
-        "packet_pacing_caps",
-        "tm_caps",
-        "cq_mod_caps",
-        "pci_atomic_caps",
-        "xrc_odp_caps"
-    ))]
-    #[doc(alias("supported_qpts", "max_rndv_hdr_size", "max_num_tags", "max_ops", "max_sge"))]
-    #[doc(alias("fetch_add", "compare_swap"))]
+    #[doc(alias = "ibv_query_device_ex")]
     pub fn query_device_ex(&self) -> Result<DeviceAttrEx, Error> {
         // SAFETY: its handle keeps the context open.
         let attr = unsafe { (self.handle.control().query_device_ex)(self.handle.as_ptr()) };
@@ -268,7 +174,7 @@ impl_debug!(Abilities, |_| "Abilities {{ .. }}");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::PacketPacing;
+    use crate::sys::extended::ibv_device_attr_ex;
     use crate::sys::types::zeroed;
     use crate::terms::transport::{Rc, Uc};
     use crate::work::opcode::AtomicWrite;

@@ -5,10 +5,9 @@
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 
-use crate::device::event::DeviceEvent;
-use crate::device::events::DeviceEvents;
+use crate::device::{DeviceEvent, DeviceEvents};
 use crate::terms::error::{Error, Refused};
-use crate::wait::{Turns, registration};
+use crate::wait::{Turns, not_registered};
 
 /// The asynchronous events of an open device, to await in a tokio runtime (feature `tokio`).
 ///
@@ -47,13 +46,8 @@ impl DeviceEvents {
     pub fn into_async(self) -> Result<AsyncDeviceEvents, Refused<Self>> {
         // SAFETY: the context keeps the descriptor open, and the result owns a handle to the
         // context.
-        match unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) } {
-            Ok(fd) => Ok(AsyncDeviceEvents { fd, turns: Turns::default() }),
-            Err(failed) => {
-                let (events, error) = failed.into_parts();
-                Err(Refused::new(events, registration(&error)))
-            }
-        }
+        let fd = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
+        Ok(AsyncDeviceEvents { fd: fd.map_err(not_registered)?, turns: Turns::default() })
     }
 }
 

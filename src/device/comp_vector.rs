@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::device::context::Context;
+use crate::device::Context;
 use crate::sys::handle;
 use crate::terms::error::{Error, ErrorKind};
 

@@ -5,16 +5,14 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::absence::{self, Wanted};
-use crate::device::attr::{DeviceAttr, TransportType};
-use crate::device::list;
-use crate::device::port::PortAttr;
-use crate::device::refusal::{destroy, gid_refused, no_pkey, no_port};
+use crate::device::{DeviceAttr, PortAttr, TransportType};
+use crate::sys::absence::{self, Wanted};
 use crate::sys::control::LIBIBVERBS;
 use crate::sys::handle::Port;
 use crate::sys::provider::Provider;
+use crate::sys::refusal::{destroy, gid_refused, no_pkey, no_port};
 use crate::sys::types::{ibv_context, ibv_device_attr};
-use crate::sys::{device, handle};
+use crate::sys::{device, handle, list};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::gid::Gid;
 
@@ -163,7 +161,7 @@ impl Context {
         let query = self.handle.control().query_gid;
         // SAFETY: its handle keeps the context open.
         let gid = unsafe { query(self.handle.as_ptr(), port, index.into()) };
-        let refused = |errno| gid_refused(self, "ibv_query_gid", port, index, errno);
+        let refused = |errno| gid_refused(&self.handle, "ibv_query_gid", port, index, errno);
         gid.map(Gid::from).map_err(refused)
     }
 
@@ -179,7 +177,7 @@ impl Context {
         let query = self.handle.control().query_pkey;
         // SAFETY: its handle keeps the context open.
         unsafe { query(self.handle.as_ptr(), port, index.into()) }.map_err(|errno| {
-            let why = no_port(self, port).or_else(|| no_pkey(self, port, index));
+            let why = no_port(&self.handle, port).or_else(|| no_pkey(&self.handle, port, index));
             let asked = why.unwrap_or_else(|| format!("port {port}, P_Key index {index}"));
             Error::os("ibv_query_pkey", errno, asked)
         })
@@ -208,6 +206,8 @@ impl Context {
     ///   ([`events`](crate::Context::events)); if the other code reads it too, either sees only a
     ///   part of the events. Events of completion queues and shared receive queues that are made
     ///   from the value name them by ids of this crate.
+    /// - If the provider is siw, no READ of no bytes is posted to its queue pairs
+    ///   ([R24.18](crate::guide::rules#r24-18)).
     pub unsafe fn from_raw<K: Send + Sync + 'static>(
         context: NonNull<ibv_context>,
         keep: K,
@@ -232,7 +232,7 @@ impl Context {
     }
 
     fn port_refused(&self, port: u8, errno: i32) -> Error {
-        let asked = no_port(self, port).unwrap_or_else(|| format!("port {port}"));
+        let asked = no_port(&self.handle, port).unwrap_or_else(|| format!("port {port}"));
         Error::os("ibv_query_port", errno, asked)
     }
 }

@@ -8,12 +8,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::absence::{self, Wanted};
-use crate::device::context::Context;
-use crate::device::event::DeviceEvent;
+use crate::device::{Context, DeviceEvent};
+use crate::sys::absence::{self, Wanted};
 use crate::sys::handle;
+use crate::sys::wait::{Sleep, Waker, readiness_of};
 use crate::terms::error::Error;
-use crate::wait::{Sleep, Waker, readiness_of};
 
 /// The asynchronous events of an open device (`ibv_get_async_event`).
 ///

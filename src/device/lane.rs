@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::device::pd::ProtectionDomain;
+use crate::device::ProtectionDomain;
 use crate::sys::handle;
 use crate::terms::error::Error;
 use crate::terms::threads::InLane;

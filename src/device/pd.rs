@@ -11,11 +11,10 @@ use std::sync::Arc;
 use std::sync::Weak;
 
 use crate::counters::ids;
-use crate::device::ah::{AddressHandle, AddressVector};
-use crate::device::context::Context;
-use crate::device::refusal::{destroy, of_creation};
+use crate::device::{AddressHandle, AddressVector, Context};
 use crate::sync::AtomicU64;
 use crate::sys::handle;
+use crate::sys::refusal::{destroy, of_creation};
 use crate::sys::types::ibv_pd;
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::threads::{AnyThread, Threads};

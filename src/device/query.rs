@@ -2,78 +2,10 @@
 
 #![allow(unsafe_code)] // verbs that ask
 
-use crate::device::attr_ex::{Can, Timestamps};
-use crate::device::context::Context;
-use crate::device::decoded::decoded_enum;
+use crate::device::{Can, Context, NodeType, Timestamps};
 use crate::sys::query::{RAW_CLOCK, ibv_values_ex};
 use crate::sys::types::zeroed;
 use crate::terms::error::{Error, ErrorKind};
-use crate::terms::transport::Transport;
-
-decoded_enum! {
-    /// The kind of a node (`node_type` of ibv_get_device_list(3)): [`Context::node_type`].
-    #[doc(alias("ibv_node_type", "ibv_device"))]
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[non_exhaustive]
-    pub enum NodeType: i32, else Unknown {
-        /// A channel adapter: InfiniBand, and RoCE.
-        #[doc(alias = "IBV_NODE_CA")]
-        ChannelAdapter = 1,
-        /// A switch.
-        #[doc(alias = "IBV_NODE_SWITCH")]
-        PolledQueue = 2,
-        /// A router.
-        #[doc(alias = "IBV_NODE_ROUTER")]
-        Router = 3,
-        /// An RNIC: iWARP.
-        #[doc(alias = "IBV_NODE_RNIC")]
-        Rnic = 4,
-        /// usNIC.
-        #[doc(alias = "IBV_NODE_USNIC")]
-        Usnic = 5,
-        /// usNIC over UDP.
-        #[doc(alias = "IBV_NODE_USNIC_UDP")]
-        UsnicUdp = 6,
-        /// One that has no name in verbs.
-        #[doc(alias = "IBV_NODE_UNSPECIFIED")]
-        Unspecified = 7,
-        /// One that this crate does not know.
-        #[doc(alias = "IBV_NODE_UNKNOWN")]
-        Unknown = -1,
-    }
-}
-
-/// A set of queue pair types, as [`DeviceAttrEx`](super::DeviceAttrEx) tells which of them can do
-/// something (`ibv_is_qpt_supported`).
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::device::QpTypes;
-/// # let proverbs::loopback::Pair { context, .. } = proverbs::loopback::pair()?;
-/// let paced: QpTypes = context.query_device_ex()?.packet_pacing_qpts;
-/// assert_eq!((paced.contains::<Rc>(), paced.bits()), (true, 1 << 2)); // RC alone: IBV_QPT_RC is 2
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct QpTypes(pub(super) u32);
-
-impl QpTypes {
-    /// Whether this transport's is in it.
-    #[doc(alias = "ibv_is_qpt_supported")]
-    pub fn contains<T: Transport>(self) -> bool {
-        self.has(T::QP_TYPE)
-    }
-
-    /// Those of one driver have no bit.
-    pub(super) fn has(self, qp_type: u32) -> bool {
-        1u32.checked_shl(qp_type).is_some_and(|bit| self.0 & bit != 0)
-    }
-
-    /// Bit n is `enum ibv_qp_type` n, also of types that this crate does not have.
-    pub fn bits(self) -> u32 {
-        self.0
-    }
-}
 
 impl Context {
     /// The kind of node that the device is.
@@ -207,18 +139,6 @@ impl Context {
 mod tests {
     use super::*;
     use crate::provider_tests::device_with;
-    use crate::terms::transport::{Rc, Uc, Ud};
-
-    #[test]
-    fn queue_pair_types_are_bits() {
-        let has = |set: QpTypes| (set.contains::<Rc>(), set.contains::<Uc>(), set.contains::<Ud>());
-        let of = |bits| has(QpTypes(bits));
-        // IBV_QPT_RC is 2, UC 3, UD 4.
-        let found = [1 << 2, 1 << 3, 1 << 4, !0b11100].map(of);
-        let (yes, no) = (true, false);
-        assert_eq!(found, [(yes, no, no), (no, yes, no), (no, no, yes), (no, no, no)]);
-        assert_eq!(QpTypes(0b101).bits(), 0b101);
-    }
 
     /// A device may answer with another value than it was asked for, or with none.
     #[cfg(feature = "loopback")]
@@ -247,14 +167,5 @@ mod tests {
             context.clock_now(&can).map_err(|error| error.errno())
         });
         assert_eq!(told, [Err(Some(libc::ENODATA)), Ok(77), Err(Some(libc::EOPNOTSUPP))]);
-    }
-
-    #[test]
-    fn each_kind_of_node_has_its_number() {
-        use NodeType::*;
-        let known = [ChannelAdapter, PolledQueue, Router, Rnic, Usnic, UsnicUdp, Unspecified];
-        let numbers = [1, 2, 3, 4, 5, 6, 7].map(NodeType::from_c);
-        assert_eq!(numbers, known);
-        assert_eq!([-1, 0, 8].map(NodeType::from_c), [Unknown; 3]);
     }
 }

@@ -6,11 +6,10 @@ use std::ffi::c_int;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use crate::device::attr::DeviceCap;
-use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
-use crate::device::context::Context;
-use crate::device::refusal::destroy;
+use crate::device::attr_ex::sealed;
+use crate::device::{Ability, Can, Context, DeviceAttrEx, DeviceCap};
 use crate::sys::handle;
+use crate::sys::refusal::destroy;
 use crate::sys::xrc::ibv_xrcd;
 use crate::terms::error::{Error, Refused};
 use crate::terms::transport::Xrc;

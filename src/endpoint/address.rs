@@ -1,10 +1,10 @@
 //! Where packets to a peer go, and where they come from.
 
 use super::Endpoint;
-use crate::device::ah::{AddressVector, GlobalRoute};
 use crate::device::context::Context;
-use crate::device::gid::{self, GidEntry};
-use crate::device::port::{LinkLayer, PortAttr};
+use crate::device::{AddressVector, GlobalRoute};
+use crate::device::{LinkLayer, PortAttr};
+use crate::sys::attr::gid::{self, GidEntry};
 use crate::sys::types::LINK_LAYER_ETHERNET;
 use crate::terms::error::Error;
 use crate::terms::gid::{Gid, GidKind};

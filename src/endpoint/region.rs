@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
-use crate::qp::attr::QpAccess;
+use crate::qp::QpAccess;
 
 /// A region that a peer can access. [`slice`](Self::slice) converts it to a type with its rights.
 ///

@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::allows::{Allows, call};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::buf::Buf;
+use crate::device::ProtectionDomain;
+use crate::memory::own::Invariant;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{Invariant, Memory};
 use crate::memory::pool::{close, no_headers, within};
 use crate::memory::ranges::ALIGN;
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slab::{Headers, Slab, SlabOwner};
+use crate::memory::{Buf, Memory};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 

@@ -8,8 +8,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::memory::header::{Handle, Header};
-use crate::memory::shared::{SharedBuf, Shares};
 use crate::memory::slab::{Slot, put_back};
+use crate::memory::{SharedBuf, Shares};
 
 // A handle is a pointer to a header; its tags are in the bits that the header's alignment leaves
 // free.

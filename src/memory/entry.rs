@@ -2,14 +2,8 @@
 
 #![allow(unsafe_code)] // turns handles into words and back
 
-use crate::memory::buf::Buf;
 use crate::memory::header::{Handle, Header, Word, word};
-use crate::memory::implicit::ImplicitBuf;
-use crate::memory::list::BufList;
-use crate::memory::open_buf::OpenBuf;
-use crate::memory::read_only_buf::ReadOnlyBuf;
-use crate::memory::shared::SharedBuf;
-use crate::memory::window::WindowEntry;
+use crate::memory::{Buf, BufList, ImplicitBuf, OpenBuf, ReadOnlyBuf, SharedBuf, WindowEntry};
 
 /// What a completion queue gives back, where C has a `wr_id` (ibv_poll_cq(3)): [`Buf`],
 /// [`BufList`], [`SharedBuf`], [`OpenBuf`], [`AnyBuf`] for a mixture of them, or [`Raw`] for the

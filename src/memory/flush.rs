@@ -5,14 +5,12 @@ use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
 use crate::memory::registered::AccessFlags;
-use crate::memory::relaxed::{Bulk, Ordered};
-use crate::memory::remote::{Container, OutOfBounds, RemoteSlice};
 use crate::memory::rights::sealed::Sealed;
-use crate::memory::rights::{
-    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
-    RemoteRead, RemoteReadWrite, RemoteWrite,
+use crate::memory::{
+    Access, Bulk, Container, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Ordered, OutOfBounds,
+    Remote, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteSlice, RemoteWrite,
+    Windowed,
 };
-use crate::memory::window::Windowed;
 use crate::sys::persist::{placement, selectivity};
 
 /// The rights `A` with `IBV_ACCESS_FLUSH_GLOBAL` ([`Access`]): a peer's FLUSH may make what was

@@ -18,15 +18,13 @@ use std::sync::Arc;
 
 use crate::allows::{Allows, call};
 use crate::counters::type_tag;
-use crate::device::OdpOps;
-use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
-use crate::device::pd::ProtectionDomain;
+use crate::device::attr_ex::sealed;
+use crate::device::{Ability, Can, DeviceAttrEx, OdpOps, ProtectionDomain};
 use crate::memory::header::Handle;
 use crate::memory::header_slab::HeaderSlab;
-use crate::memory::own::{CanBeSlices, Memory};
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::memory::registered::AccessFlags;
-use crate::memory::remote::{Container, OutOfBounds};
+use crate::memory::{CanBeSlices, Container, Memory, OutOfBounds};
 use crate::sys::control::Holds;
 use crate::sys::handle;
 use crate::terms::error::{Error, Refused};

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-use crate::memory::buf::Buf;
+use crate::memory::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::header::{Handle, Header, Word, word};
 

@@ -2,12 +2,10 @@
 
 #![allow(unsafe_code)] // one verb
 
-use crate::device::pd::ProtectionDomain;
-use crate::memory::own::HasPieces;
-use crate::memory::region::MemoryRegion;
+use crate::device::ProtectionDomain;
 use crate::memory::registered::Registered;
-use crate::memory::rights::LocalWrite;
 use crate::memory::span::LONGEST_PIECE;
+use crate::memory::{HasPieces, LocalWrite, MemoryRegion};
 use crate::terms::error::{Error, ErrorKind};
 
 /// In the place of memory, where there is none (ibv_alloc_null_mr(3)).

@@ -7,15 +7,13 @@ use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
 
 use crate::allows::{Allows, call};
-use crate::device::OdpOps;
-use crate::device::attr_ex::{Ability, Can, DeviceAttrEx, sealed};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::own::Memory;
+use crate::device::attr_ex::sealed;
+use crate::device::{Ability, Can, DeviceAttrEx, OdpOps, ProtectionDomain};
 use crate::memory::own::heap::Pages;
-use crate::memory::region::{MemoryRegion, RegionBuilder};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::remote::{OutOfBounds, RemoteSlice};
-use crate::memory::rights::{Access, Remote};
+use crate::memory::{
+    Access, Memory, MemoryRegion, OutOfBounds, RegionBuilder, Remote, RemoteSlice,
+};
 use crate::sys::memory::{FLUSH, advice};
 use crate::sys::types::ibv_sge;
 use crate::terms::error::{Errno, Error, ErrorKind, Refused};
@@ -286,9 +284,7 @@ impl<A: Access, M: Memory> OnDemandRegion<A, M> {
 
     fn advise(&self, advice: Advice, flags: u32, offset: usize, len: usize) -> Result<(), Error> {
         let (all, end) = (self.len(), offset.saturating_add(len));
-        if end > all {
-            return Err(Error::limit(ADVISE, "offset and length", end as u64, all as u64));
-        }
+        Error::at_most(ADVISE, "offset and length", end as u64, all as u64)?;
         if len == 0 {
             return Ok(());
         }

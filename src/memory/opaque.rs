@@ -5,11 +5,11 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::device::pd::ProtectionDomain;
-use crate::memory::own::{HasPieces, HasSources, ReadOnly, RegistersAs, Writable};
-use crate::memory::region::{MemoryRegion, RegionBuilder};
+use crate::device::ProtectionDomain;
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::rights::Access;
+use crate::memory::{
+    Access, HasPieces, HasSources, MemoryRegion, ReadOnly, RegionBuilder, RegistersAs, Writable,
+};
 use crate::sys::control::Holds;
 use crate::sys::types::ibv_mr;
 use crate::terms::error::{Error, ErrorKind, Refused};

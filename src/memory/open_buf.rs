@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)] // looks at the region that a handle keeps
 
+use crate::memory::OutOfBounds;
 use crate::memory::header::Handle;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle};
 use crate::memory::registered::Registered;
-use crate::memory::remote::OutOfBounds;
 
 /// A handle to a piece of an open region, to be posted: the source of a SEND or WRITE, the sink of
 /// a READ. It keeps the region registered. Neither making nor cloning nor dropping it

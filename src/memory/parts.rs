@@ -8,10 +8,9 @@ use std::ptr::NonNull;
 
 use crate::memory::arena::LONGEST;
 use crate::memory::blocks::Bytes;
-use crate::memory::buf::Buf;
 use crate::memory::header::Handle;
-use crate::memory::remote::{Container, OutOfBounds};
 use crate::memory::slab::{Slab, slots_of};
+use crate::memory::{Buf, Container, OutOfBounds};
 use crate::terms::error::Refused;
 
 impl<C> Buf<C> {

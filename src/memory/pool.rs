@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::allows::{Allows, RuledBy, call};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::buf::Buf;
+use crate::device::ProtectionDomain;
+use crate::memory::own::Invariant;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{CanBeSlices, CanBeWritten, Invariant, Memory};
 use crate::memory::registered::{AccessFlags, Registered};
 use crate::memory::slab::{Headers, Slab, SlabOwner};
+use crate::memory::{Buf, CanBeSlices, CanBeWritten, Memory};
 use crate::sys::control::Holds;
 use crate::terms::error::{Error, Refused};
 
@@ -186,11 +186,7 @@ const ALIGN: usize = 8;
 const VERB: &str = "ibv_reg_mr";
 
 pub(super) fn within(what: &'static str, asked: usize) -> Result<(), Error> {
-    let max = u32::MAX as u64 / 2;
-    if asked as u64 > max {
-        return Err(Error::limit(VERB, what, asked as u64, max));
-    }
-    Ok(())
+    Error::at_most(VERB, what, asked as u64, u32::MAX / 2)
 }
 
 /// There is no memory for the headers of so many buffers.

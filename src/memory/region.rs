@@ -9,19 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::allows::{Allows, RuledBy, call};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::open_buf::OpenBuf;
+use crate::device::ProtectionDomain;
+use crate::memory::own::Invariant;
 use crate::memory::own::heap::Pages;
-use crate::memory::own::{
-    CanBeWritten, HasPieces, HasSources, Invariant, Memory, NeverChanges, RegistersAs,
-};
 use crate::memory::owning_handle::{KeptAlive, OwningHandle, owning_handle};
-use crate::memory::read_only_buf::ReadOnlyBuf;
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::relaxed::Ordered;
-use crate::memory::remote::{OutOfBounds, RemoteSlice};
-use crate::memory::rights::{Access, Includes, Remote};
-use crate::memory::shared::SharedBuf;
+use crate::memory::{
+    Access, CanBeWritten, HasPieces, HasSources, Includes, Memory, NeverChanges, OpenBuf, Ordered,
+    OutOfBounds, ReadOnlyBuf, RegistersAs, Remote, RemoteSlice, SharedBuf,
+};
 use crate::terms::error::{Error, Refused};
 
 /// A registered region with the rights `A` (`ibv_reg_mr`), initially zero.

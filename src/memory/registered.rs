@@ -11,16 +11,12 @@ use std::time::Instant;
 use bitflags::bitflags;
 
 use crate::counters::type_tag;
-use crate::device::attr_ex::{Ability, FlushGlobal, FlushPersistent};
-use crate::device::context::Context;
-use crate::device::pd::ProtectionDomain;
-use crate::device::protocol::{not_on_iwarp, refusal};
+use crate::device::{Ability, Context, FlushGlobal, FlushPersistent, ProtectionDomain};
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::open::{Open, read_volatile};
-use crate::memory::own::{Memory, Protection};
 use crate::memory::owning_handle::HandleBytes;
-use crate::memory::remote::{Container, OutOfBounds};
 use crate::memory::span::LONGEST_PIECE;
+use crate::memory::{Container, Memory, OutOfBounds, Protection};
 use crate::sys::control::{Answer, Created, Holds};
 use crate::sys::handle;
 use crate::sys::mem::locked::locked_memory;
@@ -29,6 +25,7 @@ use crate::sys::memory::{
 };
 use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
 use crate::sys::provider::Provider;
+use crate::sys::refusal::{not_on_iwarp, refusal};
 use crate::sys::types::{ibv_access_flags, ibv_mr, ibv_sge};
 use crate::terms::error::{Error, Refused};
 

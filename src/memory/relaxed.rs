@@ -3,13 +3,12 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-use crate::memory::own::{ReadOnly, RegistersAs};
-use crate::memory::region::RegionBuilder;
 use crate::memory::registered::AccessFlags;
 use crate::memory::rights::sealed::Sealed;
-use crate::memory::rights::{
-    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, Remote,
-    RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
+use crate::memory::{
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, LocalRead, LocalWrite, ReadOnly,
+    RegionBuilder, RegistersAs, Remote, RemoteAll, RemoteAtomic, RemoteRead, RemoteReadWrite,
+    RemoteWrite,
 };
 
 /// The rights `A` with `IBV_ACCESS_RELAXED_ORDERING` ([`Access`]): what peers write there may

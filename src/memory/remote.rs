@@ -3,31 +3,32 @@
 use std::marker::PhantomData;
 
 use crate::allows::{Allows, call};
-use crate::memory::rights::{Access, GrantsAtomic, GrantsRead, GrantsWrite};
-use crate::memory::span::{RemoteAddr, RemoteSpan, ToRead};
+use crate::memory::{
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, RemoteAddr, RemoteSpan, ToRead,
+};
 pub use crate::terms::bounds::{Container, OutOfBounds};
 
 /// Makes a type with a marker plain data, by its fields. (A derive would ask the same of the
 /// marker, of which there is no value.)
 macro_rules! by_fields {
-    ($t:ident<$of:ident$(: $bound:ident)?>: $($field:tt),*) => {
-        impl<$of$(: $bound)?> Clone for $t<$of> {
+    ($t:ident $(<$of:ident $(: $bound:ident)?>)?: $($field:tt),*) => {
+        impl$(<$of $(: $bound)?>)? Clone for $t$(<$of>)? {
             fn clone(&self) -> Self {
                 *self
             }
         }
 
-        impl<$of$(: $bound)?> Copy for $t<$of> {}
+        impl$(<$of $(: $bound)?>)? Copy for $t$(<$of>)? {}
 
-        impl<$of$(: $bound)?> PartialEq for $t<$of> {
+        impl$(<$of $(: $bound)?>)? PartialEq for $t$(<$of>)? {
             fn eq(&self, other: &Self) -> bool {
                 $(self.$field == other.$field)&&*
             }
         }
 
-        impl<$of$(: $bound)?> Eq for $t<$of> {}
+        impl$(<$of $(: $bound)?>)? Eq for $t$(<$of>)? {}
 
-        impl<$of$(: $bound)?> std::hash::Hash for $t<$of> {
+        impl$(<$of $(: $bound)?>)? std::hash::Hash for $t$(<$of>)? {
             fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
                 $(self.$field.hash(state);)*
             }
@@ -35,7 +36,7 @@ macro_rules! by_fields {
     };
 }
 
-pub(super) use by_fields;
+pub(crate) use by_fields;
 
 /// A piece of a peer's region: `remote_addr`, length and `rkey` of ibv_post_send(3), as the peer
 /// exported them, with the rights `A` that it granted.

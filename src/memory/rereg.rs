@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::allows::{Allows, call};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::own::{Invariant, Memory, Protection};
-use crate::memory::region::{MemoryRegion, in_use};
+use crate::device::ProtectionDomain;
+use crate::memory::own::Invariant;
+use crate::memory::region::in_use;
 use crate::memory::registered::{AccessFlags, AnyMemory, NewMemory, Registered, as_given};
-use crate::memory::rights::Access;
+use crate::memory::{Access, Memory, MemoryRegion, Protection};
 use crate::sys::memory::{ERR_DONT_FORK_NEW, ERR_INPUT, ReregFailed};
 use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::refused::drops_its_object;

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crate::counters::type_tag;
-use crate::memory::buf::Buf;
+use crate::memory::Buf;
 use crate::memory::chain::Chain;
 use crate::memory::frozen::Frozen;
 use crate::memory::header::Handle;

@@ -6,12 +6,7 @@ use std::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::allows::{Allows, call};
-use crate::memory::buf::{Buf, TooLong};
-use crate::memory::own::Memory;
-use crate::memory::region::MemoryRegion;
-use crate::memory::remote::OutOfBounds;
-use crate::memory::rights::Access;
-use crate::memory::shared::SharedBuf;
+use crate::memory::{Access, Buf, Memory, MemoryRegion, OutOfBounds, SharedBuf, TooLong};
 
 /// With the feature `zerocopy`: plain data, as the traits of the crate `zerocopy` define it.
 ///

@@ -10,6 +10,7 @@ mod lanes;
 mod memory;
 mod polling;
 mod refused;
+mod wrong_value;
 mod xrc;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::{AnyQueuePair, QueuePair, XrcTarget};
 use crate::allows::{RuledBy, call};
-use crate::memory::entry::Owned;
+use crate::memory::Owned;
 use crate::post::chain::SendPost;
 use crate::post::list::SendList;
 use crate::profile::Profile;

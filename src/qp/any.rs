@@ -6,8 +6,7 @@ use std::any::{Any, TypeId};
 use std::{fmt, ptr};
 
 use super::modify::Transition;
-use super::query::QpAttr;
-use super::{Core, DefaultProfile, QueuePair};
+use super::{Core, DefaultProfile, QpAttr, QueuePair};
 use crate::allows::{Allows, call};
 use crate::profile::Profile;
 use crate::terms::error::{Error, Refused};

@@ -3,83 +3,14 @@
 //! There is one struct for each row of the state tables (rules, section 8.1). Optional attributes
 //! are `Option`s in `optional`; `Default::default()` leaves all of them out.
 
-use std::hash::{Hash, Hasher};
-
-use crate::device::ah::AddressVector;
+use crate::device::AddressVector;
+use crate::memory::remote::by_fields;
 use crate::profile::{Initiator, Profile};
 use crate::qp::c_attr::{Attr, Fill, attributes};
-use crate::qp::path::{AlternatePath, Migration};
-use crate::sys::persist::{ACCESS_FLUSH_GLOBAL, ACCESS_FLUSH_PERSISTENT};
+use crate::qp::{AlternatePath, Migration, QpAccess, QpQkey};
 use crate::terms::bounded::{
-    MinRnrTimer, Mtu, PrivilegedQkey, Psn, Qkey, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
+    MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
 };
-
-bitflags::bitflags! {
-    /// The rights of peers: through a queue pair (`qp_access_flags` of ibv_modify_qp(3)), within
-    /// the rights of the regions; or with an [exported region](crate::endpoint::ExportedRegion).
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// let readers_and_counters = QpAccess::REMOTE_READ | QpAccess::REMOTE_ATOMIC;
-    /// assert!(QpAccess::all().contains(readers_and_counters));
-    /// ```
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct QpAccess: u32 {
-        /// RDMA WRITE.
-        const REMOTE_WRITE = 1 << 1;
-        /// RDMA READ.
-        const REMOTE_READ = 1 << 2;
-        /// Atomics.
-        const REMOTE_ATOMIC = 1 << 3;
-    }
-}
-
-impl QpAccess {
-    /// FLUSH to where all see it (`IBV_ACCESS_FLUSH_GLOBAL`; [R25.1](crate::guide::rules#r25-1)).
-    /// It is not in [`all`](Self::all), since devices may lack it.
-    ///
-    /// ```
-    /// # use proverbs::prelude::*;
-    /// let log = QpAccess::REMOTE_WRITE | QpAccess::FLUSH_GLOBAL | QpAccess::FLUSH_PERSISTENT;
-    /// assert!(log.contains(QpAccess::FLUSH_GLOBAL) && !QpAccess::all().contains(log));
-    /// ```
-    pub const FLUSH_GLOBAL: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_GLOBAL);
-    /// FLUSH to where it outlives a loss of power (`IBV_ACCESS_FLUSH_PERSISTENT`;
-    /// [R25.1](crate::guide::rules#r25-1)). It is not in [`all`](Self::all) either.
-    pub const FLUSH_PERSISTENT: QpAccess = QpAccess::from_bits_retain(ACCESS_FLUSH_PERSISTENT);
-}
-
-/// A Q_Key to set on a queue pair (`qkey` of ibv_modify_qp(3); [R5.6](crate::guide::rules#r5-6)),
-/// as [`PrivilegedQkey`] shows.
-#[doc(alias = "cur_qp_state")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum QpQkey {
-    /// A Q_Key that any process may set.
-    Ordinary(Qkey),
-    /// A Q_Key that only privileged processes may set ([R5.6](crate::guide::rules#r5-6)).
-    Privileged(PrivilegedQkey),
-}
-
-impl QpQkey {
-    pub(super) fn get(self) -> u32 {
-        match self {
-            QpQkey::Ordinary(key) => key.get(),
-            QpQkey::Privileged(key) => key.get(),
-        }
-    }
-}
-
-impl From<Qkey> for QpQkey {
-    fn from(key: Qkey) -> Self {
-        QpQkey::Ordinary(key)
-    }
-}
-
-impl From<PrivilegedQkey> for QpQkey {
-    fn from(key: PrivilegedQkey) -> Self {
-        QpQkey::Privileged(key)
-    }
-}
 
 attributes! {
     /// RESET -> INIT of RC and UC (ibv_modify_qp(3)), as [`UcRtr`] shows.

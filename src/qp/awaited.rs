@@ -2,9 +2,8 @@
 
 use super::QueuePair;
 use super::drain::Drained;
-use crate::completion::AsyncCompletionChannel;
-use crate::completion::queue::CompletionQueue;
-use crate::memory::entry::Owned;
+use crate::completion::{AsyncCompletionChannel, CompletionQueue};
+use crate::memory::Owned;
 use crate::profile::Profile;
 use crate::terms::error::Error;
 use crate::terms::state::Err;

@@ -1,9 +1,8 @@
 //! The attributes of a transition in C's form, and their mask.
 
-use super::attr::{QpAccess, QpQkey};
-use super::path::{AlternatePath, Migration};
-use crate::device::ah::AddressVector;
+use crate::device::AddressVector;
 use crate::profile::InitiatorDepth;
+use crate::qp::{AlternatePath, Migration, QpAccess, QpQkey};
 use crate::sys::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask, zeroed};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,
@@ -155,28 +154,7 @@ macro_rules! attributes {
             }
         }
 
-        impl $(<$p: Profile>)? Copy for $name $(<$p>)? {}
-
-        impl $(<$p: Profile>)? Clone for $name $(<$p>)? {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl $(<$p: Profile>)? Eq for $name $(<$p>)? {}
-
-        impl $(<$p: Profile>)? PartialEq for $name $(<$p>)? {
-            fn eq(&self, other: &Self) -> bool {
-                $(self.$field == other.$field)&&*
-            }
-        }
-
-        impl $(<$p: Profile>)? Hash for $name $(<$p>)? {
-            fn hash<H: Hasher>(&self, state: &mut H) {
-                $(self.$field.hash(state);)*
-            }
-        }
-
+        by_fields!($name $(<$p: Profile>)?: $($field),*);
         attributes! { @default $($default)? $name [$($p)?] $($field)* }
         attributes! {
             @new $([$(#[$new])*])? $name [$($p)?] [] [] $($field: $t $(= $usual)?,)*

@@ -1,7 +1,7 @@
 //! The completions of a selectively signaled send queue.
 
 use super::{Completed, QueuePair};
-use crate::completion::wc::Completion;
+use crate::completion::Completion;
 use crate::profile::{Profile, Selective};
 use crate::terms::state::State;
 use crate::terms::transport::Transport;

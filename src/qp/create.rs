@@ -8,16 +8,12 @@ use std::sync::Arc;
 use super::depth::{CreatedWith, Depth, QpCreateFlags, With};
 use super::{Aside, Core, QueuePair, counters, srd};
 use crate::allows::{Allows, call};
+use crate::completion::CompletionQueue;
 use crate::completion::attachments::Share;
 use crate::completion::booking::CqShared;
-use crate::completion::queue::CompletionQueue;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE, SEND};
 use crate::device::ah_table::AhTable;
-use crate::device::attr_ex::{Can, FlushGlobal, FlushPersistent};
-use crate::device::context::Context;
-use crate::device::pd::ProtectionDomain;
-use crate::device::protocol::{Protocol, not_on_iwarp, refusal, speaks_iwarp};
-use crate::device::refusal::of_creation;
+use crate::device::{Can, Context, FlushGlobal, FlushPersistent, ProtectionDomain, Protocol};
 use crate::in_flight::stale::StaleCredits;
 use crate::in_flight::{InFlight, SendMode};
 use crate::post::queue::{Queue, SendInFlight};
@@ -26,6 +22,8 @@ use crate::srq::SrqCore;
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
 use crate::sys::provider::Provider;
+use crate::sys::refusal::of_creation;
+use crate::sys::refusal::{not_on_iwarp, refusal, speaks_iwarp};
 use crate::sys::session::send_ops::{ATOMIC_WRITE, FLUSH};
 use crate::sys::session::{MOST_SGES, on_rxe, on_xrc};
 use crate::sys::types::{ibv_qp_cap, ibv_qp_init_attr, ibv_qp_type, zeroed};
@@ -98,9 +96,9 @@ pub(super) fn create<T: Transport, P: Profile>(
         (true, false) => "ibv_create_qp_ex",
         (false, _) => srd::VERB,
     };
-    if send_ops != 0 && P::MaxSendSge::VALUE > MOST_SGES {
-        let (asked, max) = (P::MaxSendSge::VALUE.into(), MOST_SGES.into());
-        return Err(Error::limit(verb, "max_send_sge of extended posting", asked, max));
+    if send_ops != 0 {
+        let what = "max_send_sge of extended posting";
+        Error::at_most(verb, what, P::MaxSendSge::VALUE, MOST_SGES)?;
     }
     if srq.is_some_and(|srq| srq.pd != pd.id()) {
         let what = "the shared receive queue and the queue pair";
@@ -368,29 +366,16 @@ pub(super) fn check_granted<P: Profile>(
     cap: &ibv_qp_cap,
 ) -> Result<(), Error> {
     let own = |n| if is_shared { 0 } else { n };
-    at_most(verb, "max_inline_data", P::MaxInline::VALUE, cap.max_inline_data)?;
-    at_most(verb, "max_send_sge", P::MaxSendSge::VALUE, cap.max_send_sge)?;
-    at_most(verb, "max_recv_sge", own(P::MaxRecvSge::VALUE), cap.max_recv_sge)?;
-    at_most(verb, "max_send_wr", sends, cap.max_send_wr)?;
-    at_most(verb, "max_recv_wr", own(receives), cap.max_recv_wr)
-}
-
-/// An error if more is asked for than there is.
-pub(super) fn at_most(
-    verb: &'static str,
-    what: &'static str,
-    asked: u32,
-    max: u32,
-) -> Result<(), Error> {
-    if asked <= max {
-        return Ok(());
-    }
-    Err(Error::limit(verb, what, asked.into(), max.into()))
+    Error::at_most(verb, "max_inline_data", P::MaxInline::VALUE, cap.max_inline_data)?;
+    Error::at_most(verb, "max_send_sge", P::MaxSendSge::VALUE, cap.max_send_sge)?;
+    Error::at_most(verb, "max_recv_sge", own(P::MaxRecvSge::VALUE), cap.max_recv_sge)?;
+    Error::at_most(verb, "max_send_wr", sends, cap.max_send_wr)?;
+    Error::at_most(verb, "max_recv_wr", own(receives), cap.max_recv_wr)
 }
 
 /// A depth of a queue, if counters can count so far.
 pub(super) fn bookable(depth: u32) -> Result<u32, Error> {
-    at_most(VERB, "depth", depth, u32::MAX / 4)?;
+    Error::at_most(VERB, "depth", depth, u32::MAX / 4)?;
     Ok(depth)
 }
 
@@ -438,10 +423,10 @@ fn check_limits<P: Profile>(
 ) -> Result<(), Error> {
     let attr = context.limits()?;
     let [wrs, sges] = [attr.max_qp_wr, attr.max_sge].map(|max| max.max(0) as u32);
-    at_most(verb, "max_send_wr", depth.send, wrs)?;
-    at_most(verb, "max_recv_wr", depth.recv, wrs)?;
-    at_most(verb, "max_send_sge", P::MaxSendSge::VALUE, sges)?;
-    at_most(verb, "max_recv_sge", P::MaxRecvSge::VALUE, sges)
+    Error::at_most(verb, "max_send_wr", depth.send, wrs)?;
+    Error::at_most(verb, "max_recv_wr", depth.recv, wrs)?;
+    Error::at_most(verb, "max_send_sge", P::MaxSendSge::VALUE, sges)?;
+    Error::at_most(verb, "max_recv_sge", P::MaxRecvSge::VALUE, sges)
 }
 
 #[cfg(all(test, feature = "loopback"))]

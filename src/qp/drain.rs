@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Core, QueuePair};
-use crate::completion::queue::CompletionQueue;
-use crate::completion::wc::Completion;
+use crate::completion::{Completion, CompletionQueue};
 use crate::counters::queue_counters::QueueCounters;
 use crate::in_flight::{InFlight, Until};
-use crate::memory::entry::Owned;
+use crate::memory::Owned;
 use crate::profile::{Posting, Profile};
 use crate::sys::data::Verb;
 use crate::sys::types::{ibv_send_flags, ibv_send_wr, ibv_wr_opcode, zeroed};

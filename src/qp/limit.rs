@@ -1,7 +1,6 @@
 //! The longest message, as the port reports it on the way to RTS.
 
-use super::create::at_most;
-use crate::device::context::Context;
+use crate::device::Context;
 use crate::profile::Profile;
 use crate::qp::Core;
 use crate::terms::error::Error;
@@ -36,11 +35,11 @@ impl<P: Profile> Core<P> {
         };
         // That of UD may change.
         self.longest = (!T::DATAGRAM).then_some((port, longest));
-        at_most(VERB, "max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
+        Error::at_most(VERB, "max_inline_data, as a message,", P::MaxInline::VALUE, longest)?;
         if is_moved {
             // What waits in the queue was measured by the old limit.
             let (before, _) = self.counters.longest_message();
-            at_most(VERB, "the longest message of the port before", before, longest)?;
+            Error::at_most(VERB, "the longest message of the port before", before, longest)?;
         }
         // Nothing is sent before RTS, so every buffer is measured by the limit at that time.
         Ok((!is_set).then_some(longest))
@@ -56,7 +55,7 @@ impl<P: Profile> Core<P> {
         let context = self.context();
         let (first, second) =
             (longest_message::<T>(&context, port)?, longest_message::<T>(&context, alternate)?);
-        at_most(VERB, "the longest message of the first path's port", first, second)
+        Error::at_most(VERB, "the longest message of the first path's port", first, second)
     }
 
     /// The transition was made: from now on `limit` bounds messages.
@@ -86,8 +85,9 @@ mod tests {
     /// Proves R3.6.
     #[test]
     fn an_inline_capacity_fits_a_message() {
-        assert!(at_most(VERB, "max_inline_data, as a message,", 512, 512).is_ok());
-        let error = at_most(VERB, "max_inline_data, as a message,", 512, 256).unwrap_err();
+        assert!(Error::at_most(VERB, "max_inline_data, as a message,", 512u32, 512u32).is_ok());
+        let error =
+            Error::at_most(VERB, "max_inline_data, as a message,", 512u32, 256u32).unwrap_err();
         let text = "ibv_modify_qp: max_inline_data, as a message, 512 exceeds 256";
         assert_eq!(error.to_string(), text);
     }

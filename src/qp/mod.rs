@@ -71,13 +71,11 @@ mod c_attr;
 mod defer_destroy;
 mod depth;
 mod foreign;
-mod in_order;
 mod limit;
 mod multicast;
 mod path;
 #[cfg(all(test, feature = "loopback"))]
 mod provider_tests;
-mod sizes;
 mod srd;
 #[cfg(all(test, feature = "loopback"))]
 mod tests;
@@ -98,39 +96,38 @@ pub use crate::profile::{
     NoDepth, NoReads, NoRq, OrdinaryPosting, OwnRq, Posting, Profile, Reads, ReceiveSource,
     Selective, SharedRq, SignalAll, Signaling, Threads,
 };
+pub use crate::sys::attr::qp::{
+    AlternatePath, Ece, Migration, MigrationState, QpAccess, QpAttr, QpPaths, QpQkey, RateLimit,
+};
 #[doc(hidden)] // messages of the compiler name it
 pub use crate::terms::threads::AllocLaneOnItsThread;
 pub use crate::work::limits::{AtLeast, InlineBytes, Limit, Max};
 pub use any::AnyQueuePair;
 pub use attr::{
-    ConnectedInit, ConnectedReinit, Drain, QpAccess, QpQkey, RcReturn, RcRtr, RcRts, RcRtsOptional,
-    RcSqd, RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit,
-    UdReinit, UdReturn, UdRtr, UdRts, UdSqd,
+    ConnectedInit, ConnectedReinit, Drain, RcReturn, RcRtr, RcRts, RcRtsOptional, RcSqd,
+    RtrOptional, SrdRts, UcResume, UcReturn, UcRtr, UcRts, UcRtsOptional, UcSqd, UdInit, UdReinit,
+    UdReturn, UdRtr, UdRts, UdSqd,
 };
 pub use depth::{CreatedWith, Depth, OnSrq, QpCreateFlags, WithFlags};
 pub use drain::Drained;
 pub use modify::Transition;
-pub use path::{AlternatePath, Migration, MigrationState, QpPaths};
-pub use query::QpAttr;
 pub use srd::Sender;
-pub use tuning::{Ece, RateLimit};
 pub use xrc::{
     TargetTransition, XrcReturn, XrcRtr, XrcRts, XrcRtsOptional, XrcSqd, XrcTarget, XrcTargetRtr,
     XrcTargetRts,
 };
 
 use crate::allows::{Allows, call};
+use crate::completion::WcError;
 use crate::completion::attachments::AtEnd;
 use crate::completion::booking::CqShared;
-use crate::completion::status::WcError;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
-use crate::device::ah::AddressHandle;
-use crate::device::ah_table::{AhIndex, AhTable};
-use crate::device::context::Context;
+use crate::device::ah_table::AhTable;
 #[cfg(feature = "cm")]
 use crate::device::pd::ProtectionDomain;
+use crate::device::{AddressHandle, AhIndex, Context};
 use crate::in_flight::InFlight;
-use crate::memory::entry::Entry;
+use crate::memory::Entry;
 use crate::memory::orphaned::reclaim_everything;
 use crate::post::queue::{RecvQueue, SendInFlight, SendQueue};
 use crate::srq::SrqCore;

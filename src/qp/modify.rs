@@ -13,12 +13,12 @@ use super::xrc::{XrcReturn, XrcRtr, XrcRts, XrcSqd};
 use super::{Core, QueuePair, counters};
 use crate::allows::{Allows, call};
 use crate::counters::queue_counters::{QueueCounters, Quiet, RECEIVE, SEND};
-use crate::device::protocol::not_on_iwarp;
-use crate::device::refusal::of_transition;
 use crate::in_flight::InFlight;
 use crate::memory::orphaned::reclaim_everything;
 use crate::profile::Profile;
 use crate::sys::handle;
+use crate::sys::refusal::not_on_iwarp;
+use crate::sys::refusal::of_transition;
 use crate::sys::types::ibv_qp_attr;
 #[cfg(feature = "cm")]
 use crate::sys::types::ibv_qp_attr_mask as Mask;
@@ -132,8 +132,9 @@ impl<P: Profile> Core<P> {
         let modify = self.handle.control().modify_qp;
         // SAFETY: the queue pair is live, and `attr` is filled where the mask says so.
         let modified = unsafe { modify(self.qp(), attr, mask as i32) };
-        modified
-            .map_err(|errno| of_transition(&self.context(), way, (attr, mask), &asked(), errno))?;
+        modified.map_err(|errno| {
+            of_transition(&self.context().handle, way, (attr, mask), &asked(), errno)
+        })?;
         self.trace_transition(way);
         Ok(())
     }
@@ -207,7 +208,7 @@ impl<P: Profile> Core<P> {
             may_migrate |= alternate.is_some_and(|it| it.address.port != port);
         }
         if let Some(address) = &attr.address {
-            address.check_path_bits(&self.context(), "ibv_modify_qp", port)?;
+            self.context().check_path_bits(address, "ibv_modify_qp", port)?;
         }
         Ok(Place { port, may_migrate })
     }

@@ -4,9 +4,7 @@
 
 use crate::allows::{Allows, call};
 use crate::in_flight::{InFlight, SendMode};
-use crate::memory::entry::Owned;
-use crate::memory::remote::RemoteSlice;
-use crate::memory::rights::RemoteWrite;
+use crate::memory::{Owned, RemoteSlice, RemoteWrite};
 use crate::post::chain::{Begun, Post, RecvPost, SendPost, Unsettled};
 use crate::post::list::{RecvList, RecvSlots, SendList, SendSlots};
 use crate::post::list_path::List;

@@ -3,9 +3,8 @@
 #![allow(unsafe_code)] // reads fields that SRD promises
 
 use super::QueuePair;
-use crate::completion::outcome::Direction;
-use crate::completion::wc::Completion;
-use crate::memory::entry::Owned;
+use crate::completion::{Completion, Direction};
+use crate::memory::Owned;
 use crate::profile::Profile;
 use crate::sys::device::name_of;
 use crate::sys::handle;

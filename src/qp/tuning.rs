@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // three verbs
 
-use super::QueuePair;
+use super::{Ece, QueuePair, RateLimit};
 use crate::allows::{Allows, call};
 use crate::device::{Can, PacketPacing};
 use crate::profile::Profile;
@@ -10,64 +10,6 @@ use crate::sys::tuning::{ibv_ece, ibv_qp_rate_limit_attr};
 use crate::terms::error::Error;
 use crate::terms::state::State;
 use crate::terms::transport::Transport;
-
-/// Options of a vendor's for a connection (`struct ibv_ece` of ibv_set_ece(3), enhanced connection
-/// establishment). One side tells the other what its device offers; that one sets it, and tells
-/// what its device took of it; which the first sets in turn. A program passes the numbers on, and
-/// reads nothing into them.
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::qp::Ece;
-/// # let proverbs::loopback::Pair { context, pd, cq, .. } = proverbs::loopback::pair()?;
-/// let depth = Depth { send: 4, recv: 4 };
-/// let mut active = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
-/// let mut passive = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth)?;
-/// let offered: Ece = active.query_ece()?; // to the peer, with the endpoint
-/// passive.set_ece(offered)?;
-/// let taken = passive.query_ece()?;       // and back
-/// active.set_ece(taken)?;
-/// assert_eq!(active.query_ece()?, passive.query_ece()?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias = "ibv_ece")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ece {
-    /// Whose options these are: the vendor's IEEE OUI.
-    pub vendor_id: u32,
-    /// The options.
-    pub options: u32,
-}
-
-/// The rate of a queue pair (`struct ibv_qp_rate_limit_attr` of ibv_modify_qp_rate_limit(3)):
-/// [`QueuePair::limit_rate`].
-///
-/// ```
-/// # use proverbs::prelude::*;
-/// use proverbs::{device::{Can, PacketPacing}, qp::RateLimit};
-/// # let proverbs::loopback::Pair { context, mut a, .. } = proverbs::loopback::pair()?;
-/// let can: Can<PacketPacing<Rc>> = context.abilities()?.can().ok_or("no rates of RC queue pairs")?;
-/// a.limit_rate(&can, Some(RateLimit { max_burst_sz: 8192, ..RateLimit::kbps(1_000_000) }))?;
-/// a.limit_rate(&can, None)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias = "ibv_qp_rate_limit_attr")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RateLimit {
-    /// kbit/s.
-    pub rate_limit: u32,
-    /// The most that is sent at once, bytes; 0 is the device's own choice.
-    pub max_burst_sz: u32,
-    /// The usual length of a packet, bytes, by which the device reckons; 0 is its own choice.
-    pub typical_pkt_sz: u16,
-}
-
-impl RateLimit {
-    /// A rate in kbit/s, with the device's own choice of all else.
-    pub fn kbps(rate_limit: u32) -> RateLimit {
-        RateLimit { rate_limit, max_burst_sz: 0, typical_pkt_sz: 0 }
-    }
-}
 
 impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
     /// The options of the connection that the device offers, or has taken (`ibv_query_ece`).
@@ -130,9 +72,7 @@ impl<T: Transport, S: State, P: Profile> QueuePair<T, S, P> {
         if let Some(RateLimit { rate_limit, max_burst_sz, typical_pkt_sz }) = limit {
             let device = context.query_device_ex()?;
             let (min, max) = (device.qp_rate_limit_min, device.qp_rate_limit_max);
-            if rate_limit > max {
-                return Err(Error::limit(VERB, "rate_limit", rate_limit.into(), max.into()));
-            }
+            Error::at_most(VERB, "rate_limit", rate_limit, max)?;
             if rate_limit < min.max(1) {
                 let asked = format!("{rate_limit} kbit/s, of {} at least", min.max(1));
                 return Err(Error::os(VERB, libc::EINVAL, asked));

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)] // that is what it is for
 
 use crate::allows::{Allows, call};
-use crate::memory::entry::Raw;
+use crate::memory::Raw;
 use crate::post::chain::{RecvPost, SendPost};
 use crate::post::list::{RecvSlots, SendSlots};
 use crate::post::raw_list::RawSendList;

@@ -7,7 +7,11 @@ use std::sync::{Arc, Weak};
 
 use super::{Core, QueuePair};
 use crate::allows::{Allows, call};
-use crate::memory::window::{MemoryWindow, Of, Owner, StaleKeys, Window, WindowEntry};
+use crate::memory::window::Of;
+use crate::memory::window::Owner;
+use crate::memory::window::StaleKeys;
+use crate::memory::window::Window;
+use crate::memory::{MemoryWindow, WindowEntry};
 use crate::post::chain::SendPost;
 use crate::post::refusal::PostError;
 use crate::profile::{Profile, Signals};

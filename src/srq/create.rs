@@ -10,22 +10,19 @@ use std::sync::Arc;
 
 use crate::allows::{Allows, Same, Seal, call};
 use crate::completion::booking::CqShared;
+use crate::counters::ids;
 use crate::counters::queue_counters::{QueueCounters, RECEIVE};
-use crate::device::ids::SrqId;
-use crate::device::pd::ProtectionDomain;
-use crate::device::refusal::of_creation;
+use crate::device::{ProtectionDomain, SrqId};
 use crate::in_flight::InFlight;
 use crate::in_flight::stale::StaleCredits;
-use crate::memory::arena::Arena;
-use crate::memory::buf::Buf;
-use crate::memory::entry::{Entry, Owned};
-use crate::memory::own::Memory;
-use crate::memory::pool::Pool;
 use crate::memory::slab::Slab;
+use crate::memory::{Arena, Buf, Entry, Memory, Owned, Pool};
 use crate::post::queue::{Queue, SlabAddress};
 use crate::rules::{HasBothQueues, SharesReceives};
 use crate::srq::{Dependents, SharedReceiveQueue, SrqCore};
+use crate::sync::AtomicU64;
 use crate::sys::handle;
+use crate::sys::refusal::of_creation;
 use crate::sys::types::{ibv_srq, ibv_srq_attr, ibv_srq_init_attr, zeroed};
 use crate::terms::bounded::SrqNum;
 use crate::terms::error::{Error, ErrorKind};
@@ -112,8 +109,9 @@ impl<L: Threads> ProtectionDomain<L> {
             .ok_or_else(|| Error::os(verb, libc::ENOSPC, "too many queues exist"))?;
         let buffers = feed.count as u32;
         let attr = ibv_srq_attr { max_wr: buffers, max_sge: M::VALUE, ..zeroed() };
-        let id = SrqId::mint();
-        let srq_context = ptr::without_provenance_mut(id.0 as usize);
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = ids::mint(&NEXT);
+        let srq_context = ptr::without_provenance_mut(id as usize);
         let mut init = ibv_srq_init_attr { srq_context, attr, ..zeroed() };
         let Made { srq, parents, completes_into, number } = make(&counters, &mut init)?;
         // SAFETY: the object was just created, and has no other owner.
@@ -143,7 +141,7 @@ impl<L: Threads> ProtectionDomain<L> {
             slots: feed.first,
             buffers,
             pd: self.id(),
-            id,
+            id: SrqId::from_context(id),
             dependents,
             number,
             _cq: completes_into,
@@ -258,9 +256,7 @@ impl Feed {
         max_wr: u32,
     ) -> Result<Self, Error> {
         const MOST: u32 = u32::MAX / 4; // as for other queues
-        if max_wr > MOST {
-            return Err(Error::limit(verb, "max_wr", max_wr.into(), MOST.into()));
-        }
+        Error::at_most(verb, "max_wr", max_wr, MOST)?;
         let (count, keep) = (max_wr as usize, Box::new(()));
         Ok(Feed { pd, number: 0, count, first: 0, slab: 0, keep })
     }

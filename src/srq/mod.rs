@@ -21,14 +21,11 @@ use dependents::Dependents;
 use crate::completion::booking::CqShared;
 use crate::completion::deferred_destroy::Over;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
-use crate::device::attr::DeviceCap;
-use crate::device::context::Context;
-use crate::device::ids::SrqId;
+use crate::device::{Context, DeviceCap, SrqId};
 use crate::in_flight::InFlight;
-use crate::memory::buf::Buf;
-use crate::memory::entry::Entry;
 use crate::memory::orphaned::{count_posted, reclaim_everything};
 use crate::memory::window::StaleKeys;
+use crate::memory::{Buf, Entry};
 use crate::post::queue::SharedQueue;
 use crate::rules::SharesReceives;
 use crate::sys::handle;
@@ -256,10 +253,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         const VERB: &str = "ibv_modify_srq";
         let context = Context { handle: self.core.handle.parents().pd.parents().context.clone() };
         let limits = context.limits()?;
-        let max = limits.max_srq_wr.max(0) as u32;
-        if max_wr > max {
-            return Err(Error::limit(VERB, "max_wr", max_wr.into(), max.into()));
-        }
+        Error::at_most(VERB, "max_wr", max_wr, limits.max_srq_wr.max(0) as u32)?;
         let can =
             DeviceCap::from_bits_retain(limits.device_cap_flags).contains(DeviceCap::SRQ_RESIZE);
         // If the program counts the receives, each of them may be outstanding.
@@ -278,11 +272,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         }
         let attr = ibv_srq_attr { max_wr, ..zeroed() };
         self.modify(attr, ibv_srq_attr_mask::IBV_SRQ_MAX_WR.0, asked)?;
-        let granted = self.query()?.max_wr;
-        if granted < max_wr {
-            return Err(Error::limit(VERB, "max_wr", max_wr.into(), granted.into()));
-        }
-        Ok(())
+        Error::at_most(VERB, "max_wr", max_wr, self.query()?.max_wr)
     }
 
     fn modify(

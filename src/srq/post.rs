@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the bounds satisfy the contract of posting
 
-use crate::memory::entry::{Entry, Owned};
+use crate::memory::{Entry, Owned};
 use crate::post::chain::{Begun, Post, SrqPost};
 use crate::post::refusal::PostError;
 use crate::rules::{SharesReceives, SrqRecvOn};

@@ -4,10 +4,9 @@
 #![allow(unsafe_code)] // the path is unsafe
 
 use crate::allows::{Allows, call};
-use crate::completion::queue::CompletionQueue;
-use crate::device::pd::ProtectionDomain;
-use crate::device::xrc::XrcDomain;
-use crate::memory::entry::Raw;
+use crate::completion::CompletionQueue;
+use crate::device::{ProtectionDomain, XrcDomain};
+use crate::memory::Raw;
 use crate::post::chain::SrqPost;
 use crate::post::list::RecvSlots;
 use crate::post::unchecked::RawPostError;

@@ -138,6 +138,10 @@ pub enum PostErrorKind {
     /// The device rejected the work request at index `accepted` (EINVAL), which is a READ with a
     /// fence. The [provider](crate::Context::provider) is siw, which does not support it.
     FencedReadOnSiw,
+    /// The device rejected the work request at index `accepted` (EINVAL), which is a READ of no
+    /// bytes. The [provider](crate::Context::provider) is siw, which would read into the buffer of
+    /// an earlier work request ([R24.18](crate::guide::rules#r24-18)).
+    EmptyReadOnSiw,
     /// The device rejected the work request at index `accepted`.
     Refused {
         /// The errno. ENOMEM means that the device's queue is full.
@@ -246,6 +250,11 @@ impl fmt::Display for PostErrorKind {
                 f,
                 "{} (siw does not support a READ with a fence: post the READ after the earlier \
                  completions)",
+                Errno(libc::EINVAL)
+            ),
+            PostErrorKind::EmptyReadOnSiw => write!(
+                f,
+                "{} (siw does not support a READ of no bytes: leave it out)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),

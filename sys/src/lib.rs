@@ -9,8 +9,14 @@
 //! crate.
 
 #[macro_use]
+mod debug;
+#[macro_use]
+mod decoded;
+#[macro_use]
 pub mod trace;
 
+pub mod absence;
+pub mod attr;
 #[cfg(any(not(feature = "rdma-sys"), test))]
 pub mod bindings;
 #[cfg(feature = "cm")]
@@ -22,18 +28,21 @@ pub mod data;
 pub mod device;
 pub mod events;
 pub mod extended;
+pub mod fork;
 pub mod gid;
 pub mod handle;
 pub mod interfaces;
 pub mod lanes;
 mod layout;
 pub mod libraries;
+pub mod list;
 pub mod mem;
 pub mod memory;
 pub mod persist;
 pub mod polling;
 pub mod provider;
 pub mod query;
+pub mod refusal;
 pub mod session;
 mod siw;
 pub mod srd;
@@ -44,5 +53,6 @@ pub mod terms;
 pub mod tests;
 pub mod tuning;
 pub mod types;
+pub mod wait;
 pub mod window;
 pub mod xrc;

@@ -53,6 +53,7 @@ fn a_context_that_panics_while_it_is_made() {
 /// Holds L10: a context that panics in its drop does not leak the contexts dropped with it.
 #[test]
 fn a_context_that_panics_amid_others() {
+    fails_on!(NoRings);
     for place in 0..5 {
         let mut p = Pair::<Rc, WithLoud>::new();
         let mut ring = (place == 3).then(Pair::<Rc, WithLoudRing>::new);
@@ -80,10 +81,10 @@ fn a_context_that_panics_amid_others() {
             }
             2 => {
                 // Flushed, and never polled.
-                let Pair { a, mut ca, .. } = p;
-                let mut a = a.to_error().unwrap();
+                let Pair { mut a, mut ca, .. } = p;
                 post_send!(a, [wr::Send::new(loud), wr::Send::new(rest()), wr::Send::new(rest())])
                     .unwrap();
+                let a = a.to_error().unwrap();
                 while ca.poll().unwrap().is_empty() {}
                 drop(a);
                 drop(ca);
@@ -174,6 +175,7 @@ fn contexts_that_panic_when_their_pool_goes() {
 /// process.
 #[test]
 fn a_context_that_panics_while_its_queue_pair_is_reset() {
+    fails_on!(Iwarp, "R24.5");
     let dev = Device::open();
     let pd = dev.ctx.alloc_pd().unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
@@ -198,6 +200,7 @@ fn a_context_that_panics_while_its_queue_pair_is_reset() {
 /// when it is dropped.
 #[test]
 fn a_payload_that_panics_amid_a_post() {
+    fails_on!(NoRings);
     struct Payload;
     impl Drop for Payload {
         fn drop(&mut self) {
@@ -233,6 +236,7 @@ fn a_payload_that_panics_amid_a_post() {
 /// when it is dropped.
 #[test]
 fn a_context_that_posts_and_polls_when_it_is_dropped() {
+    fails_on!(Iwarp, "R24.5");
     struct Busy(Arc<Mutex<Pair<Rc>>>);
     impl Drop for Busy {
         fn drop(&mut self) {

@@ -15,6 +15,7 @@ profile! { Pieces { entry: OpenBuf } }
 /// The key ends with the region, whose memory is the program's again.
 #[test]
 fn a_key_to_memory_on_demand_ends_with_it() {
+    fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let can = p.dev.ctx.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>();
     let Some(can) = can else { return };
@@ -71,6 +72,7 @@ fn pieces_of_no_memory_outlive_its_handle() {
 /// A device that breaks refuses all of it, and what it had comes home.
 #[test]
 fn a_broken_device_tunes_nothing() {
+    fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();

@@ -267,6 +267,9 @@ fn a_read_brings_the_slice() {
     p.a.post_send(wr::RdmaRead::new(buf, remote.read())).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(buf[..], numbered(1, 256));
+    if p.dev.is_iwarp() {
+        return; // R24.18
+    }
     // Nothing at all, into a buffer that was here last, alone and in lists: R3.4.
     let nothing = remote.slice(256, 0).unwrap().read();
     p.a.post_send(wr::RdmaRead::new(buf, nothing)).unwrap();
@@ -442,7 +445,8 @@ fn an_address_without_an_end() {
     poll(&p.dev, &mut p.ca, 2);
     there.has(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
     // As many bytes as the buffer's length says.
-    for len in [11, 5, 0, 9] {
+    let lengths = [11, 5, 0, 9].into_iter().filter(|&len| len > 0 || !p.dev.is_iwarp()); // R24.18
+    for len in lengths {
         p.a.post_send(wr::RdmaRead::new(of_len(poisoned(&p.pool), len), from)).unwrap();
         let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
         holds(read, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1][..len]);

@@ -66,7 +66,6 @@ fn names_in_the_macros_are_not_the_programs() {
 /// Proves R9.1, R9.6.
 #[test]
 fn a_full_queue_gives_everything_back_in_order() {
-    fails_on!(Siw, "R24.12");
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     let [a, b, c, d] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
@@ -90,6 +89,9 @@ fn a_full_queue_gives_everything_back_in_order() {
     assert_eq!(labels(error.into_rejected()), [7, 8, 9]);
     assert_eq!(p.pool.available(), 40);
 
+    if p.dev.kind == Kind::Siw {
+        return; // A message without a receive may end the connection at any time (R24.12).
+    }
     // Room comes back with completions, and not before.
     for i in 0..3 {
         p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();

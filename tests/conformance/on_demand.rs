@@ -297,7 +297,7 @@ fn memory_is_sent_without_a_region_of_its_own() {
 /// Proves R20.6.
 #[test]
 fn memory_is_written_without_a_region_of_its_own() {
-    fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
+    fails_on!(IwarpOtherwise, "R24.15", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Mixed>::new();
     type Both = (wr::Send, wr::RdmaWrite);
     let needs = OdpOps::SEND | OdpOps::WRITE;

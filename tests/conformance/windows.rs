@@ -174,7 +174,7 @@ fn a_window_has_many_lives() {
 /// ended before: also when they repeat, each proof is good for its own life.
 #[test]
 fn the_keys_of_a_window_count() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     const LIVES: u32 = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -206,7 +206,7 @@ fn the_keys_of_a_window_count() {
 /// until the device has accepted the window's next bind, or deallocated the window (R6.11).
 #[test]
 fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (region, other): (Open, Open) = (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
@@ -237,7 +237,7 @@ fn a_revoked_window_holds_its_region_until_the_device_has_checked() {
 /// where it would crash the kernel, it is refused (R1.6).
 #[test]
 fn a_key_that_a_peer_ended_is_not_ended_again() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     for polls_first in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
@@ -554,7 +554,7 @@ fn what_is_not_posted_has_not_happened() {
 /// Proves R19.3, R19.5.
 #[test]
 fn what_is_flushed_is_not_known() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.7");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -684,7 +684,7 @@ fn many_windows_end_with_their_queue_pair() {
 /// Proves R1.6.
 #[test]
 fn a_key_is_given_back_once() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Pair::<Rc, Any>::new();
     // A second end of one key crashes the kernel (Linux 6.1 to 7.3).
     by_rule!(p.dev, "R1.6", loopback: (), rxe: return);

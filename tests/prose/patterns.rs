@@ -69,8 +69,8 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "old-word",
-        "\"during\", \"forever\", \"for lack of\", \"instead of\", \"earlier\", \"alternately\", \"again\"",
-        r"\b([Aa]mid|[Ff]or ever|for want of|[Ii]n the place of|in (its|their|whose) (place|stead)|in the midst|[Tt]hereof|[Ww]hereof|[Ww]herein|forthwith|hitherto|[Oo]f before|for its sake|to and fro|[Bb]y turns|[Aa]new|[Ll]est|and its kin)\b",
+        "\"during\", \"forever\", \"instead of\", \"earlier\", \"in turn\", \"again\", \"at the same time\"",
+        r"\b([Aa]mid|[Ff]or ever|for want of|[Ii]n the place of|in (its|their|whose) (place|stead)|in the midst|[Tt]hereof|[Ww]hereof|[Ww]herein|forthwith|hitherto|[Oo]f before|for its sake|to and fro|[Bb]y turns|[Aa]new|[Ll]est|and its kin|[Mm]eanwhile|in vain|all else|or the like|and (the|its) like)\b|\bbesides([.,;:)]|$)",
         "",
     ),
     rule(
@@ -128,5 +128,54 @@ pub const RULES: &[Rule] = &[
         "\"does not ... any of\"",
         r"\b[Nn]othing of (an?|the|its|it|that|this|what)\b",
         "",
+    ),
+    rule(
+        "who-for-things",
+        "\"the thread that\", \"the caller\"",
+        r"(\b(to|of|for|with|by|from|that)|,) (who|whom)\b",
+        r"\b(people|users?|readers?|attackers?|contributors?|maintainers?|someone|anyone),? who\b",
+    ),
+    rule(
+        "where-clause-first",
+        "\"if\", \"when\"",
+        r"^Where (an?|the|it|there|its|no|this|that|they) ",
+        r"^.*\?\W*$",
+    ),
+    rule("gives", "\"returns\"", r"^(Gives|Hears|Knows) ", ""),
+    rule(
+        "so-many",
+        "\"this number of\", \"at most\"",
+        r"\b(of|after|for|up to|by|with) so (many|much|few|long)\b",
+        "",
+    ),
+    rule(
+        "as-it-has",
+        "\"as in\", \"like\"",
+        r"\bas ([a-z]+ )?[A-Za-z`']+ (has|have|had) (it|them)\b",
+        "",
+    ),
+    rule(
+        "is-with",
+        "\"is owned by\", \"the device owns\"",
+        r"\b(is|are|was|were) (still )?with (the|a|its) (device|program|caller|peer|queue|queue pair)\b",
+        "",
+    ),
+    rule(
+        "under-way",
+        "\"in flight\", \"in progress\"",
+        r"\b(on (its|their) way|under way)\b",
+        r"\bon (its|their) way out\b",
+    ),
+    rule(
+        "of-its-own",
+        "\"its own ...\", \"a separate ...\"",
+        r"\bof (its|their|our|your|the [a-z]+'s) own([.,;:)]|$| (and|in|for|to|with|at|on|so|which|that|is|was|are)\b)",
+        r"\binstead of (its|their|our|your) own\b",
+    ),
+    rule(
+        "alone",
+        "\"only\"",
+        r"\b[a-z`]+ alone([.,;:)]|$)",
+        r"\b([Ll]et|left|stands?|leave( [a-z]+){0,2}) alone\b",
     ),
 ];

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use regex::Regex;
+use regex::{Regex, RegexSet};
 
 use crate::extract::{Kind, Paragraph, extract};
 use crate::patterns::{RULES, Rule};
@@ -20,18 +20,13 @@ const NOT_YET: &[&str] = &[
     "src/device",
     "src/diagnostics.rs",
     "src/first_calls.rs",
-    "src/in_flight",
     "src/loopback",
     "src/memory",
-    "src/post",
     "src/prelude.rs",
     "src/profile.rs",
     "src/provider_tests",
     "src/qp",
-    "src/raw",
-    "src/raw.rs",
     "src/rules",
-    "src/srq",
     "src/wait.rs",
     "sys",
     "tests/allocation.rs",
@@ -46,6 +41,7 @@ const NOT_YET: &[&str] = &[
     "tests/errors.rs",
     "tests/faults",
     "tests/faults.rs",
+    "tests/fork.rs",
     "tests/handles.rs",
     "tests/imm_interop.rs",
     "tests/interop",
@@ -90,6 +86,8 @@ struct Compiled {
 
 struct Lint {
     rules: Vec<Compiled>,
+    /// All patterns, because most sentences match none.
+    any: RegexSet,
     end_of_sentence: Regex,
 }
 
@@ -101,7 +99,8 @@ impl Lint {
             pattern: compile(rule.pattern),
             correct: (!rule.correct.is_empty()).then(|| compile(rule.correct)),
         });
-        Lint { rules: rules.collect(), end_of_sentence: compile(r#"[.!?][)"*_]* +"#) }
+        let any = RegexSet::new(RULES.iter().map(|rule| rule.pattern)).unwrap();
+        Lint { rules: rules.collect(), any, end_of_sentence: compile(r#"[.!?][)"*_]* +"#) }
     }
 
     /// The sentences of a file that match a pattern, and exceptions that are not needed, each as
@@ -141,10 +140,8 @@ impl Lint {
         let ends = self.end_of_sentence.find_iter(text).map(|end| end.end());
         for end in ends.chain([text.len()]) {
             let sentence = &text[start..end];
-            for Compiled { rule, pattern, correct } in &self.rules {
-                if !pattern.is_match(sentence) {
-                    continue;
-                }
+            for i in self.any.matches(sentence) {
+                let Compiled { rule, pattern, correct } = &self.rules[i];
                 // Blanks of the same length keep the offsets, and so the line.
                 let blank = |found: &regex::Captures| "_".repeat(found[0].len());
                 let rest = match correct {
@@ -187,7 +184,7 @@ fn sentences_are_plain() {
 }
 
 /// One sentence for each rule, and the same in plain English.
-const SAMPLES: [(&str, &str, &str); 20] = [
+const SAMPLES: [(&str, &str, &str); 29] = [
     ("clause-as-subject", "What is refused comes back.", "A refused buffer comes back. What now?"),
     ("that-clause-first", "That the queue is full is an error.", "A full queue is an error."),
     ("has-not", "A port that has not enough fails.", "A port with fewer fails."),
@@ -208,6 +205,15 @@ const SAMPLES: [(&str, &str, &str); 20] = [
     ("all-that", "It lists all that is pending.", "It lists everything that is pending."),
     ("goes-on", "The test goes on.", "The test continues; it goes on the list."),
     ("nothing-of", "It reads nothing of the page.", "It does not read the page."),
+    ("who-for-things", "It belongs to who polls.", "It belongs to the thread that polls."),
+    ("where-clause-first", "Where there is none, it fails.", "If there is none, it fails."),
+    ("gives", "Gives the number.", "Returns the number it gives."),
+    ("so-many", "It stops after so many entries.", "It stops after this many entries."),
+    ("as-it-has", "The order is as C has it.", "The order is as in C."),
+    ("is-with", "The buffer is with the device.", "The device owns the buffer."),
+    ("under-way", "A reply is on its way.", "A reply is in flight, on its way out."),
+    ("of-its-own", "It has a lock of its own.", "It has its own lock."),
+    ("alone", "It holds for reads alone.", "It holds only for reads, let alone."),
 ];
 
 #[test]

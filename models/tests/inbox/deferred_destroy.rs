@@ -94,8 +94,8 @@ impl World {
     }
 }
 
-/// A queue pair is dropped while receives are outstanding. Gives the number of queues that it
-/// returned.
+/// A queue pair is dropped while receives are outstanding. Returns the number of queues that came
+/// back.
 fn defer_destroy(queue_pair: Dropped) -> usize {
     let (counters, srq) = (queue_pair.counters.clone(), queue_pair.srq.clone());
     let (send, receive) = (queue_pair.send.clone(), queue_pair.receive.clone());

@@ -14,11 +14,8 @@ use std::ptr;
 use adapter::Row;
 
 use crate::completion::inbox::BATCH;
-use crate::completion::poll::Completions;
-use crate::completion::queue::CompletionQueue;
-use crate::completion::wc::Completion;
-use crate::memory::buf::Buf;
-use crate::memory::entry::Owned;
+use crate::completion::{Completion, CompletionQueue, Completions};
+use crate::memory::{Buf, Owned};
 use crate::sys::polling::wc_flags;
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::{AnyThread, Threads};

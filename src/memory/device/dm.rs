@@ -5,12 +5,9 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use crate::device::attr_ex::{Can, DeviceMemory};
-use crate::device::context::Context;
-use crate::device::pd::ProtectionDomain;
-use crate::memory::region::MemoryRegion;
+use crate::device::{Can, Context, DeviceMemory, ProtectionDomain};
 use crate::memory::registered::{AccessFlags, Registered};
-use crate::memory::rights::Access;
+use crate::memory::{Access, MemoryRegion};
 use crate::sys::control::status;
 use crate::sys::handle;
 use crate::sys::memory::{ZERO_BASED, ibv_alloc_dm_attr, ibv_dm};

@@ -4,11 +4,10 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::device::pd::ProtectionDomain;
+use crate::device::ProtectionDomain;
 use crate::memory::own::heap::page;
-use crate::memory::region::MemoryRegion;
 use crate::memory::registered::{AccessFlags, Registered, why_not};
-use crate::memory::rights::Access;
+use crate::memory::{Access, MemoryRegion};
 use crate::sys::memory::DmabufPart;
 use crate::terms::error::{Error, ErrorKind, Refused};
 

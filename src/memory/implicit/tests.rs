@@ -168,7 +168,9 @@ fn a_region_needs_its_proof() {
 fn the_proof_needs_region_and_operations() {
     let mut attr = Fabric::new().open_device().query_device_ex().unwrap();
     let mut has = |is_implicit, rc, uc| {
-        attr.odp = OdpCaps { is_supported: true, is_implicit, rc, uc, ..OdpCaps::default() };
+        attr.odp = OdpCaps::default();
+        (attr.odp.is_supported, attr.odp.is_implicit) = (true, is_implicit);
+        (attr.odp.rc, attr.odp.uc) = (rc, uc);
         [
             <Implicit<Rc, wr::Send>>::is_in(&attr),
             <Implicit<Rc, wr::RdmaWrite>>::is_in(&attr),

@@ -15,7 +15,11 @@ fn has<T: Transport, A: Remote>(caps: &OdpCaps) -> bool {
 #[test]
 fn rights_need_operations() {
     let all = OdpOps::all();
-    let of = |rc, uc, ud| OdpCaps { is_supported: true, rc, uc, ud, ..OdpCaps::default() };
+    let of = |rc, uc, ud| {
+        let mut caps = OdpCaps::default();
+        (caps.is_supported, caps.rc, caps.uc, caps.ud) = (true, rc, uc, ud);
+        caps
+    };
     let rights = |caps: &OdpCaps| {
         [
             has::<Rc, RemoteRead>(caps),
@@ -33,7 +37,9 @@ fn rights_need_operations() {
     assert_eq!(rights(&of(both, none, none)), [true, true, true, false, false]);
     assert_eq!(rights(&of(all, none, none)), [true; 5]);
     assert_eq!(rights(&of(all - both - OdpOps::ATOMIC, all, all)), [false; 5]);
-    assert_eq!(rights(&OdpCaps { is_supported: false, ..of(all, all, all) }), [false; 5]);
+    let mut unsupported = of(all, all, all);
+    unsupported.is_supported = false;
+    assert_eq!(rights(&unsupported), [false; 5]);
     let flushes = |caps: &OdpCaps| {
         [has::<Rc, Flushable<RemoteWrite>>(caps), has::<Rc, Persistent<RemoteRead>>(caps)]
     };

@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::memory::own::{Memory, Private, ReadOnly, Writable};
+use crate::memory::{Memory, Private, ReadOnly, Writable};
 use crate::terms::error::Error;
 
 /// Integers and floats: whatever bytes the device writes, they are a value.

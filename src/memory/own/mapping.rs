@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use crate::memory::own::heap::page;
 use crate::memory::own::map::{HugePage, Map};
-use crate::memory::own::{Memory, Private, Writable};
+use crate::memory::{Memory, Private, Writable};
 use crate::terms::error::Error;
 
 const VERB: &str = "mmap";

@@ -20,7 +20,7 @@ pub use shared_mapping::SharedMapping;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::memory::rights::{Access, LocalRead, RemoteRead};
+use crate::memory::{Access, LocalRead, RemoteRead};
 
 /// Memory that a program gives to a pool or region by value, and gets back from `destroy`
 /// ([R18.3](crate::guide::rules#r18-3), [R18.13](crate::guide::rules#r18-13)).

@@ -14,8 +14,7 @@ use crate::memory::open::{Open, read_volatile};
 use crate::memory::own::heap::page;
 use crate::memory::own::map::{Map, errno};
 use crate::memory::own::mapping::MapOptions;
-use crate::memory::own::{Memory, Protection, ReadOnly, Shared, Writable};
-use crate::memory::remote::OutOfBounds;
+use crate::memory::{Memory, OutOfBounds, Protection, ReadOnly, Shared, Writable};
 use crate::terms::error::Error;
 
 const VERB: &str = "mmap";
@@ -139,9 +138,7 @@ impl MapOptions {
             }
             u64::try_from(stat.assume_init().st_size).unwrap_or(0)
         };
-        if range.end > size {
-            return Err(Error::limit(VERB, "end of the range", range.end, size));
-        }
+        Error::at_most(VERB, "end of the range", range.end, size)?;
         // (The kernel refuses a range that is empty, or does not begin with a page.)
         let len = range.end.checked_sub(range.start).and_then(|len| len.try_into().ok());
         let len = len.ok_or_else(|| refused(libc::EINVAL))?;

@@ -14,7 +14,7 @@ use std::ptr;
 
 use crate::counters::queue_counters::{CompletionCounter, QueueCounters, SEND};
 use crate::counters::type_tag;
-use crate::device::pd::ProtectionDomain;
+use crate::device::ProtectionDomain;
 use crate::memory::header_slab::HeaderSlab;
 use crate::memory::owning_handle::{HandleBytes, KeptAlive, OwningHandle, owning_handle};
 use crate::memory::registered::Registered;

@@ -24,8 +24,7 @@ pub use type1::{BoundType1Window, Type1, Type1Window};
 use self::core::Known;
 use crate::counters::queue_counters::QueueCounters;
 use crate::memory::registered::AccessFlags;
-use crate::memory::remote::RemoteSlice;
-use crate::memory::rights::Access;
+use crate::memory::{Access, RemoteSlice};
 use crate::terms::error::{Error, Refused};
 
 /// A memory window of type 2 (`ibv_alloc_mw`) without a key.

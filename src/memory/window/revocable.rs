@@ -1,9 +1,7 @@
 //! What a peer lends through a memory window, until it is given back.
 
 use crate::allows::{Allows, call};
-use crate::memory::remote::{OutOfBounds, RemoteCell, RemoteSlice};
-use crate::memory::rights::Access;
-use crate::memory::span::{RemoteSpan, ToRead};
+use crate::memory::{Access, OutOfBounds, RemoteCell, RemoteSlice, RemoteSpan, ToRead};
 
 /// A slice of a peer's memory that the peer lent, and that [`SendWithInv`](crate::wr::SendWithInv)
 /// gives back: the key is then no longer valid ([R1.6](crate::guide::rules#r1-6)).

@@ -4,11 +4,10 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 
 use crate::memory::registered::AccessFlags;
-use crate::memory::relaxed::Ordered;
 use crate::memory::rights::sealed::Sealed;
-use crate::memory::rights::{
-    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Remote, RemoteAll, RemoteAtomic,
-    RemoteRead, RemoteReadWrite, RemoteWrite,
+use crate::memory::{
+    Access, GrantsAtomic, GrantsRead, GrantsWrite, Includes, Ordered, Remote, RemoteAll,
+    RemoteAtomic, RemoteRead, RemoteReadWrite, RemoteWrite,
 };
 
 /// The rights `A` with `IBV_ACCESS_MW_BIND` ([`Access`]): memory windows may be bound to the region

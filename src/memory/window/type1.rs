@@ -4,9 +4,8 @@ use std::marker::PhantomData;
 
 use super::core::Window;
 use super::{RIGHTS, WindowEntry, slice};
-use crate::device::pd::ProtectionDomain;
-use crate::memory::remote::RemoteSlice;
-use crate::memory::rights::Access;
+use crate::device::ProtectionDomain;
+use crate::memory::{Access, RemoteSlice};
 use crate::terms::error::{Error, Refused};
 use crate::terms::threads::Threads;
 

@@ -8,9 +8,10 @@ use std::cell::Cell;
 use super::*;
 use crate::loopback::{Fabric, LOOPBACK, World};
 use crate::prelude::*;
-use crate::qp::{Drain, RcReturn, RcRtsOptional, RcSqd, RtrOptional};
+use crate::qp::{Drain, Migration, MigrationState, RcReturn, RcRtsOptional, RcSqd, RtrOptional};
 use crate::sys::control::Control;
-use crate::sys::types::zeroed;
+use crate::sys::types::{ibv_qp_attr, zeroed};
+use crate::terms::bounded::Timeout;
 
 thread_local! {
     /// The attributes and the mask of the last change.

@@ -1,10 +1,9 @@
 //! The attributes of transitions of XRC. Second paths to a peer are not offered here.
 
-use std::hash::{Hash, Hasher};
-
-use crate::device::ah::AddressVector;
+use crate::device::AddressVector;
+use crate::memory::remote::by_fields;
 use crate::profile::{Initiator, Profile};
-use crate::qp::attr::QpAccess;
+use crate::qp::QpAccess;
 use crate::qp::c_attr::{Attr, Fill, attributes};
 use crate::terms::bounded::{
     MinRnrTimer, Mtu, Psn, Qpn, ResponderDepth, RetryCount, RnrRetry, Timeout,

@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 
 use super::attr::{XrcTargetRtr, XrcTargetRts};
 use crate::allows::{Allows, call};
-use crate::device::context::Context;
-use crate::device::refusal::{of_creation, of_transition};
-use crate::device::xrc::XrcDomain;
+use crate::device::{Context, XrcDomain};
+use crate::qp::QpAttr;
 use crate::qp::attr::{ConnectedInit, ConnectedReinit};
 use crate::qp::c_attr::{Attr, Fill};
-use crate::qp::query::{QpAttr, ask, everything};
+use crate::qp::query::{ask, everything};
 use crate::sys::create_qp_ex::ibv_qp_init_attr_ex;
 use crate::sys::handle;
+use crate::sys::refusal::{of_creation, of_transition};
 use crate::sys::types::ibv_qp;
 use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
@@ -164,7 +164,7 @@ impl<S: State> XrcTarget<S> {
         attr.fill(&mut filled);
         let port = filled.port_or(self.port);
         if let Some(address) = filled.address {
-            let checked = address.check_path_bits(&self.context(), "ibv_modify_qp", port);
+            let checked = self.context().check_path_bits(&address, "ibv_modify_qp", port);
             if let Result::Err(error) = checked {
                 return Result::Err(Refused::new(self, error));
             }
@@ -222,7 +222,7 @@ impl<S: State> XrcTarget<S> {
             Result::Err(errno) => {
                 let by = attr.address.map(|address| format!(" by {address}")).unwrap_or_default();
                 let (way, attr) = ((S::STATE, To::STATE), (&attr.c, attr.mask));
-                let error = of_transition(&self.context(), way, attr, &by, errno);
+                let error = of_transition(&self.context().handle, way, attr, &by, errno);
                 Result::Err(Refused::new(self, error))
             }
         }

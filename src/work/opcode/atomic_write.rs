@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::{Opcode, WcOpcode, sealed};
-use crate::device::attr_ex::{Ability, DeviceAttrEx};
+use crate::device::{Ability, DeviceAttrEx};
 use crate::memory::remote::WriteCell;
 use crate::sys::data::{AtomicArm, Operands};
 use crate::sys::persist::WR_ATOMIC_WRITE;

@@ -116,15 +116,15 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
 
 /// Why iWARP rejects a work request, if its opcode and flags are the reason: iWARP does not support
 /// immediates or atomics ([R24.4](crate::guide::rules#r24-4)). siw also rejects SEND_WITH_INV with
-/// inline data and a READ with a fence.
+/// inline data, and a READ with a fence or of no bytes.
 ///
 /// # Safety
 /// `wr` is emitted.
 #[cold]
 pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Option<PostErrorKind> {
-    // SAFETY: the work request is emitted, by the contract, so its opcode and its flags are
-    // written.
-    let (opcode, flags) = unsafe { ((*wr).opcode, (*wr).send_flags) };
+    // SAFETY: the work request is emitted, by the contract, so its opcode, its flags and the number
+    // of its elements are written.
+    let (opcode, flags, num_sge) = unsafe { ((*wr).opcode, (*wr).send_flags, (*wr).num_sge) };
     let has = |flag: SendFlags| flags & flag.bits() != 0;
     match opcode {
         SendWithImm::CODE | RdmaWriteWithImm::CODE | CmpAndSwp::CODE | FetchAndAdd::CODE => {
@@ -134,6 +134,7 @@ pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Opt
             Some(PostErrorKind::InlineInvOnSiw)
         }
         RdmaRead::CODE if is_siw && has(SendFlags::FENCE) => Some(PostErrorKind::FencedReadOnSiw),
+        RdmaRead::CODE if is_siw && num_sge == 0 => Some(PostErrorKind::EmptyReadOnSiw),
         _ => None,
     }
 }

@@ -32,6 +32,7 @@ impl RdmaRead {
     /// buffers' capacities are too small for the slice. `data` can be [`Empty`](crate::wr::Empty)
     /// only for an empty slice. A [`RemoteAddr`](crate::memory::RemoteAddr) does not have a length,
     /// so a READ from it fills the buffers' lengths.
+    /// siw does not support a READ of no bytes ([R24.18](crate::guide::rules#r24-18)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaRead, D>

@@ -197,6 +197,18 @@ impl Error {
         Error::new(verb, ErrorKind::Limit { what, asked, max })
     }
 
+    /// An error if a value exceeds its limit.
+    #[doc(hidden)]
+    pub fn at_most(
+        verb: &'static str,
+        what: &'static str,
+        asked: impl Into<u64>,
+        max: impl Into<u64>,
+    ) -> Result<(), Self> {
+        let (asked, max) = (asked.into(), max.into());
+        if asked > max { Err(Error::limit(verb, what, asked, max)) } else { Ok(()) }
+    }
+
     /// The verb, by its C name.
     pub fn verb(&self) -> &'static str {
         self.0.verb

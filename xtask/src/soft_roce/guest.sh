@@ -4,7 +4,7 @@ share=/run/soft-roce
 
 stage() { echo "soft-roce: $*" >/dev/console; }
 
-# Written aside and renamed, so that the host never reads half of it.
+# Written to another file and renamed, so that the host never reads a partial file.
 result() {
     echo "$2" >"$share/$1.new" && mv "$share/$1.new" "$share/$1"
 }
@@ -22,18 +22,18 @@ fail() {
     power_off
 }
 
-# try WHAT COMMAND...: the command must work, or WHAT and its output are the error.
+# try WHAT COMMAND...: runs the command. If it fails, WHAT and its output are the error.
 try() {
     what=$1
     shift
     output=$("$@" 2>&1) || fail "$what: $* said: $output"
 }
 
-# For what the kernel loads on demand, such as veth and sch_netem.
+# For modules that the kernel loads on demand, such as veth and sch_netem.
 mkdir -p /lib/modules
 try "modules" mount --bind "$soft_roce_kernel/lib/modules" /lib/modules
 mkdir -p "$PROVERBS_GUEST_OUT"
-# Written through, but with mmap, which cache=none has not.
+# Write-through, and with mmap, which cache=none does not support.
 try "results" mount -t 9p -o trans=virtio,version=9p2000.L,cache=mmap,msize=512000 \
     out "$PROVERBS_GUEST_OUT"
 echo soft-roce >/proc/sys/kernel/hostname
@@ -49,7 +49,7 @@ fi
 try "network" ip addr add 10.77.0.$address/24 dev $netdev
 try "network" ip link set $netdev up
 if [ -n "$soft_roce_siw" ]; then
-    # What siw calls, of which no table of this kernel's modules knows.
+    # The modules that siw uses. The module tables of this kernel do not list them for siw.
     try "iWARP" modprobe libcrc32c
     try "iWARP" insmod "$soft_roce_siw"
     device=siw0
@@ -59,8 +59,8 @@ else
     try "Soft-RoCE" rdma link add rxe0 type rxe netdev $netdev
 fi
 
-# The kernel fills the GID table in its own time; before that, INIT to RTR fails. (That of iWARP
-# has one entry, of which no address speaks.)
+# The kernel fills the GID table asynchronously. Before that, INIT to RTR fails. (On iWARP the table
+# has one entry, which no address uses.)
 port=/sys/class/infiniband/$device/ports/1
 is_up() {
     [ "$(cat $port/state)" = "4: ACTIVE" ] || return
@@ -68,7 +68,7 @@ is_up() {
     [ "$(cat $port/gids/1 2>&1)" = "0000:0000:0000:0000:0000:ffff:0a4d:000$address" ] &&
         [ "$(cat $port/gid_attrs/types/1 2>&1)" = "RoCE v2" ]
 }
-# A minute, or a quarter of what is left of the run (xtask/src/deadline.rs), 20 tries a second.
+# A minute, or a quarter of the remaining time (xtask/src/deadline.rs), with 20 attempts per second.
 left=$((${PROVERBS_DEADLINE:-0} - $(date +%s)))
 [ $left -gt 240 ] || left=240
 most=$((left / 4 * 20)) tries=0
@@ -85,7 +85,7 @@ if grep -q hugepagesz /proc/cmdline; then
     export PROVERBS_NUMA_NODES=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)
 fi
 
-# The ports can be opened once only and pipes as often as one likes (/dev/stderr), hence cat.
+# A port can be opened only once, but pipes any number of times (/dev/stderr), so cat connects them.
 for port in /sys/class/virtio-ports/*; do
     name=$(cat "$port/name")
     mkfifo "/run/$name"
@@ -95,7 +95,7 @@ done
 stage running
 sh "$share/command.sh" </dev/null >/run/stdout 2>/run/stderr
 code=$?
-# Let the rest of the output out, but do not wait for a daemon that keeps the pipes open.
+# Flush the remaining output, but do not wait for a daemon that keeps the pipes open.
 tries=0
 until [ -e /run/stdout.done ] && [ -e /run/stderr.done ] || [ $tries -ge 200 ]; do
     tries=$((tries + 1))

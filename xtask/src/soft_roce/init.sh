@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # In the initramfs: load the modules, put a tmpfs over the host's root, and go there.
-# "soft-roce: STAGE" on the console tells the host how far we are.
+# "soft-roce: STAGE" on the console shows the host the progress.
 export PATH=/bin
 /bin/busybox --install -s /bin
 echo "soft-roce: init"
@@ -17,8 +17,8 @@ while read -r module parameters; do
 done </modules/order
 echo "soft-roce: modules loaded"
 
-# The host's root never changes under us as far as we care, hence the loose cache; it also allows
-# the mmap that running programs from there needs.
+# Changes of the host's root during a run do not matter, so the cache is loose. This also allows
+# mmap, which running programs from there needs.
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 host /host ||
     fail "cannot mount the host's root"
 mount -t tmpfs -o mode=755 tmpfs /overlay

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The clock that completion timestamps are read from (`hca_core_clock` and
 /// `completion_timestamp_mask` of ibv_query_device_ex(3)):
-/// [`DeviceAttrEx::clock`](super::DeviceAttrEx::clock).
+/// [`DeviceAttrEx::clock`](crate::attr::device_ex::DeviceAttrEx::clock).
 ///
 /// A timestamp is a number of ticks, of as many bits as the mask has. So it is meaningful only as
 /// the time between two.

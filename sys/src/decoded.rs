@@ -1,4 +1,4 @@
-//! Structs and enums of this crate whose content is read from C's.
+//! Structs and enums whose content is read from C's.
 
 /// A struct, and the function that makes it of C's: each field says where it comes from.
 macro_rules! decoded {
@@ -14,7 +14,8 @@ macro_rules! decoded {
         }
 
         impl $name {
-            pub(crate) fn $from($($arg: $c),*) -> Self {
+            #[doc(hidden)]
+            pub fn $from($($arg: $c),*) -> Self {
                 $name { $($field: $value,)* }
             }
         }
@@ -35,7 +36,8 @@ macro_rules! decoded_enum {
         }
 
         impl $name {
-            pub(crate) fn from_c(c: $c) -> Self {
+            #[doc(hidden)]
+            pub fn from_c(c: $c) -> Self {
                 match c {
                     $($value => $name::$variant,)*
                     _ => $name::$other,
@@ -44,5 +46,3 @@ macro_rules! decoded_enum {
         }
     };
 }
-
-pub(crate) use {decoded, decoded_enum};

@@ -5,8 +5,7 @@ use std::fmt;
 
 use bitflags::bitflags;
 
-use crate::device::decoded::{decoded, decoded_enum};
-use crate::sys::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
+use crate::types::{ibv_atomic_cap, ibv_device_attr, ibv_transport_type};
 
 decoded! {
     /// The abilities and limits of a device (ibv_query_device(3)). A limit holds for the device as
@@ -66,8 +65,9 @@ decoded! {
         pub max_res_rd_atom: u32 = count(c.max_res_rd_atom),
         /// Most reads and atomics that a queue pair may have outstanding.
         pub max_qp_init_rd_atom: u32 = count(c.max_qp_init_rd_atom),
-        /// The accesses with which the device's atomics are atomic
-        /// ([R4.9](crate::guide::rules#r4-9)).
+        /// The accesses with which the device's atomics are atomic ([R4.9]).
+        ///
+        /// [R4.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-9
         pub atomic_cap: AtomicCap = AtomicCap::from_c(c.atomic_cap),
         /// Most memory windows.
         pub max_mw: u32 = count(c.max_mw),
@@ -222,7 +222,7 @@ bitflags! {
 
 decoded_enum! {
     /// The accesses with which a device's atomics are atomic (`atomic_cap` of ibv_query_device(3);
-    /// [R4.9](crate::guide::rules#r4-9)).
+    /// [R4.9]).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -232,6 +232,8 @@ decoded_enum! {
     /// assert_eq!(context.query_device()?.atomic_cap, AtomicCap::Hca);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// [R4.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r4-9
     #[doc(alias = "ibv_atomic_cap")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum AtomicCap: ibv_atomic_cap::Type, else None {
@@ -249,7 +251,10 @@ decoded_enum! {
 
 decoded_enum! {
     /// The kind of transport that a device speaks (`enum ibv_transport_type`):
-    /// [`Context::transport_type`](crate::Context::transport_type).
+    /// [`Context::transport_type`].
+    ///
+    /// [`Context::transport_type`]:
+    /// https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.transport_type
     #[doc(alias = "ibv_transport_type")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
@@ -275,6 +280,42 @@ decoded_enum! {
     }
 }
 
+decoded_enum! {
+    /// The kind of a node (`node_type` of ibv_get_device_list(3)): [`Context::node_type`].
+    ///
+    /// [`Context::node_type`]:
+    /// https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.node_type
+    #[doc(alias("ibv_node_type", "ibv_device"))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum NodeType: i32, else Unknown {
+        /// A channel adapter: InfiniBand, and RoCE.
+        #[doc(alias = "IBV_NODE_CA")]
+        ChannelAdapter = 1,
+        /// A switch.
+        #[doc(alias = "IBV_NODE_SWITCH")]
+        PolledQueue = 2,
+        /// A router.
+        #[doc(alias = "IBV_NODE_ROUTER")]
+        Router = 3,
+        /// An RNIC: iWARP.
+        #[doc(alias = "IBV_NODE_RNIC")]
+        Rnic = 4,
+        /// usNIC.
+        #[doc(alias = "IBV_NODE_USNIC")]
+        Usnic = 5,
+        /// usNIC over UDP.
+        #[doc(alias = "IBV_NODE_USNIC_UDP")]
+        UsnicUdp = 6,
+        /// One that has no name in verbs.
+        #[doc(alias = "IBV_NODE_UNSPECIFIED")]
+        Unspecified = 7,
+        /// One that this crate does not know.
+        #[doc(alias = "IBV_NODE_UNKNOWN")]
+        Unknown = -1,
+    }
+}
+
 fn text(c: &[c_char]) -> String {
     c.iter().take_while(|&&b| b != 0).map(|&b| b as u8 as char).collect()
 }
@@ -286,11 +327,11 @@ fn count(c: i32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::types::zeroed;
+    use crate::types::zeroed;
 
     #[test]
     fn transports_and_atomics_are_cs() {
-        use crate::device::TransportType as Ours;
+        use TransportType as Ours;
         use ibv_transport_type as c;
         for (theirs, ours) in [
             (c::IBV_TRANSPORT_IB, Ours::InfiniBand),
@@ -311,5 +352,14 @@ mod tests {
             let attr = DeviceAttr::from_c(&c);
             assert_eq!((attr.atomic_cap, attr.max_qp, attr.max_cq), (ours, 0, 7));
         }
+    }
+
+    #[test]
+    fn each_kind_of_node_has_its_number() {
+        use NodeType::*;
+        let known = [ChannelAdapter, PolledQueue, Router, Rnic, Usnic, UsnicUdp, Unspecified];
+        let numbers = [1, 2, 3, 4, 5, 6, 7].map(NodeType::from_c);
+        assert_eq!(numbers, known);
+        assert_eq!([-1, 0, 8].map(NodeType::from_c), [Unknown; 3]);
     }
 }

@@ -10,14 +10,14 @@ use std::io;
 use std::path::Path;
 
 #[cfg(feature = "cm")]
-use crate::sys::libraries::CM;
-use crate::sys::libraries::{Library, VERBS};
+use crate::libraries::CM;
+use crate::libraries::{Library, VERBS};
 use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind};
 
 /// What a call asked for.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted<'a> {
+pub enum Wanted<'a> {
     /// Any device, where libibverbs lists none.
     Any,
     /// The device with this name.
@@ -29,12 +29,12 @@ pub(crate) enum Wanted<'a> {
 
 /// Explains why a call failed, if the system shows the cause. `errno` is 0 if libibverbs does not
 /// list the device.
-pub(crate) fn why(wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
+pub fn why(wanted: Wanted<'_>, errno: c_int) -> Option<Absence> {
     SYSTEM.why(wanted, errno)
 }
 
 /// The error of a call that failed: the cause, or the errno with `asked` if no cause is visible.
-pub(crate) fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) -> Error {
+pub fn error(verb: &'static str, wanted: Wanted<'_>, errno: c_int, asked: &str) -> Error {
     match why(wanted, errno) {
         Some(absence) => Error::new(verb, ErrorKind::Absent(absence)),
         None => Error::os(verb, errno, asked),

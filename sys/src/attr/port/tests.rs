@@ -1,8 +1,8 @@
 //! What devices and ports say in C's numbers.
 
-use crate::device::attr::*;
-use crate::device::port::*;
-use crate::sys::types::{ibv_atomic_cap, ibv_device_attr, ibv_port_attr, zeroed};
+use crate::attr::device::*;
+use crate::attr::port::*;
+use crate::types::{ibv_atomic_cap, ibv_device_attr, ibv_port_attr, zeroed};
 
 fn port() -> ibv_port_attr {
     zeroed()

@@ -1,13 +1,11 @@
 //! Forks and registered memory.
 
 use crate::absence::{self, Wanted};
-use crate::device::decoded::decoded_enum;
-use crate::sys::device;
+use crate::device;
 use crate::terms::error::Error;
 
 decoded_enum! {
-    /// Whether a program with registered memory may fork (`ibv_is_fork_initialized`,
-    /// [R17.4](crate::guide::rules#r17-4)).
+    /// Whether a program with registered memory may fork (`ibv_is_fork_initialized`, [R17.4]).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -17,6 +15,8 @@ decoded_enum! {
     ///     ForkStatus::Enabled | ForkStatus::Unneeded => println!("fork away"),
     /// }
     /// ```
+    ///
+    /// [R17.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r17-4
     #[doc(alias = "ibv_fork_status")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ForkStatus: u32, else Disabled {
@@ -34,7 +34,9 @@ decoded_enum! {
 }
 
 /// The effect of a fork on registered memory, see [`ForkStatus`]. In no case may a child use verbs
-/// objects ([R17.5](crate::guide::rules#r17-5)).
+/// objects ([R17.5]).
+///
+/// [R17.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r17-5
 #[doc(alias = "ibv_is_fork_initialized")]
 pub fn fork_status() -> ForkStatus {
     ForkStatus::from_c(device::fork_status())
@@ -56,16 +58,17 @@ pub fn fork_status() -> ForkStatus {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Os`](crate::ErrorKind::Os): EINVAL if a device, or a channel of rdma_cm, was opened
-/// already; ENOSYS or another errno of `ibv_fork_init` if the kernel cannot do it.
-/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if libibverbs cannot be loaded.
+/// [`ErrorKind::Os`](crate::terms::error::ErrorKind::Os): EINVAL if a device, or a channel of
+/// rdma_cm, was opened already; ENOSYS or another errno of `ibv_fork_init` if the kernel cannot do
+/// it. [`ErrorKind::Absent`](crate::terms::error::ErrorKind::Absent) if libibverbs cannot be
+/// loaded.
 #[doc(alias = "ibv_fork_init")]
 pub fn fork_init() -> Result<ForkStatus, Error> {
     const VERB: &str = "ibv_fork_init";
     match device::fork_init() {
         Ok(()) => {
             let status = fork_status();
-            crate::sys::event!(INFO, "proverbs::device", "fork initialized", status = ?status,);
+            crate::event!(INFO, "proverbs::device", "fork initialized", status = ?status,);
             Ok(status)
         }
         Err(errno @ libc::ELIBACC) => Err(absence::error(VERB, Wanted::Any, errno, "")),

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use crate::device::ids::CqId;
-use crate::device::ids::SrqId;
-use crate::sys::types::raw::ibv_event_type as c;
+use crate::types::raw::ibv_event_type as c;
 
 /// An asynchronous event (`enum ibv_event_type`), already acknowledged. Devices differ in the
-/// events that they raise ([R13.11](crate::guide::rules#r13-11)).
+/// events that they raise ([R13.11]).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -27,6 +25,8 @@ use crate::sys::types::raw::ibv_event_type as c;
 /// assert!(is_bad(event));
 /// assert_eq!(event.to_string(), "port 1: port error");
 /// ```
+///
+/// [R13.11]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r13-11
 #[doc(alias("ibv_event_type_str", "ibv_async_event", "port_num", "event_type"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -39,15 +39,23 @@ pub enum DeviceEvent {
         event: QpEvent,
     },
     /// A completion queue overran or broke (`IBV_EVENT_CQ_ERR`). Its completions are lost, and
-    /// polling it fails from now on ([R10.12](crate::guide::rules#r10-12)).
+    /// polling it fails from now on ([R10.12]).
+    ///
+    /// [R10.12]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-12
     #[doc(alias = "IBV_EVENT_CQ_ERR")]
     CqError {
-        /// The queue's [`CompletionQueue::id`](crate::CompletionQueue::id).
+        /// The queue's [`CompletionQueue::id`].
+        ///
+        /// [`CompletionQueue::id`]:
+        /// https://docs.rs/proverbs/latest/proverbs/struct.CompletionQueue.html#method.id
         cq: CqId,
     },
     /// Something happened to a shared receive queue.
     Srq {
-        /// The queue's [`SharedReceiveQueue::id`](crate::SharedReceiveQueue::id).
+        /// The queue's [`SharedReceiveQueue::id`].
+        ///
+        /// [`SharedReceiveQueue::id`]:
+        /// https://docs.rs/proverbs/latest/proverbs/struct.SharedReceiveQueue.html#method.id
         srq: SrqId,
         /// What happened.
         event: SrqEvent,
@@ -104,18 +112,23 @@ events! {
         #[doc(alias = "IBV_EVENT_QP_FATAL")]
         Fatal = IBV_EVENT_QP_FATAL, "local work queue catastrophic error";
         /// It refused an invalid request of the peer's, and is in the error state
-        /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17](crate::guide::rules#r10-17)).
+        /// (`IBV_EVENT_QP_REQ_ERR`, [R10.17]).
+        ///
+        /// [R10.17]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-17
         #[doc(alias = "IBV_EVENT_QP_REQ_ERR")]
         RequestError = IBV_EVENT_QP_REQ_ERR, "invalid request local work queue error";
         /// It refused a request for which the peer lacks the right, and is in the error state
-        /// (`IBV_EVENT_QP_ACCESS_ERR`, [R10.17](crate::guide::rules#r10-17)).
+        /// (`IBV_EVENT_QP_ACCESS_ERR`, [R10.17]).
+        ///
+        /// [R10.17]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-17
         #[doc(alias = "IBV_EVENT_QP_ACCESS_ERR")]
         AccessError = IBV_EVENT_QP_ACCESS_ERR, "local access violation work queue error";
         /// A message arrived in RTR: the peer is in RTS (`IBV_EVENT_COMM_EST`).
         #[doc(alias = "IBV_EVENT_COMM_EST")]
         CommunicationEstablished = IBV_EVENT_COMM_EST, "communication established";
         /// In SQD, the send queue has drained (`IBV_EVENT_SQ_DRAINED`).
-        /// [`Drain::notify`](crate::qp::Drain) asks for this event.
+        /// [`Drain::notify`](https://docs.rs/proverbs/latest/proverbs/qp/struct.Drain.html) asks
+        /// for this event.
         #[doc(alias = "IBV_EVENT_SQ_DRAINED")]
         SqDrained = IBV_EVENT_SQ_DRAINED, "send queue drained";
         /// It moved to its alternate path (`IBV_EVENT_PATH_MIG`).
@@ -138,7 +151,9 @@ events! {
         #[doc(alias = "IBV_EVENT_SRQ_ERR")]
         Error = IBV_EVENT_SRQ_ERR, "SRQ catastrophic error";
         /// Fewer receives are left than the limit, which has to be armed again
-        /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6](crate::guide::rules#r7-6)).
+        /// (`IBV_EVENT_SRQ_LIMIT_REACHED`, [R7.6]).
+        ///
+        /// [R7.6]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r7-6
         #[doc(alias = "IBV_EVENT_SRQ_LIMIT_REACHED")]
         LimitReached = IBV_EVENT_SRQ_LIMIT_REACHED, "SRQ limit reached";
     }
@@ -170,19 +185,52 @@ events! {
     }
 }
 
+/// The id of a completion queue in events: [`CompletionQueue::id`], C's `cq_context`
+/// (ibv_create_cq(3)). Unique in the process, and never reused.
+///
+/// [`CompletionQueue::id`]:
+/// https://docs.rs/proverbs/latest/proverbs/struct.CompletionQueue.html#method.id
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CqId(u64);
+
+impl CqId {
+    /// The id in the context of an event.
+    #[doc(hidden)]
+    pub fn from_context(context: u64) -> CqId {
+        CqId(context)
+    }
+}
+
+/// The id of a shared receive queue in events: [`SharedReceiveQueue::id`], C's `srq_context`
+/// (ibv_create_srq(3)). Unique in the process, and never reused.
+///
+/// [`SharedReceiveQueue::id`]:
+/// https://docs.rs/proverbs/latest/proverbs/struct.SharedReceiveQueue.html#method.id
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SrqId(u64);
+
+impl SrqId {
+    /// The id in the context of an event.
+    #[doc(hidden)]
+    pub fn from_context(context: u64) -> SrqId {
+        SrqId(context)
+    }
+}
+
 impl DeviceEvent {
-    pub(crate) fn from_c(event_type: u32, affiliate: u64) -> Self {
+    #[doc(hidden)]
+    pub fn from_c(event_type: u32, affiliate: u64) -> Self {
         if let Some(event) = QpEvent::from_c(event_type) {
             return DeviceEvent::Qp { qp_num: affiliate as u32, event };
         }
         if let Some(event) = SrqEvent::from_c(event_type) {
-            return DeviceEvent::Srq { srq: SrqId::from_context(affiliate), event };
+            return DeviceEvent::Srq { srq: SrqId(affiliate), event };
         }
         if let Some(event) = PortEvent::from_c(event_type) {
             return DeviceEvent::Port { port: affiliate as u8, event };
         }
         if event_type == c::IBV_EVENT_CQ_ERR as u32 {
-            return DeviceEvent::CqError { cq: CqId::from_context(affiliate) };
+            return DeviceEvent::CqError { cq: CqId(affiliate) };
         }
         if event_type == c::IBV_EVENT_DEVICE_FATAL as u32 {
             return DeviceEvent::DeviceFatal;

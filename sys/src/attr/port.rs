@@ -3,12 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::device::decoded::{decoded, decoded_enum};
-use crate::sys::extended;
-use crate::sys::types::{
-    LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_port_attr, ibv_port_state,
-};
+use crate::extended;
 use crate::terms::bounded::Mtu;
+use crate::types::{LINK_LAYER_ETHERNET, LINK_LAYER_INFINIBAND, ibv_port_attr, ibv_port_state};
 
 decoded! {
     /// The state of a port (ibv_query_port(3)).
@@ -45,7 +42,9 @@ decoded! {
         /// Packets with a P_Key that is not in the table; devices stop counting at 65535.
         pub bad_pkey_cntr: u32 = c.bad_pkey_cntr,
         /// Datagrams with another Q_Key than their queue pair's, which are dropped without any
-        /// other notice ([R5.5](crate::guide::rules#r5-5)); devices stop counting at 65535.
+        /// other notice ([R5.5]); devices stop counting at 65535.
+        ///
+        /// [R5.5]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-5
         pub qkey_viol_cntr: u32 = c.qkey_viol_cntr,
         /// The LID (0 on RoCE).
         pub lid: u16 = c.lid,
@@ -131,8 +130,11 @@ decoded_enum! {
         /// An InfiniBand subnet: peers have LIDs.
         #[doc(alias = "IBV_LINK_LAYER_INFINIBAND")]
         InfiniBand = LINK_LAYER_INFINIBAND,
-        /// Ethernet: RoCE, where peers have GIDs only ([R5.4](crate::guide::rules#r5-4)), or iWARP
-        /// ([`Context::protocol`](super::Context::protocol)).
+        /// Ethernet: RoCE, where peers have GIDs only ([R5.4]), or iWARP ([`Context::protocol`]).
+        ///
+        /// [R5.4]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r5-4
+        /// [`Context::protocol`]:
+        /// https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.protocol
         #[doc(alias = "IBV_LINK_LAYER_ETHERNET")]
         Ethernet = LINK_LAYER_ETHERNET,
         /// The device does not say.
@@ -142,7 +144,7 @@ decoded_enum! {
 }
 
 impl PortAttr {
-    pub(crate) fn from_c(attr: &extended::PortAttr) -> Self {
+    pub fn from_c(attr: &extended::PortAttr) -> Self {
         let c = attr.get();
         let speed = match attr.active_speed_ex() {
             0 => c.active_speed.into(),

@@ -2,6 +2,8 @@
 
 /// Implements `Debug`: generic parameters in brackets if there are any, the type, and what `write!`
 /// takes, of the value.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! impl_debug {
     ([$($params:tt)*] $t:ty, |$it:pat_param| $($format:tt)*) => {
         impl<$($params)*> std::fmt::Debug for $t {
@@ -11,5 +13,5 @@ macro_rules! impl_debug {
             }
         }
     };
-    ($t:ty, |$it:pat_param| $($format:tt)*) => { impl_debug!([] $t, |$it| $($format)*); };
+    ($t:ty, |$it:pat_param| $($format:tt)*) => { $crate::impl_debug!([] $t, |$it| $($format)*); };
 }

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::absence::{self, Wanted};
-use crate::device::port::{LinkLayer, PortState};
-use crate::sys::device;
-use crate::sys::interfaces::{Interface, interfaces};
+use crate::attr::port::{LinkLayer, PortState};
+use crate::device;
+use crate::interfaces::{Interface, interfaces};
 use crate::terms::absence::Absence;
 use crate::terms::error::{Error, ErrorKind};
 use crate::terms::gid::Gid;
@@ -18,7 +18,7 @@ const VERB: &str = "ibv_get_device_list";
 /// The RDMA devices of this machine (`ibv_get_device_list`), in libibverbs's order; empty if the
 /// kernel has none.
 ///
-/// [Blocks](crate::guide::shutdown) while a device does not answer.
+/// [Blocks] while a device does not answer.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -32,9 +32,11 @@ const VERB: &str = "ibv_get_device_list";
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::Absent`](crate::ErrorKind::Absent) if libibverbs cannot be loaded, or if the kernel
-/// has devices that this process cannot use, such as in a container without their files. Otherwise
-/// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno of `ibv_get_device_list`.
+/// [`ErrorKind::Absent`] if libibverbs cannot be loaded, or if the kernel has devices that this
+/// process cannot use, such as in a container without their files. Otherwise [`ErrorKind::Os`] with
+/// the errno of `ibv_get_device_list`.
+///
+/// [Blocks]: https://docs.rs/proverbs/latest/proverbs/guide/shutdown/index.html
 #[doc(alias("ibv_get_device_list", "ibv_free_device_list", "rdma_get_devices"))]
 #[doc(alias = "rdma_free_devices")]
 pub fn devices() -> Result<Vec<Device>, Error> {
@@ -45,7 +47,7 @@ pub fn devices() -> Result<Vec<Device>, Error> {
 }
 
 /// The names of the devices.
-pub(crate) fn names() -> Result<Vec<String>, Error> {
+pub fn names() -> Result<Vec<String>, Error> {
     let errno = match device::names() {
         Ok(names) if !names.is_empty() => return Ok(names),
         Ok(_) => 0,
@@ -80,7 +82,9 @@ pub(crate) fn names() -> Result<Vec<String>, Error> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Device {
-    /// Its name, for [`Context::open`](crate::Context::open).
+    /// Its name, for [`Context::open`].
+    ///
+    /// [`Context::open`]: https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.open
     #[doc(alias = "ibv_get_device_name")]
     pub name: String,
     /// Its address on the PCI bus, such as `0000:3b:00.0`; `None` for a software device.
@@ -92,8 +96,9 @@ pub struct Device {
     pub ports: Vec<DevicePort>,
 }
 
-/// A port of a [`Device`], as sysfs shows it. [`query_port`](crate::Context::query_port) of an open
-/// device tells more.
+/// A port of a [`Device`], as sysfs shows it. [`query_port`] of an open device tells more.
+///
+/// [`query_port`]: https://docs.rs/proverbs/latest/proverbs/struct.Context.html#method.query_port
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DevicePort {
@@ -117,19 +122,17 @@ impl Device {
     /// as two software devices on one interface: then it is the first of [`devices`].
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the addresses that there are;
-    /// others as for [`devices`].
+    /// [`ErrorKind::NotFound`] with the addresses that there are; others as for [`devices`].
     pub fn by_ip(address: IpAddr) -> Result<(Device, DevicePort), Error> {
         let has = |port: &DevicePort| port.addresses.contains(&address);
         find(devices()?, has, || format!("the IP address {address}"))
     }
 
-    /// The device that belongs to a network interface, with the port; if several do, the first
-    /// of [`devices`].
+    /// The device that belongs to a network interface, with the port; if several do, the first of
+    /// [`devices`].
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the interfaces that there are;
-    /// others as for [`devices`].
+    /// [`ErrorKind::NotFound`] with the interfaces that there are; others as for [`devices`].
     pub fn by_interface(name: &str) -> Result<(Device, DevicePort), Error> {
         let has = |port: &DevicePort| port.interfaces.iter().any(|interface| interface == name);
         find(devices()?, has, || format!("the network interface {name}"))

@@ -1,13 +1,12 @@
 //! What a device can do in memory on demand.
 
-use crate::device::decoded::decoded;
-use crate::sys::extended::ibv_device_attr_ex;
-use crate::sys::types::ibv_qp_type;
+use crate::extended::ibv_device_attr_ex;
 pub use crate::terms::odp::OdpOps;
+use crate::types::ibv_qp_type;
 
 decoded! {
     /// Memory on demand (`odp_caps`, `xrc_odp_caps` of ibv_query_device_ex(3)).
-    /// [`DeviceAttrEx`](super::DeviceAttrEx) has an example.
+    /// [`DeviceAttrEx`](crate::attr::device_ex::DeviceAttrEx) has an example.
     #[doc(alias(
         "IBV_ODP_SUPPORT",
         "IBV_ODP_SUPPORT_IMPLICIT",
@@ -41,7 +40,8 @@ impl OdpCaps {
     /// Without the operations that copy: Soft-RoCE (as of Linux 7.3) copies to and from the
     /// beginning of the page, wherever in it the bytes are, so that a peer's WRITE changes what
     /// stands before the region (R20.5). Atomics and ATOMIC_WRITE touch what they name.
-    pub(crate) fn without_copies(&mut self) {
+    #[doc(hidden)]
+    pub fn without_copies(&mut self) {
         use OdpOps as op;
         let copies = op::SEND | op::RECV | op::WRITE | op::READ | op::SRQ_RECV;
         for ops in [&mut self.rc, &mut self.uc, &mut self.ud, &mut self.xrc] {
@@ -50,7 +50,8 @@ impl OdpCaps {
     }
 
     /// Whether all of these operations are possible on queue pairs of this type.
-    pub(crate) fn has(&self, qp_type: u32, ops: OdpOps) -> bool {
+    #[doc(hidden)]
+    pub fn has(&self, qp_type: u32, ops: OdpOps) -> bool {
         let of = match qp_type {
             ibv_qp_type::IBV_QPT_RC => self.rc,
             ibv_qp_type::IBV_QPT_UC => self.uc,

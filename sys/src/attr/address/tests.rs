@@ -1,6 +1,6 @@
 //! Address vectors as C has them, and back.
 
-use crate::device::ah::*;
+use crate::attr::address::*;
 
 fn routed() -> AddressVector {
     let global = GlobalRoute {

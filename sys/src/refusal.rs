@@ -1,0 +1,194 @@
+//! Explains a refusal of the device from the values of the call and from the system's limits.
+//!
+//! Devices answer EINVAL for most wrong values. These functions ask the device for its limits after
+//! the refusal, so a call that succeeds pays nothing.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use crate::absence::{self, Wanted};
+use crate::attr::device::DeviceAttr;
+use crate::attr::port::{LinkLayer, PortAttr};
+use crate::device::{is_iwarp, name_of};
+use crate::handle::{Context, Handle, Object};
+use crate::mem::locked::limit_of_pinned;
+use crate::terms::bounded::Mtu;
+use crate::terms::error::{Error, ErrorKind, Refused};
+use crate::terms::gid::Gid;
+use crate::terms::state::QpState;
+use crate::types::{ibv_qp_attr, ibv_qp_attr_mask as Mask};
+
+/// The error of a verb that creates an object and was refused with `errno`.
+pub fn of_creation(verb: &'static str, errno: c_int, asked: String) -> Error {
+    match errno {
+        libc::EMFILE | libc::ENFILE => absence::error(verb, Wanted::Any, errno, &asked),
+        // Drivers pin the memory of queues, and say ENOMEM when the process may not pin more.
+        libc::ENOMEM => match limit_of_pinned() {
+            Some(limit) => Error::os(verb, errno, format!("{asked}; {limit}")),
+            None => Error::os(verb, errno, asked),
+        },
+        _ => Error::os(verb, errno, asked),
+    }
+}
+
+/// Destroys an object with `verb`, unless others hold it.
+pub fn destroy<O: Object>(
+    verb: &'static str,
+    handle: Arc<Handle<O>>,
+    users: &str,
+) -> Result<(), Refused<Arc<Handle<O>>>> {
+    match Arc::try_unwrap(handle) {
+        Ok(mut handle) => handle
+            .close()
+            .map_err(|errno| Refused::new(Arc::new(handle), Error::os(verb, errno, ""))),
+        Err(handle) => {
+            let asked = format!("{users} exist: drop them first");
+            Err(Refused::new(handle, Error::os(verb, libc::EBUSY, asked)))
+        }
+    }
+}
+
+/// The error of a transition (`ibv_modify_qp`) that was refused with `errno`.
+pub fn of_transition(
+    context: &Context,
+    (from, to): (QpState, QpState),
+    (attr, mask): (&ibv_qp_attr, u32),
+    asked: &str,
+    errno: c_int,
+) -> Error {
+    let asked = match wrong_value(context, attr, mask).filter(|_| errno == libc::EINVAL) {
+        Some(why) => format!("{from} -> {to}{asked}; {why}"),
+        None => format!("{from} -> {to}{asked}"),
+    };
+    Error::new("ibv_modify_qp", ErrorKind::Os { errno, asked })
+}
+
+/// Explains which of the attributes that `mask` names the device cannot take.
+pub fn wrong_value(context: &Context, attr: &ibv_qp_attr, mask: u32) -> Option<String> {
+    let has = |flag: Mask| mask & flag.0 != 0;
+    let device = device_attr(context)?;
+    // The address has the port of the queue pair in every transition (R8.4).
+    let port = if has(Mask::IBV_QP_PORT) { attr.port_num } else { attr.ah_attr.port_num };
+    let known = port_attr(context, port);
+    let address = || match (&known, attr.ah_attr.is_global) {
+        (Some(PortAttr { link_layer: LinkLayer::Ethernet, .. }), 0) => {
+            Some("RoCE needs a GID in the address: use `AddressVector::roce`".into())
+        }
+        (_, 0) => None,
+        _ => {
+            let index = attr.ah_attr.grh.sgid_index;
+            no_gid(context, port, index).or_else(|| empty_gid(context, port, index))
+        }
+    };
+    let mtu = || {
+        let (asked, active) = (Mtu::from_c(attr.path_mtu)?, known.as_ref()?.active_mtu?);
+        let (asked, active) = (asked.bytes(), active.bytes());
+        (asked > active)
+            .then(|| format!("path MTU {asked} exceeds {active}, the MTU of port {port}"))
+    };
+    let depth = |what, asked: u8, max: u32| {
+        (u32::from(asked) > max)
+            .then(|| format!("{what} {asked} exceeds {max}, the limit of this device"))
+    };
+    let reasons: [(Mask, &dyn Fn() -> Option<String>); 6] = [
+        (Mask::IBV_QP_PORT, &|| no_port(context, port)),
+        (Mask::IBV_QP_PKEY_INDEX, &|| no_pkey(context, port, attr.pkey_index)),
+        (Mask::IBV_QP_AV, &address),
+        (Mask::IBV_QP_PATH_MTU, &mtu),
+        (Mask::IBV_QP_MAX_DEST_RD_ATOMIC, &|| {
+            depth("max_dest_rd_atomic", attr.max_dest_rd_atomic, device.max_qp_rd_atom)
+        }),
+        (Mask::IBV_QP_MAX_QP_RD_ATOMIC, &|| {
+            depth("max_rd_atomic", attr.max_rd_atomic, device.max_qp_init_rd_atom)
+        }),
+    ];
+    reasons.iter().filter(|(flag, _)| has(*flag)).find_map(|(_, why)| why())
+}
+
+fn device_attr(context: &Context) -> Option<DeviceAttr> {
+    Some(DeviceAttr::from_c(&context.query_device().ok()?))
+}
+
+fn port_attr(context: &Context, port: u8) -> Option<PortAttr> {
+    Some(PortAttr::from_c(&context.query_port(port).ok()?))
+}
+
+/// Explains that a port does not exist, if it does not.
+pub fn no_port(context: &Context, port: u8) -> Option<String> {
+    let ports = device_attr(context)?.phys_port_cnt;
+    (port == 0 || port > ports).then(|| {
+        let noun = if ports == 1 { "port" } else { "ports, counted from 1" };
+        format!("port {port} does not exist: this device has {ports} {noun}")
+    })
+}
+
+/// Explains that an index of the P_Key table does not exist, if it does not.
+pub fn no_pkey(context: &Context, port: u8, index: u16) -> Option<String> {
+    let len = port_attr(context, port)?.pkey_tbl_len;
+    (index >= len).then(|| format!("P_Key index {index} does not exist: port {port} has {len}"))
+}
+
+/// Explains that an index of the GID table does not exist, if it does not.
+fn no_gid(context: &Context, port: u8, index: u8) -> Option<String> {
+    let len = port_attr(context, port)?.gid_tbl_len;
+    let exists = u32::from(index) < len;
+    (!exists).then(|| format!("GID index {index} does not exist: port {port} has {len}"))
+}
+
+/// The error of a verb that was refused with `errno` as it asked for an entry of the GID table.
+pub fn gid_refused(
+    context: &Context,
+    verb: &'static str,
+    port: u8,
+    index: u8,
+    errno: c_int,
+) -> Error {
+    let why = no_port(context, port).or_else(|| no_gid(context, port, index));
+    Error::os(verb, errno, why.unwrap_or_else(|| format!("port {port}, GID index {index}")))
+}
+
+/// Explains that an entry of the GID table is empty, if it is.
+pub fn empty_gid(context: &Context, port: u8, index: u8) -> Option<String> {
+    let query = context.control().query_gid;
+    // SAFETY: its handle keeps the context open.
+    let gid = unsafe { query(context.live(), port, index.into()) }.ok()?;
+    let is_empty = Gid::from(gid).is_zero();
+    is_empty.then(|| {
+        format!(
+            "GID index {index} of port {port} is empty: `Context::gid_table` lists those in use"
+        )
+    })
+}
+
+/// Whether the device of a context speaks iWARP.
+pub fn speaks_iwarp(context: &Context) -> bool {
+    // SAFETY: its handle keeps the context open.
+    unsafe { is_iwarp(context.live()) }
+}
+
+/// Refuses what iWARP has not. `asked` says what was asked for, `lacks` what iWARP has or has not,
+/// and `instead` what to do.
+pub fn not_on_iwarp(
+    context: &Context,
+    verb: &'static str,
+    asked: impl FnOnce() -> String,
+    lacks: &str,
+    instead: &'static str,
+) -> Result<(), Error> {
+    if !speaks_iwarp(context) {
+        return Ok(());
+    }
+    Err(refusal(context, verb, asked(), &format!("speaks iWARP, which has {lacks}"), instead))
+}
+
+/// What a device has not: `lacks` is the rest of a sentence about it.
+pub fn refusal(
+    context: &Context,
+    verb: &'static str,
+    asked: String,
+    lacks: &str,
+    instead: &'static str,
+) -> Error {
+    let lacks = format!("{} {lacks}", name_of(context));
+    Error::new(verb, ErrorKind::Unsupported { asked, lacks, instead })
+}
