@@ -62,6 +62,7 @@ impl Membership for SendOnlyFullMember {
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` of a group receives nothing from it",
     label = "this group was joined as a `{Self}`",
+    // lint: alone: ui-tests compare this message
     note = "switches send such a member nothing; to receive, join by the address alone, which makes a `FullMember` (R23.3)"
 )]
 pub trait ReceivesFromGroup: Membership {}

@@ -101,7 +101,7 @@ impl QueueState {
 pub trait InFlight<E: Entry>: Sized {
     /// Whether headers record that the device owns a buffer. (A ring records this itself.)
     const MARKED: bool;
-    /// Where the entries of a list in progress are stored, and their names.
+    /// The position and the names of the entries of a list in progress.
     type Cursor: Copy;
 
     /// Creates an in-flight table of `depth` work requests of a direction, less the stale credits.

@@ -11,7 +11,7 @@ use crate::loopback::Fabric;
 use crate::memory::header::{Handle, Word};
 use std::sync::Arc;
 
-/// Gives up a buffer and returns its word.
+/// Returns the word of a buffer that is given up.
 fn word_of(buf: Buf) -> usize {
     std::mem::ManuallyDrop::new(buf).word()
 }
@@ -326,9 +326,9 @@ fn credits_return_while_the_queue_is_full() {
     }
 }
 
-/// The property that queues require: a type tag mismatches every queue except those of its domain,
-/// and every shared receive queue except those of its pool. The same holds for several tags
-/// combined with OR, if one of them mismatches.
+/// The property that queues require: a type tag mismatches every queue outside its domain, and
+/// every shared receive queue outside its pool. The same holds for several tags combined with OR,
+/// if one of them mismatches.
 #[test]
 #[cfg_attr(miri, ignore = "many pairs of numbers, and no memory to look at")]
 fn marks_stand_out() {

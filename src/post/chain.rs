@@ -37,9 +37,9 @@ impl Unsettled {
 
 /// A list `L` that was started, for the posting macros only.
 ///
-/// The macros call the methods of the list in an `unsafe` block of their own. Without this wrapper,
-/// a user type that returns such a list, but has a method of the same name, could take part in
-/// their steps.
+/// The macros call the methods of the list in their own `unsafe` block. Without this wrapper, a
+/// user type that returns such a list, but has a method of the same name, could take part in their
+/// steps.
 #[doc(hidden)]
 #[must_use = "a list that is begun posts nothing"]
 pub struct Begun<L>(L);
@@ -79,7 +79,7 @@ impl Drop for Unfinished<'_> {
 pub struct Post<'q, T: Transport, Q: Kind> {
     pub(super) queue: &'q mut Queue<Q>,
     pub(super) check: Check,
-    /// Where the list starts in the in-flight table. It is set late, because it would occupy
+    /// The position of the list in the in-flight table. It is set late, because it would occupy
     /// registers earlier.
     pub(super) cursor: Option<Cursor<Q>>,
     pub(super) _transport: PhantomData<T>,

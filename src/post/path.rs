@@ -22,7 +22,7 @@ use crate::work::data::Data;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Found, Pending, Slot, Work};
 
-/// Where a list starts in the in-flight table of a queue.
+/// The position at which a list starts in the in-flight table of a queue.
 pub(super) type Cursor<Q> = <<Q as Kind>::InFlight as InFlight<<Q as Kind>::Entry>>::Cursor;
 
 /// The verb's knowledge of a work request.

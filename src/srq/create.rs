@@ -201,7 +201,7 @@ mod sealed {
     use super::*;
 
     /// The properties that the queue uses. Sealed for each context, because a program could
-    /// otherwise claim another type of context for a pool with a type of its own.
+    /// otherwise claim another type of context for a pool, with its own type.
     pub trait FeedsSrq<C> {
         #[doc(hidden)]
         fn feed(&self) -> Feed;

@@ -57,9 +57,9 @@ pub(crate) fn that_never_blocks<T>(
 }
 
 /// Takes an event and acknowledges it: the `cq_context` of its queue, or the errno, `EAGAIN` if
-/// there is none. Blocks only if the descriptor does. (In line, so that a wake has C's instructions here: 20 less. Both
-/// pointers are in one local: two took a register that the loop over the completions then lacked, 3
-/// instructions each.)
+/// there is none. Blocks only if the descriptor does. (In line, so that a wake has C's instructions
+/// here: 20 less. Both pointers are in one local: two took a register that the loop over the
+/// completions then lacked, 3 instructions each.)
 ///
 /// # Safety
 /// `channel` is live, and of this table's provider.
