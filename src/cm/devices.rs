@@ -158,7 +158,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
             name => name,
         };
         let asked = format!(
-            "a queue pair on {theirs}, while the id is on {mine}: take the protection domain of \
+            "a queue pair on {theirs}, while the id is on {mine}: use the protection domain from \
              `CmId::pd`"
         );
         Err(Error::os(verb, libc::EINVAL, asked))

@@ -98,7 +98,7 @@ impl<E: Entry> Ring<E> {
 
     /// The number of work requests that a dropped completion completes.
     fn done_by_dropped(&self, sequence: Option<u32>) -> Option<NonZeroU32> {
-        // If a later completion has released them since, it is no longer in range.
+        // If they were released since, the number is no longer in range.
         self.done_with(Name { sequence: sequence?, id: self.oldest.id }.wr_id())
     }
 

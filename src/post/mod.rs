@@ -10,8 +10,8 @@
 //! | `raw_list` | lists of the `unsafe` path whose work requests differ |
 //! | `unchecked` | the `unsafe` path, which does no bookkeeping |
 //! | `slow`, `list_slow` | their cold functions |
-//! | `refusal` | what a refused post gives back |
-//! | `trace` | the event that reports a refused post |
+//! | `refusal` | the error of a rejected post, with the entries |
+//! | `trace` | the event that reports a rejected post |
 //! | `next_slot` | going through an array of slots with one pointer |
 
 pub(crate) mod chain;

@@ -32,7 +32,7 @@ use crate::work::refusal::PostErrorKind;
 ///     let buf = pool.take().ok_or("no buffer")?;
 ///     refused = list.push(wr::RdmaWrite::new(buf, at)).err().map(PostError::into_rejected);
 /// }
-/// assert_eq!((list.len(), refused.into_iter().flatten().count()), (8, 1)); // the ninth came back
+/// assert_eq!((list.len(), refused.into_iter().flatten().count()), (8, 1)); // the ninth was rejected
 /// list.post()?;
 /// # proverbs::loopback::poll(&mut cq, 8)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

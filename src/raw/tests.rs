@@ -19,7 +19,8 @@ use crate::sys::types::{
 };
 
 /// If READs may target memory without bytes for the processor, the device is not asked to signal
-/// all. Proves R18.18.
+/// all.
+/// Proves R18.18.
 #[test]
 fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
     profile! { Any { entry: AnyBuf } }
@@ -85,6 +86,7 @@ fn asked(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq) -> ibv_qp_init_attr {
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
+///
 /// Proves R18.24.
 #[test]
 fn a_domain_of_cs_is_used_by_both_and_ends_once() {
@@ -205,7 +207,8 @@ fn number(qp: NonNull<ibv_qp>) -> u32 {
 }
 
 /// C code creates two queue pairs, connects one and moves the other to INIT. This crate takes them
-/// over. Proves R18.25.
+/// over.
+/// Proves R18.25.
 #[test]
 fn queue_pairs_of_cs_are_taken_over_in_their_states() {
     queue_pairs_are_taken_over(Fabric::new());
@@ -370,8 +373,8 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
     }
 }
 
-/// A queue pair that does not match the types is not taken over, and the error says why. Proves
-/// R18.25.
+/// A queue pair that does not match the types is not taken over, and the error says why.
+/// Proves R18.25.
 #[test]
 fn what_is_not_what_the_types_say_stays_cs() {
     profile! { Long { max_inline: 512 } }

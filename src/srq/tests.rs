@@ -46,7 +46,8 @@ fn a_device_that_grants_less_than_was_asked_for() {
 }
 
 /// Some devices lose their queue when they reject a resize, so the crate never requests less than
-/// is posted. Proves R18.21.
+/// is posted.
+/// Proves R18.21.
 #[test]
 fn a_device_is_not_asked_for_less_than_is_posted() {
     let (mut srq, pool) = queue(|_, _, _| unreachable!("it is asked"));
