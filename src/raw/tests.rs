@@ -86,7 +86,6 @@ fn asked(send_cq: *mut ibv_cq, recv_cq: *mut ibv_cq) -> ibv_qp_init_attr {
 
 const DEPTH: Depth = Depth { send: 8, recv: 8 };
 
-///
 /// Proves R18.24.
 #[test]
 fn a_domain_of_cs_is_used_by_both_and_ends_once() {
