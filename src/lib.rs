@@ -186,7 +186,7 @@ pub mod transport {
 /// One sleep for everything that a thread waits for: completions, events of rdma_cm, asynchronous
 /// events, and wakes of other threads.
 ///
-/// Each kind has calls of its own: [`CompletionChannel::wait`], [`cm::EventChannel::wait`],
+/// Each kind has its own calls: [`CompletionChannel::wait`], [`cm::EventChannel::wait`],
 /// [`DeviceEvents::wait`].
 pub mod events {
     pub use crate::sys::wait::Waker;

@@ -1,14 +1,14 @@
-//! C handles, to and from: for verbs that this crate does not offer, and for programs that are half
-//! C.
+//! Conversions from and to C handles, for verbs that this crate does not offer, and for programs
+//! that are half C.
 //!
-//! [`AsRaw`] gives the handle of each object. `from_raw` of [`Context`] and [`ProtectionDomain`],
+//! [`AsRaw`] returns the handle of each object. `from_raw` of [`Context`] and [`ProtectionDomain`],
 //! [`region_from_raw`](ProtectionDomain::region_from_raw) and
-//! [`qp_from_raw`](ProtectionDomain::qp_from_raw), take what was made elsewhere. The types of C
-//! are here; with the feature `rdma-sys` they are that crate's. That feature misses device memory,
-//! whose handle is this crate's `ibv_dm` all the same (cast it), and what has no handle here:
-//! memory windows, domains of XRC, and the ids and channels of rdma_cm.
+//! [`qp_from_raw`](ProtectionDomain::qp_from_raw) take objects that were created elsewhere. The C
+//! types are in this module; with the feature `rdma-sys` they are the types of that crate. It lacks
+//! device memory, whose handle is still this crate's `ibv_dm` (cast it). Memory windows, XRC
+//! domains, and the ids and channels of rdma_cm do not have a handle here.
 //!
-//! C code has opened a device and allocated a domain; this program works beside it:
+//! C code has opened a device and allocated a domain. This program works beside it:
 //!
 //! ```no_run
 //! use std::ptr::NonNull;
@@ -19,7 +19,7 @@
 //!     fn library_context() -> *mut ibv_context; // open until `library_end`
 //!     fn library_pd() -> *mut ibv_pd;
 //!     fn library_end();
-//!     fn library_verb(pd: *mut ibv_pd) -> i32; // some verb that this crate has not
+//!     fn library_verb(pd: *mut ibv_pd) -> i32; // a verb that this crate does not offer
 //! }
 //!
 //! /// Keeps what the library has. It goes when the last object goes that was made from it here.
@@ -27,7 +27,7 @@
 //!
 //! impl Drop for Library {
 //!     fn drop(&mut self) {
-//!         // SAFETY: this program calls it once, here, and uses nothing of the library's afterwards.
+//!         // SAFETY: this program calls it once, here, and does not use the library afterwards.
 //!         unsafe { library_end() };
 //!     }
 //! }
@@ -42,7 +42,7 @@
 //!     let pd = ProtectionDomain::from_raw(&context, pd, ())?;
 //!     (context, pd)
 //! };
-//! let pool = pd.create_pool(16, 4096)?; // and so on, as if they were this program's
+//! let pool = pd.create_pool(16, 4096)?; // and so on, as if this program had created them
 //! // SAFETY: the verb only reads the domain, which is live.
 //! let answer = unsafe { library_verb(pd.as_raw()) };
 //! # let _ = (context, pool, answer);
@@ -52,12 +52,12 @@
 //!
 //! # What cannot come from C
 //!
-//! - A completion queue, and a shared receive queue: their wr_ids are this crate's handles, so that
-//!   one of another's would be taken for a buffer. C code creates queue pairs on this program's
-//!   queues instead, whose handles `as_raw` gives.
-//! - A queue pair with work outstanding, for the same reason.
+//! - A completion queue or a shared receive queue: their wr_ids are handles of this crate, so a
+//!   foreign wr_id would be taken for a buffer. Instead, C code can create queue pairs on this
+//!   program's queues, with the handles from `as_raw`.
+//! - A queue pair with outstanding work, for the same reason.
 
-#![allow(unsafe_code)] // takes what C made
+#![allow(unsafe_code)] // takes objects that C created
 
 use crate::completion::{CompletionChannel, CompletionQueue};
 use crate::device::{AddressHandle, Context, ProtectionDomain};
@@ -79,27 +79,27 @@ pub use crate::sys::types::raw::{
     ibv_ah, ibv_comp_channel, ibv_context, ibv_cq, ibv_mr, ibv_pd, ibv_qp, ibv_srq,
 };
 
-/// An object that has a C handle.
+/// An object with a C handle.
 ///
-/// The handle is valid as long as the object lives. To have it is safe; all that is done through it
-/// is `unsafe`, and this crate does not learn of it. So through a handle:
+/// The handle is valid while the object lives. Getting it is safe. Every use of it is `unsafe`, and
+/// this crate does not notice such uses. Therefore, with a handle:
 ///
-/// - nothing is destroyed, no queue pair is moved to another state, no queue resized, no region
-///   registered anew;
-/// - work requests are posted only to a queue pair or shared receive queue whose [entry](Entry) is
+/// - do not destroy an object, move a queue pair to another state, resize a queue, or reregister a
+///   region;
+/// - post work requests only to a queue pair or shared receive queue whose [entry](Entry) is
 ///   [`Raw`](crate::memory::Raw), under the contract of
 ///   [`post_send_unchecked`](QueuePair::post_send_unchecked);
-/// - completions are polled only from a `CompletionQueue<Raw>`, and not while another thread polls
-///   or posts;
-/// - nothing is called on what is in a [`Lane`](crate::device::Lane) but by its thread;
-/// - events are neither taken nor acknowledged, and the C objects' fields are not written.
+/// - poll completions only from a `CompletionQueue<Raw>`, and not while another thread polls or
+///   posts;
+/// - use objects of a [`Lane`](crate::device::Lane) only on its thread;
+/// - do not take or acknowledge events, and do not write fields of the C objects.
 ///
-/// All other verbs may be called: those that ask, and those that make or change objects of which
-/// this crate has no part.
+/// You can call all other verbs: queries, and verbs that create or change objects in which this
+/// crate is not involved.
 ///
-/// On the [loopback](crate::loopback) device only the inlines of verbs.h work (`ibv_post_send`,
-/// `ibv_post_recv`, `ibv_post_srq_recv`, `ibv_poll_cq`, `ibv_req_notify_cq`, `ibv_memcpy_to_dm`,
-/// `ibv_memcpy_from_dm`), and no function of libibverbs.
+/// On the [loopback](crate::loopback) device only the inline functions of verbs.h work
+/// (`ibv_post_send`, `ibv_post_recv`, `ibv_post_srq_recv`, `ibv_poll_cq`, `ibv_req_notify_cq`,
+/// `ibv_memcpy_to_dm`, `ibv_memcpy_from_dm`), not those of libibverbs.
 ///
 /// ```
 /// use proverbs::raw::{AsRaw, ibv_qp};
@@ -115,11 +115,11 @@ pub trait AsRaw {
     /// The C type.
     type Raw;
 
-    /// The handle, which belongs to `self`.
+    /// The handle, which still belongs to `self`.
     fn as_raw(&self) -> *mut Self::Raw;
 }
 
-/// `as_raw` of each type: its parameters, the type, C's, and the handle.
+/// `as_raw` of each type: its parameters, the type, the C type, and the handle.
 macro_rules! handles {
     ($($(#[$doc:meta])* [$($param:tt)*] $t:ty, $raw:ident, |$this:ident| $handle:expr;)*) => {$(
         $(#[$doc])*
@@ -138,9 +138,9 @@ handles! {
     [] Context, ibv_context, |this| this.handle.as_ptr();
     [L: Threads] ProtectionDomain<L>, ibv_pd, |this| this.handle().as_ptr();
     [A: Access, M] MemoryRegion<A, M>, ibv_mr, |this| this.registered().mr();
-    /// All of the pool's memory: its keys and its address.
+    /// The region of the whole pool: its keys and its address.
     [C, M] Pool<C, M>, ibv_mr, |this| this.registered().mr();
-    /// All of the arena's memory: its keys and its address.
+    /// The region of the whole arena: its keys and its address.
     [C, M] Arena<C, M>, ibv_mr, |this| this.registered().mr();
     [] Dm, ibv_dm, |this| this.as_ptr();
     [] AddressHandle, ibv_ah, |this| this.handle.as_ptr();

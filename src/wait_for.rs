@@ -1,4 +1,4 @@
-//! One sleep for all that a thread waits for.
+//! One sleep for everything that a thread waits for.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub enum Found {
 
 /// Sleeps until one of the sources has something, and returns what each of them has: completions,
 /// at most one event of each channel, and a wake. All are `None` if nothing came within `timeout`
-/// (in steps of a millisecond, rounded up); waits **for ever** if that is `None`.
+/// (in steps of a millisecond, rounded up); waits **forever** if that is `None`.
 ///
 /// One thread can so serve its completions and notice that a peer disconnected, also while its
 /// receives are on a shared receive queue, which is not flushed. Each call looks at every source,
@@ -58,8 +58,8 @@ pub enum Found {
 ///
 /// # Errors
 /// [`Os`](crate::ErrorKind::Os): the errno of poll(2), or of the source that failed, as its own
-/// `wait` returns it. What other sources had is not lost: it is returned first, and the source that
-/// failed fails again in the next call.
+/// `wait` returns it. Results of other sources are not lost: they are returned first, and the
+/// source that failed fails again in the next call.
 ///
 /// ```
 /// use proverbs::events::{Found, WaitFor, Waker, wait};
@@ -104,7 +104,8 @@ pub fn wait<const N: usize>(
             at += 1;
             if readable >> (at - 1) & 1 != 0 { source.take() } else { Ok(None) }
         })?;
-        // What completed meanwhile is found with the rest; and a queue is armed before each sleep.
+        // Completions that arrived since are found with the rest. A queue is armed before each
+        // sleep.
         look(&mut sources, &mut found, WaitFor::completions)?;
         if left == Some(Duration::ZERO) || found.iter().any(Option::is_some) {
             return Ok(found);

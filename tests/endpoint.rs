@@ -246,7 +246,7 @@ fn every_field_is_checked_and_named() {
         wrong(56, &[255; 8]),
         "region 0: 16 bytes at 0xffffffffffffffff end past the end of the address space"
     );
-    assert_eq!(wrong(71, &[0]), "region 0: it has no bytes");
+    assert_eq!(wrong(71, &[0]), "region 0: it is empty");
     assert_eq!(wrong(79, &[0]), "region 0: it grants no remote right");
     let sum = "are not a sum of 2 (write), 4 (read) and 8 (atomic)";
     assert_eq!(wrong(79, &[5]), format!("region 0: rights 0x5 {sum}"));
@@ -484,7 +484,7 @@ mod serde {
                 "unknown path MTU 1500; expected a code from 1 to 5, or 256 to 4096 bytes",
             ),
             ("\"initiator\":1", "\"initiator\":129", "max_rd_atomic 129 exceeds 128"),
-            ("\"len\":16", "\"len\":0", "region 0: it has no bytes"),
+            ("\"len\":16", "\"len\":0", "region 0: it is empty"),
             ("\"read\":true", "\"read\":false", "region 0: it grants no remote right"),
             ("\"lid\":0", "\"lid\":0,\"port\":1", "unknown field `port`"),
         ] {

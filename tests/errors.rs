@@ -412,8 +412,8 @@ fn a_refused_post_names_the_remedy() {
     );
     assert_eq!(
         raw("ibv_post_recv", None),
-        "ibv_post_recv: ENOMEM: Cannot allocate memory (no bad_wr: all of them may be with the \
-         device)"
+        "ibv_post_recv: ENOMEM: Cannot allocate memory (no bad_wr: the device may have \
+         accepted all of them)"
     );
 }
 

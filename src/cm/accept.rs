@@ -216,7 +216,7 @@ impl<P: Profile, M: Mode> Accepted<P, M> {
         &self.id
     }
 
-    /// Gives up the connection. Drain the queue pair.
+    /// Ends the attempt. Drain the queue pair.
     pub fn cancel(self) -> NotAccepted<P, M> {
         NotAccepted::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }

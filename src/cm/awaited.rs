@@ -23,7 +23,7 @@ use crate::wait::{Turns, not_registered};
 ///
 /// The calls of an id on a channel return at once. [`finish`](Self::finish) awaits their results.
 /// Give each task its own channel for each connection that it makes. A listener takes requests, and
-/// moves each to a channel of its own, so that tasks can answer at the same time:
+/// moves each to its own channel, so that tasks can answer at the same time:
 ///
 /// ```
 /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -91,7 +91,7 @@ use crate::wait::{Turns, not_registered};
 ///   event that ends a connection is always kept and always found ([the table](super#events)).
 /// - 1,024 requests of a listening id, the default backlog of librdmacm. Each frees an entry of the
 ///   backlog of its [`listen`](CmId::listen). Further requests are rejected. Give a listener a
-///   channel of its own, on which only its [requests](Self::request) are awaited.
+///   separate channel, on which only its [requests](Self::request) are awaited.
 /// - 64 events that the program [wrote](CmId::write_cm_event). Further ones are dropped.
 #[derive(Debug)]
 pub struct AsyncEventChannel {

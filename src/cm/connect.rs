@@ -201,7 +201,7 @@ impl<P: Profile, M: Mode> Pending<P, M> {
         Receiving(&mut self.qp)
     }
 
-    /// Gives up the attempt. The peer receives no further answer. Drain the queue pair.
+    /// Ends the attempt. The peer receives no further answer. Drain the queue pair.
     pub fn cancel(self) -> NotConnected<P, M> {
         NotConnected::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }

@@ -4,8 +4,7 @@
 //! threads still run. So this crate opens its own contexts for queue pairs; the kernel does not
 //! distinguish them. A fabric shares its contexts, which close when nothing uses them.
 
-// No model: one list is read and changed under its lock alone, and nothing else is locked
-// meanwhile.
+// No model: one list is read and changed under its lock only, and no other lock is taken inside.
 
 use std::sync::{Arc, Weak};
 
@@ -159,7 +158,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
             name => name,
         };
         let asked = format!(
-            "a queue pair on {theirs}, while the id is on {mine}: take the protection domain of \
+            "a queue pair on {theirs}, while the id is on {mine}: use the protection domain from \
              `CmId::pd`"
         );
         Err(Error::os(verb, libc::EINVAL, asked))

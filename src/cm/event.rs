@@ -57,7 +57,7 @@ mod Type {
 
 macro_rules! kinds {
     ($($name:ident = $c:ident, $words:literal;)*) => {
-        /// What happened (`enum rdma_cm_event_type`).
+        /// The kind of an event (`enum rdma_cm_event_type`).
         ///
         /// ```
         /// use proverbs::cm::EventKind;
@@ -114,14 +114,14 @@ kinds! {
     AddrError = RDMA_CM_EVENT_ADDR_ERROR, "The address was not resolved.";
     RouteResolved = RDMA_CM_EVENT_ROUTE_RESOLVED, "The route was resolved.";
     RouteError = RDMA_CM_EVENT_ROUTE_ERROR, "The route was not resolved.";
-    ConnectRequest = RDMA_CM_EVENT_CONNECT_REQUEST, "A peer asks a listening id for a connection.";
+    ConnectRequest = RDMA_CM_EVENT_CONNECT_REQUEST, "A peer requests a connection.";
     ConnectResponse = RDMA_CM_EVENT_CONNECT_RESPONSE, "The peer accepted.";
     ConnectError = RDMA_CM_EVENT_CONNECT_ERROR, "The connection failed.";
     Unreachable = RDMA_CM_EVENT_UNREACHABLE, "The peer does not answer, or cannot be reached.";
     Rejected = RDMA_CM_EVENT_REJECTED, "The peer rejected the request.";
     Established = RDMA_CM_EVENT_ESTABLISHED, "The connection is established; on UDP, the peer answered.";
-    Disconnected = RDMA_CM_EVENT_DISCONNECTED, "The connection was ended by either side.";
-    DeviceRemoval = RDMA_CM_EVENT_DEVICE_REMOVAL, "The device is going away.";
+    Disconnected = RDMA_CM_EVENT_DISCONNECTED, "Either side disconnected.";
+    DeviceRemoval = RDMA_CM_EVENT_DEVICE_REMOVAL, "The device is being removed.";
     MulticastJoin = RDMA_CM_EVENT_MULTICAST_JOIN, "The group was joined.";
     MulticastError = RDMA_CM_EVENT_MULTICAST_ERROR, "The group was not joined, or was lost.";
     AddrChange = RDMA_CM_EVENT_ADDR_CHANGE, "The network device's address changed.";

@@ -82,7 +82,7 @@ pub(super) struct Core {
     pub peer: Option<SocketAddr>,
     /// Name and port. `Some` in every state that `HasDevice`.
     pub device: Option<(String, u8)>,
-    /// What distinguishes the device from others, if the provider does not share contexts.
+    /// Distinguishes the device from others, if the provider does not share contexts.
     pub identity: Option<Identity>,
     /// Which of several threads waits for requests.
     pub turn: Turn,

@@ -82,8 +82,8 @@ impl Fabric {
     /// fabric's state of the connection does not change, but DEVICE_REMOVAL is the id's last event.
     ///
     /// Returns false if the id is not on this fabric or its device was removed, and for events that
-    /// cannot be raised alone: CONNECT_REQUEST (connect an id instead), events of multicast groups
-    /// (join one), and USER ([`CmId::write_cm_event`]).
+    /// a kernel sends only with others: CONNECT_REQUEST (connect an id instead), events of
+    /// multicast groups (join one), and USER ([`CmId::write_cm_event`]).
     ///
     /// ```
     /// use proverbs::{cm::*, prelude::*};

@@ -172,7 +172,7 @@
 //!     id: CmId<Tcp, RouteResolved>,
 //!     qp: QueuePair<Rc, Init, Storage>,
 //! ) -> Result<Connection<Storage>, proverbs::Error> {
-//!     // Asks for none, and serves 16 of the peer's.
+//!     // Issues no READs, and serves 16 at once for the peer.
 //!     let param = ConnParam {
 //!         responder_resources: proverbs::bounded::ResponderDepth::new(16).expect("at most 128"),
 //!         ..Default::default()
@@ -201,7 +201,7 @@
 //!
 //! A step that an event completes fails if the event's status is not 0. An empty cell has no
 //! effect: the step still waits. A listening id accepts `CONNECT_REQUEST`, and fails at
-//! `DEVICE_REMOVAL`. `MULTICAST_JOIN` and `MULTICAST_ERROR` complete the join of their group.
+//! `DEVICE_REMOVAL`. `MULTICAST_JOIN` and `MULTICAST_ERROR` end the join of their group.
 //!
 //! Notes on the events that Linux sends (read in 6.12):
 //!
@@ -232,9 +232,9 @@
 //! With the feature `loopback`, all of this runs on a [`Fabric`](crate::loopback::Fabric), whose
 //! first device has the address 10.0.0.1. Only the code that creates the first object names the
 //! fabric: [`EventChannel::on`], [`CmId::on`], [`AddrInfo::look_up_on`] and
-//! [`PassiveInfo::look_up_on`] take it, and objects that they create are on it. So write the
-//! functions that you want to test so that they take the channel or the id. [`loopback_pair`]
-//! returns two connected ends.
+//! [`PassiveInfo::look_up_on`] take it, and objects that they create are on it. Functions that take
+//! the channel or the id can therefore be tested without changes. [`loopback_pair`] returns two
+//! connected ends.
 //!
 //! ```
 //! use proverbs::{cm::*, loopback::Fabric, prelude::*};

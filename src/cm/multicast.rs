@@ -26,7 +26,7 @@ use crate::terms::transport::Ud;
 const VERB: &str = "rdma_join_multicast";
 const VERB_EX: &str = "rdma_join_multicast_ex";
 
-/// What a member of a group can do: [`FullMember`] or [`SendOnlyFullMember`].
+/// The kind of a group's member: [`FullMember`] or [`SendOnlyFullMember`].
 ///
 /// ```
 /// use proverbs::cm::*;
@@ -62,6 +62,7 @@ impl Membership for SendOnlyFullMember {
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` of a group receives nothing from it",
     label = "this group was joined as a `{Self}`",
+    // lint: alone: ui-tests compare this message
     note = "switches send such a member nothing; to receive, join by the address alone, which makes a `FullMember` (R23.3)"
 )]
 pub trait ReceivesFromGroup: Membership {}

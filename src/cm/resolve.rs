@@ -115,7 +115,8 @@ impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
             return Ok(self.to());
         }
         let at = self.local_addr().map(|address| address.to_string()).unwrap_or_default();
-        let asked = format!("{at} is not the address of one device: bind to that of its interface");
+        let asked =
+            format!("{at} is not the address of one device: bind to its interface's address");
         Err(Refused::new(self, Error::os("rdma_bind_addr", libc::ENODEV, asked)))
     }
 }
@@ -237,8 +238,8 @@ impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
     /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`). If ibacm(1) runs,
-    /// librdmacm queries it before the kernel, and waits for its answer without regard to
-    /// `timeout`.
+    /// librdmacm queries it before the kernel, and waits for its answer, which has a separate
+    /// time-out.
     ///
     /// # Errors
     /// The error contains the id, with its address resolved.
@@ -261,8 +262,8 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the route to the peer (`rdma_resolve_route`). If ibacm(1) runs, librdmacm
-    /// queries it first. This call then waits for its answer, and locks the
-    /// [channel](super::EventChannel) during the wait.
+    /// queries it first. This call then waits for its answer, which has a separate time-out, and
+    /// locks the [channel](super::EventChannel) during the wait.
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`. The error contains the

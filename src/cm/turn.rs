@@ -24,7 +24,7 @@ pub(super) struct Turn {
     is_free: Condvar,
 }
 
-/// Holds the turn until it is dropped.
+/// Returns the turn when it is dropped.
 pub(super) struct Taken<'a>(&'a Turn);
 
 impl Turn {

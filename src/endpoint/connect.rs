@@ -396,8 +396,8 @@ mod tests {
     use crate::loopback;
     use crate::prelude::*;
 
-    /// A later connector for the same queue pair offers the values that were set. Each is tested
-    /// alone.
+    /// A later connector for the same queue pair offers the values that were set. Each value has
+    /// its own run.
     #[test]
     fn what_was_set_is_remembered() {
         let context = loopback::Fabric::new().open_device();

@@ -238,7 +238,7 @@ impl Dialogue {
         peer.map_err(|stop| self.stopped(stop))
     }
 
-    /// What the peer's last message means.
+    /// The meaning of the peer's last message.
     pub(super) fn verdict(&mut self, run: Result<(), Stop>) -> Result<(), ConnectError> {
         run.map_err(|stop| self.stopped(stop))?;
         let mut word = [0; 4];

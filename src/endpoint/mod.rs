@@ -16,21 +16,21 @@
 //! |---|---|---|
 //! | 0 | 4 | `pvep` |
 //! | 4 | 2 | version: 2 |
-//! | 6 | 2 | regions, at most 1024 |
-//! | 8 | 4 | length of the whole, bytes: 56 + 24 a region |
-//! | 12 | 1 | service: 1 RC, 2 UC, 3 UD, 4 an initiator of XRC, 5 a target of XRC |
+//! | 6 | 2 | number of regions, at most 1024 |
+//! | 8 | 4 | total length in bytes: 56 + 24 per region |
+//! | 12 | 1 | service: 1 RC, 2 UC, 3 UD, 4 XRC initiator, 5 XRC target |
 //! | 13 | 1 | largest path MTU, as `enum ibv_mtu`: 1 (256 bytes) to 5 (4096) |
 //! | 14 | 2 | LID; 0 on RoCE |
 //! | 16 | 4 | queue pair number, 2 to 2^24 - 2 |
 //! | 20 | 4 | PSN of the first packet that it sends, 24 bits |
-//! | 24 | 16 | GID; zeroes if there is none |
+//! | 24 | 16 | GID; zeroes if it has none |
 //! | 40 | 1 | RC and initiators: reads and atomics that it wants outstanding, 0 to 128; others 0 |
 //! | 41 | 1 | RC and targets: reads and atomics that it serves at once, 0 to 128; others 0 |
 //! | 42 | 1 | the GID's kind: 1 InfiniBand, 2 RoCE v1, 3 RoCE v2; 0 unknown, or no GID |
 //! | 43 | 1 | 0 |
 //! | 44 | 4 | UD: Q_Key, 31 bits; targets: number of a shared receive queue, 24 bits; others 0 |
-//! | 48 | 4 | depth of its send queue, work requests |
-//! | 52 | 4 | depth of its own receive queue, work requests; 0 with a shared one |
+//! | 48 | 4 | depth of its send queue in work requests |
+//! | 52 | 4 | depth of its own receive queue in work requests; 0 with a shared one |
 //! | 56 | 24 each | regions |
 //!
 //! A region: address (8 bytes), length (8, at least 1, not past the end of the address space), rkey

@@ -163,7 +163,7 @@ impl fmt::Display for Names {
 impl fmt::Display for RegionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RegionError::Empty => f.write_str("it has no bytes"),
+            RegionError::Empty => f.write_str("it is empty"),
             RegionError::Wraps { addr, len } => {
                 write!(f, "{len} bytes at {addr:#x} end past the end of the address space")
             }

@@ -1,4 +1,4 @@
-//! The in-flight table of a queue whose every work request completes: the entry is the wr_id.
+//! The in-flight table of a queue on which every work request completes: the entry is the wr_id.
 
 // No model: only the owner of one queue changes the count, and reads it when the queue ends. It is
 // atomic for how it is compiled; no other thread reads it.
@@ -17,7 +17,7 @@ use crate::in_flight::{InFlight, QueueState, entry_in, state};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
-/// The room of a poisoned in-flight table: what completes does not bring it to 0.
+/// The room of a poisoned in-flight table. Completions cannot raise it to 0.
 const POISON: i32 = i32::MIN / 2;
 /// No queue is as deep (devices have a few thousand entries): so what completes fits beside.
 const DEEPEST: u32 = 1 << 28;
@@ -26,7 +26,7 @@ const DEEPEST: u32 = 1 << 28;
 const HIDDEN: i32 = i32::MIN / 4;
 
 #[doc(hidden)]
-#[repr(C)] // what each post touches, first
+#[repr(C)] // the fields that each post accesses come first
 pub struct Credits<E> {
     // Invariants:
     // - `room` + work requests outstanding, by what was known at the last look, = `depth`. Both are
@@ -34,15 +34,15 @@ pub struct Credits<E> {
     // - It is poisoned if `room` is below `HIDDEN`, by more than can ever complete.
     // - `no_buffer` is the word of the state's counter.
     pub(crate) state: QueueState,
-    /// The wr_id of a work request without a buffer: the counter, as a word.
+    /// The wr_id of a work request without a buffer: the counter as a word.
     pub(crate) no_buffer: usize,
-    /// Completions known at the last look, wrapping.
+    /// The number of completions when the counter was last read, wrapping.
     pub(crate) seen: u32,
     _entries: PhantomData<E>,
 }
 
 impl<E: Entry> Credits<E> {
-    /// As if as many work requests had been posted and completed.
+    /// As if this number of work requests had been posted and completed.
     #[cfg(test)]
     pub(super) fn begin_at(&mut self, count: u32) {
         self.seen = count;
@@ -83,20 +83,18 @@ impl<E: Entry> InFlight<E> for Credits<E> {
     fn spend(&mut self, n: u32) -> bool {
         let state = &mut self.state;
         state.room -= n as i32;
-        // (The sign is a flag of the subtraction; to compare first would take an instruction of
-        // its own.)
+        // (The sign is a flag of the subtraction. Comparing first would take another instruction.)
         if state.room >= 0 {
             return true;
         }
         cold_path();
-        // A queue that is kept as full as it is deep comes here with each post, so a look at the
-        // counter is not left to cold code.
-        // SAFETY: the counter is in the state's counters (invariant).
+        // A queue that is always full gets here with each post, so reading the counter is not left
+        // to cold code. SAFETY: the counter belongs to the state's counters (invariant).
         let completed = unsafe { CompletionCounter::get(state.counter) };
         let more = completed.wrapping_sub(self.seen);
-        // Added to both. Atomically, so that LLVM does not find that one sum is what completed: it
-        // would keep that for it (1 instruction).
-        // SAFETY: an aligned field that is borrowed mutably.
+        // Added to both. The atomic prevents LLVM from noticing that one sum equals `completed`,
+        // which it would keep in a register (1 instruction). SAFETY: it is an aligned field that is
+        // borrowed mutably.
         let seen = unsafe { AtomicU32::from_ptr(&raw mut self.seen) };
         seen.store(seen.load(Relaxed).wrapping_add(more), Relaxed);
         state.room += more as i32;
@@ -141,7 +139,7 @@ impl<E: Entry> InFlight<E> for Credits<E> {
     }
 
     fn poison(&mut self) {
-        // The room is gone for good: only a reset, with a new in-flight table, brings it back.
+        // The room is gone for good. Only a reset, with a new in-flight table, restores it.
         self.state.depth = self.state.depth.wrapping_add_signed(POISON - self.state.room);
         self.state.room = POISON;
     }
@@ -151,7 +149,7 @@ impl<E: Entry> InFlight<E> for Credits<E> {
     }
 
     fn completed(&self) -> u32 {
-        // SAFETY: the counter is in the state's counters (invariant).
+        // SAFETY: the counter belongs to the state's counters (invariant).
         unsafe { CompletionCounter::get(self.state.counter) }
     }
 }

@@ -1,20 +1,20 @@
-//! What the device owns, and how it comes back.
+//! In-flight tables: the entries that the device owns, and how they are returned.
 //!
-//! A [`InFlight`] counts how many work requests a queue may still post, because devices free slots
-//! before their completions are polled (R9.7) and a completion queue must not overrun (R9.9), and
-//! it finds the entry of a work request again. There are three:
+//! An [`InFlight`] counts how many work requests a queue may still post, because devices free slots
+//! before their completions are polled (R9.7) and a completion queue must not overrun (R9.9). It
+//! also finds the entry of a completed work request. There are three:
 //!
 //! - [`Credits`](credits::Credits): every work request completes, and its entry is the wr_id.
-//! - [`Ring`](ring::Ring): only some complete. The ring holds the entries, and a completion
+//! - [`Ring`](ring::Ring): only some complete. The ring stores the entries, and a completion
 //!   releases all up to its own.
-//! - [`Uncounted`](uncounted::Uncounted): that of a shared receive queue. The entry is the wr_id,
-//!   and the buffers of the queue's pool bound how many there are.
+//! - [`Uncounted`](uncounted::Uncounted): for a shared receive queue. The entry is the wr_id, and
+//!   the number of buffers in the queue's pool is the limit.
 //!
 //! A post enters the entries of a list, and then commits them by taking room (`spend`).
 
 // No model: only the owner of one queue changes the count, as in `in_flight::credits`.
 
-#![allow(unsafe_code)] // says what its methods ask for
+#![allow(unsafe_code)] // declares unsafe methods
 
 pub(crate) mod credits;
 pub(crate) mod released;
@@ -35,37 +35,37 @@ use crate::memory::header::word;
 use crate::sync::{AtomicU64, Ordering};
 use crate::work::refusal::PostErrorKind;
 
-/// Chooses the in-flight table of a send queue by how it signals.
+/// Selects the in-flight table of a send queue by its signaling.
 #[doc(hidden)]
 pub trait SendMode {
     type InFlight<E: Entry>: InFlight<E>;
     /// Whether every send is signaled.
     const SIG_ALL: bool;
-    /// What the last work request of a list carries unless told otherwise, where not all are.
+    /// The flags of the last work request of a list by default.
     const SIGNAL_LAST: u32;
 }
 
-/// Most work requests of a chain that a macro posts.
+/// The most work requests of a chain that a macro posts.
 pub(crate) const MOST: u32 = 128;
 
-/// What the in-flight tables of all queues have.
+/// The common state of the in-flight tables.
 #[doc(hidden)]
-#[repr(C)] // what each post touches, first
+#[repr(C)] // the fields that each post accesses come first
 pub struct QueueState {
     // Invariants:
-    // - `counter` is that of the in-flight table's direction in `counters`.
-    // - `room` is how many work requests fit by what is known: at least 0, and not above 0 if the
-    //   in-flight table is poisoned (one of credits is below 0 then, and else amid a post alone; an
-    //   uncounted one has the poison in its mask).
+    // - `counter` is the counter in `counters` for the direction of the in-flight table.
+    // - `room` is the number of work requests that fit as far as known: at least 0, and at most 0
+    //   if the in-flight table is poisoned. (For credits it is below 0 then, and otherwise only
+    //   during a post. An uncounted table is poisoned by its mask.)
     pub(crate) room: i32,
-    /// How many work requests fit when nothing is outstanding.
+    /// How many work requests fit when none is outstanding.
     pub(crate) depth: u32,
-    /// What must not be in the type tag of a buffer that needs no look.
+    /// The bits that must not be in the type tag of a buffer, unless it is inspected.
     pub(crate) mismatch: u64,
-    /// What the headers of buffers show that the queue has, if its in-flight table is `MARKED`.
+    /// The value in the headers of buffers that the queue owns, if its in-flight table is `MARKED`.
     pub(crate) counter: *const CompletionCounter,
-    /// Lists that began and did not end. (An atomic, so that the compiler adds one in memory and
-    /// keeps nothing in registers: that saves two instructions a list.)
+    /// The number of lists that were started and not finished. (It is an atomic so that the
+    /// compiler adds to it in memory and needs no register, which saves two instructions per list.)
     lists: AtomicU64,
     pub(crate) stale: StaleCredits,
     pub(crate) counters: Arc<QueueCounters>,
@@ -82,7 +82,7 @@ impl QueueState {
             room,
             depth: room as u32,
             mismatch: counters.mismatch(direction),
-            // SAFETY: the counters are there.
+            // SAFETY: the counters are alive.
             counter: unsafe { QueueCounters::counter(Arc::as_ptr(counters), direction) },
             lists: AtomicU64::new(0),
             stale,
@@ -112,12 +112,12 @@ impl QueueState {
 /// The in-flight table of a queue with entries of type `E`.
 #[doc(hidden)]
 pub trait InFlight<E: Entry>: Sized {
-    /// Whether headers show that the device has a buffer. (A ring knows that itself.)
+    /// Whether headers record that the device owns a buffer. (A ring records this itself.)
     const MARKED: bool;
-    /// Where the entries of a list are noted that is being put together, and what names them.
+    /// The position and the names of the entries of a list in progress.
     type Cursor: Copy;
 
-    /// An in-flight table of `depth` work requests of a direction, less the stale credits.
+    /// Creates an in-flight table of `depth` work requests of a direction, less the stale credits.
     fn open(
         counters: &Arc<QueueCounters>,
         direction: usize,
@@ -129,20 +129,20 @@ pub trait InFlight<E: Entry>: Sized {
 
     fn state_mut(&mut self) -> &mut QueueState;
 
-    /// The cursor of a list that begins now; good until a work request is spent.
+    /// The cursor of a list that starts now. It is valid until a work request is spent.
     fn cursor(&self) -> Self::Cursor;
 
-    /// The cursor of the next work request.
+    /// Moves the cursor to the next work request.
     fn advance(cursor: &mut Self::Cursor);
 
-    /// Notes the entry of the `i`th work request from where `cursor` was before the first of them,
-    /// or the number of one that has none (in the bits of `word::ID`), and gives its wr_id. The
-    /// entry stays the caller's until it is spent. Those of one cursor are entered in order, each
-    /// once.
+    /// Stores the entry of the `i`th work request, counted from where `cursor` was before the first
+    /// of them, or the number of one without an entry (in the bits of `word::ID`), and returns its
+    /// wr_id. The caller owns the entry until it is spent. The entries of one cursor are entered in
+    /// order, each once.
     ///
     /// # Safety
-    /// The cursor is good, and the list has no more work requests than `MOST`, or than there is
-    /// room for.
+    /// The cursor is valid. The list has no more work requests than `MOST`, or than there is room
+    /// for.
     unsafe fn enter(
         &mut self,
         cursor: &mut Self::Cursor,
@@ -151,12 +151,12 @@ pub trait InFlight<E: Entry>: Sized {
         id: u64,
     ) -> u64;
 
-    /// Takes room for `n` work requests, which are the device's then, if as many fit by what is
-    /// known. Else nothing changes, and `look_and_spend` has the last word.
+    /// Takes room for `n` work requests, if they fit as far as known. The device owns them from
+    /// then on. Otherwise nothing changes, and `look_and_spend` decides.
     #[must_use]
     fn spend(&mut self, n: u32) -> bool;
 
-    /// A list begins: its buffers name the queue before it is posted.
+    /// A list starts. Its buffers name the queue before it is posted.
     #[inline(always)]
     fn begin_list(&mut self) {
         if Self::MARKED {
@@ -164,7 +164,7 @@ pub trait InFlight<E: Entry>: Sized {
         }
     }
 
-    /// A list ends: it was posted, refused or dropped. One that safe code forgot never does.
+    /// A list ends: it was posted, rejected or dropped. A list that safe code leaked never ends.
     #[inline(always)]
     fn end_list(&mut self) {
         if Self::MARKED {
@@ -172,13 +172,13 @@ pub trait InFlight<E: Entry>: Sized {
         }
     }
 
-    /// Whether lists were forgotten, asked when the queue ends: then no list is put together.
+    /// Whether lists were leaked. Call it when the queue ends, because no list is in progress then.
     fn has_lists(&self) -> bool {
         self.state().lists.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes room for `n` work requests, which are the device's then, after a look at what has
-    /// completed: no means that they do not fit.
+    /// Takes room for `n` work requests, after reading what has completed. The device owns them
+    /// from then on. False means that they do not fit.
     #[must_use]
     fn look_and_spend(&mut self, n: u32) -> bool;
 
@@ -219,32 +219,32 @@ pub trait InFlight<E: Entry>: Sized {
     }
 
     /// The entry (0 if none) of the `i`th work request of a list that was entered and not spent,
-    /// whose wr_id is this.
+    /// with this wr_id.
     fn word(&self, i: u32, wr_id: u64) -> usize;
 
-    /// The last `n` work requests that were spent are not the device's: they are entered again, as
-    /// a list.
+    /// Takes back the last `n` work requests that were spent, which the device does not own. They
+    /// are entered again, as a list.
     fn take_back(&mut self, n: u32);
 
-    /// Whether a post had no known outcome.
+    /// Whether the outcome of a post is unknown.
     fn is_poisoned(&self) -> bool;
 
-    /// No more posts until the queue is reset: what was posted stays with the device.
+    /// Prevents posts until the queue is reset. The device still owns what was posted.
     fn poison(&mut self);
 
-    /// Work requests posted since the in-flight table was opened, wrapping.
+    /// The number of work requests posted since the in-flight table was created, wrapping.
     fn posted(&self) -> u32;
 
-    /// Those of them that are known to have completed.
+    /// How many of them are known to have completed.
     fn completed(&self) -> u32;
 
-    /// The entries that are kept here, up to `until`; `None` if none is.
+    /// Releases the stored entries up to `until`; `None` if there are none.
     fn release(&mut self, _until: Until) -> Option<Released<'_, E>> {
         None
     }
 
-    /// Enters a work request without a buffer beyond the capacity, and gives its wr_id: if only its
-    /// completion can tell that all others are done.
+    /// Enters a work request without a buffer beyond the capacity, and returns its wr_id, if its
+    /// completion is the only way to know that all others are done.
     fn enter_sentinel(&mut self) -> Option<u64> {
         None
     }
@@ -255,36 +255,36 @@ pub trait InFlight<E: Entry>: Sized {
         n as i32 <= self.state().room || n <= self.room_for(n)
     }
 
-    /// What a reset leaves to the next in-flight table of this depth: the room that completions of
-    /// the `old` counters may still take.
+    /// The state that a reset leaves for the next in-flight table of this depth: the room that
+    /// completions of the `old` counters may still take.
     fn keep_stale(&mut self, old: &Arc<QueueCounters>, depth: u32) -> StaleCredits {
         let mut stale = std::mem::take(&mut self.state_mut().stale);
         stale.add(old, self.outstanding(), depth);
         stale
     }
 
-    /// Room that completions from before a reset still take.
+    /// The room that completions from before a reset still take.
     fn stale_credits(&mut self) -> u32 {
         let stale = &mut self.state_mut().stale;
         stale.recover();
         stale.total()
     }
 
-    /// Work requests posted and not known to be complete.
+    /// The number of posted work requests that are not known to be complete.
     fn outstanding(&self) -> u32 {
         self.posted().wrapping_sub(self.completed())
     }
 }
 
-/// How far entries are released.
+/// How far to release entries.
 #[doc(hidden)]
 pub enum Until {
-    /// Up to that of the completion with this wr_id, if it is of this queue and does not carry its
-    /// entry itself.
+    /// Up to the work request of the completion with this wr_id, if it belongs to this queue and
+    /// the wr_id is not the entry itself.
     Completion(u64),
-    /// Up to that of the last completion that was dropped.
+    /// Up to the work request of the last completion that was dropped.
     Dropped,
-    /// All: the queue is gone, or reset.
+    /// All: the queue is gone or reset.
     End,
 }
 
@@ -303,7 +303,7 @@ macro_rules! state {
 }
 use state;
 
-/// The entry in a word: 0 if it has no buffer.
+/// The entry in a word, or 0 if it has no buffer.
 fn entry_in(word: usize) -> usize {
     if word::is_none(word) { 0 } else { word }
 }

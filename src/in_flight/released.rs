@@ -7,15 +7,14 @@ use crate::memory::entry::Entry;
 use crate::memory::header::word;
 use crate::work::refusal::WorkRequests;
 
-/// The entries that a completion of a selectively signaled send queue released, in posting order:
-/// the iterator of [`QueuePair::complete`](crate::QueuePair::complete)
+/// The entries that a completion of a selectively signaled send queue released, in posting order.
+/// An iterator, from [`QueuePair::complete`](crate::QueuePair::complete)
 /// ([R10.7](crate::guide::rules#r10-7)).
 ///
-/// `for_each` and `fold` are the fastest way through them. What is not iterated over is dropped.
+/// `for_each` and `fold` are the fastest ways to iterate. Entries that remain are dropped with it.
 pub struct Released<'q, E: Entry> {
-    // Invariants:
-    // The `left` slots from `at` on (masked) hold words of entries that this owns; nothing is
-    // entered while it borrows the ring.
+    // Invariants: The `left` slots from `at` on (masked) contain words of entries that this value
+    // owns. Nothing is entered while it borrows the ring.
     ring: &'q Ring<E>,
     at: u32,
     left: u32,
@@ -27,8 +26,8 @@ impl<'q, E: Entry> Released<'q, E> {
         Released { ring, at, left }
     }
 
-    /// All of them, if they are `N` work requests with a buffer each: a chain whose length is known
-    /// comes back in one step.
+    /// Returns all entries, if they are exactly `N` work requests with a buffer each. Use it to
+    /// take back a chain of known length in one step.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -54,7 +53,7 @@ impl<'q, E: Entry> Released<'q, E> {
     /// ```
     ///
     /// # Errors
-    /// They are others: fewer, more, or some without a buffer. All are given back.
+    /// All entries, unchanged, if there are fewer or more, or some do not have a buffer.
     #[inline(always)]
     pub fn array<const N: usize>(mut self) -> Result<[E; N], Self> {
         if self.left as usize != N {
@@ -63,19 +62,19 @@ impl<'q, E: Entry> Released<'q, E> {
         let words: [usize; N] = std::array::from_fn(|i| {
             self.ring.word_at(self.at.wrapping_add(i as u32) & self.ring.mask)
         });
-        // Or-ed together, as `NONE` is one bit: one test for all of them.
+        // Combined with OR, because `NONE` is one bit: one test for all of them.
         if word::is_none(words.iter().fold(0, |all, word| all | word)) {
             return Err(self);
         }
         self.left = 0;
-        // SAFETY: the slots hold words of `E`, which were just taken out.
+        // SAFETY: the slots contain words of `E`, which were just taken out.
         Ok(words.map(|word| unsafe { E::from_kept(word) }))
     }
 
-    /// The number that the work request of the completion, which is the last one of these, was
-    /// given ([`with_id`](crate::wr::WorkRequest::with_id)): C's `wr_id`, of which 16 bits are the
-    /// program's. 0 if it was given none, or has a buffer; to be asked before the last entry is
-    /// taken.
+    /// The number of the work request that completed, which is the last one of these
+    /// ([`with_id`](crate::wr::WorkRequest::with_id)): the program's 16 bits of C's `wr_id`. It is
+    /// 0 if no number was set, or if the work request has a buffer. Call it before you take the
+    /// last entry.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -103,7 +102,7 @@ impl<'q, E: Entry> Released<'q, E> {
         if self.left != 0 && word::is_none(word) { word::id(word) } else { 0 }
     }
 
-    /// The entry of the next slot, if some are left and there is one in it.
+    /// Takes the next slot, if some are left. Returns its entry, if it has one.
     #[inline(always)]
     fn pull(&mut self) -> Option<Option<E>> {
         if self.left == 0 {
@@ -112,7 +111,7 @@ impl<'q, E: Entry> Released<'q, E> {
         let word = self.ring.word_at(self.at & self.ring.mask);
         self.at = self.at.wrapping_add(1);
         self.left -= 1;
-        // SAFETY: the slots hold words of `E`; this one was just taken out.
+        // SAFETY: the slots contain words of `E`, and this one was just taken out.
         Some((!word::is_none(word)).then(|| unsafe { E::from_kept(word) }))
     }
 }
@@ -132,12 +131,12 @@ impl<E: Entry> Iterator for Released<'_, E> {
     #[inline(always)]
     fn fold<B, F: FnMut(B, E) -> B>(mut self, start: B, mut see: F) -> B {
         let mut all = start;
-        // Most often there is but one, so it is not part of a loop.
+        // Usually there is only one, so it is not part of a loop.
         if let Some(Some(entry)) = self.pull() {
             all = see(all, entry);
         }
         if self.left != 0 {
-            // Read again, so that they are in no register before.
+            // Read again, so that they do not occupy registers before.
             let (slots, mask) = (self.ring.slots.as_ptr(), self.ring.mask);
             let mut index = self.at & mask;
             let last = (self.at.wrapping_add(self.left) - 1) & mask;
@@ -146,7 +145,7 @@ impl<E: Entry> Iterator for Released<'_, E> {
                 let word = unsafe { (*slots.add(index as usize)).get() };
                 (self.at, self.left) = (index + 1, last.wrapping_sub(index) & mask);
                 if !word::is_none(word) {
-                    // SAFETY: the slots hold words of `E`; this one was just taken out.
+                    // SAFETY: the slots contain words of `E`, and this one was just taken out.
                     all = see(all, unsafe { E::from_kept(word) });
                 }
                 if index == last {
@@ -168,7 +167,7 @@ impl<E: Entry> Drop for Released<'_, E> {
     }
 }
 
-/// By value, so that what is released can be in registers.
+/// By value, so that the fields can be in registers.
 #[cold]
 #[inline(never)]
 fn drop_rest<E: Entry>(ring: &Ring<E>, at: u32, left: u32) {

@@ -1,7 +1,7 @@
 //! The in-flight table of a send queue with selective signaling: a ring of entries.
 //!
-//! The wr_id is a sequence number and the tag of the counters (see `counters::ids`); a completion
-//! releases every entry up to its own, since the send queues of IB and RoCE complete in order
+//! The wr_id is a sequence number and the tag of the counters (see `counters::ids`). A completion
+//! releases every entry up to its own, because the send queues of IB and RoCE complete in order
 //! (R10.7).
 
 #![allow(unsafe_code)] // owns entries as words
@@ -21,7 +21,7 @@ use crate::in_flight::{InFlight, MOST, QueueState, Until, entry_in, state};
 use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
-/// What names a work request: the halves of its wr_id.
+/// The name of a work request: the halves of its wr_id.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Name {
@@ -33,11 +33,12 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// Both at once.
+    /// Both halves as one number.
     #[inline(always)]
     fn wr_id(&self) -> u64 {
         const { assert!(size_of::<Self>() == size_of::<u64>()) };
-        // SAFETY: two halves of a `u64`, in its order and aligned as it is, without padding.
+        // SAFETY: these are the two halves of a `u64`, in its order and with its alignment, without
+        // padding.
         unsafe { ptr::from_ref(self).cast::<u64>().read() }
     }
 }
@@ -62,19 +63,19 @@ pub struct Ring<E: Entry> {
     pub(crate) at: *const Cell<usize>,
     pub(crate) state: QueueState,
     pub(super) mask: u32,
-    /// Cells, because cursors write through them too. (A `Box` that moves would make `at` invalid.)
+    /// Cells, because cursors write through them too. (Moving a `Box` would invalidate `at`.)
     pub(super) slots: Vec<Cell<usize>>,
     is_poisoned: bool,
     _entries: PhantomData<E>,
 }
 
 impl<E: Entry> Ring<E> {
-    /// How many work requests fit.
+    /// The number of work requests that fit.
     fn free(&self) -> u32 {
         if self.is_poisoned { 0 } else { self.state.depth.saturating_sub(self.in_ring()) }
     }
 
-    /// Work requests whose entries were not released.
+    /// The number of work requests whose entries are not released.
     #[inline(always)]
     fn in_ring(&self) -> u32 {
         self.next.sequence.wrapping_sub(self.oldest.sequence)
@@ -85,7 +86,7 @@ impl<E: Entry> Ring<E> {
         ((self.at.addr() - self.slots.as_ptr().addr()) / size_of::<Cell<usize>>()) as u32
     }
 
-    /// Begins again at the slot of `next`. Nothing is entered there.
+    /// Sets `at` to the slot of `next` again. Nothing is entered there.
     fn rewind(&mut self) {
         let index = (self.next.sequence & self.mask) as usize;
         self.at = self.slots.as_ptr().wrapping_add(index);
@@ -104,17 +105,17 @@ impl<E: Entry> Ring<E> {
         self.state.claim(n.saturating_sub(self.held()))
     }
 
-    /// How many work requests are done by a completion that was dropped.
+    /// The number of work requests that a dropped completion completes.
     fn done_by_dropped(&self, sequence: Option<u32>) -> Option<NonZeroU32> {
-        // If it was completed since, by itself or by a later one, it is in range no more.
+        // If they were released since, the number is no longer in range.
         self.done_with(Name { sequence: sequence?, id: self.oldest.id }.wr_id())
     }
 
-    /// Releases what completions released that were dropped, and drops it.
+    /// Releases and drops the entries of dropped completions.
     fn give_back_dropped(&mut self) {
         if let Some(released) = self.release(Until::Dropped) {
-            // An entry that takes its pool along runs code of the user's, which may panic; a post
-            // does not unwind, and the others go back all the same.
+            // An entry that drops its pool runs user code, which may panic. A post does not unwind,
+            // and the other entries are returned nevertheless.
             let drops = std::panic::AssertUnwindSafe(|| drop(released));
             if let Err(panic) = std::panic::catch_unwind(drops) {
                 std::mem::forget(panic);
@@ -131,8 +132,8 @@ impl<E: Entry> Ring<E> {
         slot.get()
     }
 
-    /// Pairs of slots: that of the `i`th of `n` entries from `at` on where it belongs, and where a
-    /// list has it, for those that go beyond the end of the ring.
+    /// For the first `n` entries from `at` on that extend past the end of the ring: their slot in
+    /// the ring, and the slot in which the list wrote them.
     fn beyond(&self, n: u32) -> impl Iterator<Item = (&Cell<usize>, &Cell<usize>)> {
         let len = self.mask + 1;
         let slot = |index: u32| &self.slots[index as usize];
@@ -140,7 +141,7 @@ impl<E: Entry> Ring<E> {
         (begin.max(len)..begin + n).map(move |index| (slot(index - len), slot(index)))
     }
 
-    /// As if as many work requests had been posted and completed.
+    /// As if this number of work requests had been posted and completed.
     #[cfg(test)]
     pub(crate) fn begin_at(&mut self, sequence: u32) {
         self.state.claims().inspect(|claims| claims.begin_at(sequence));
@@ -148,26 +149,27 @@ impl<E: Entry> Ring<E> {
         self.rewind();
     }
 
-    /// How many work requests are done if that with this `wr_id` is: `None` unless it is an
-    /// outstanding one of this ring.
+    /// The number of work requests that are done when the one with this `wr_id` is. `None` if that
+    /// is not outstanding in this ring.
     #[inline(always)]
     pub(crate) fn done_with(&self, wr_id: u64) -> Option<NonZeroU32> {
-        // Both tests at once: the ids are equal, and so is nothing but 0 above the distance from
-        // the oldest; and that is in range, without which a wrong or late completion would release
-        // live entries. (`sequence` is loaded first: the other order costs an instruction.)
+        // Two tests in one: the tags are equal, so the bits above the distance from the oldest are
+        // 0; and the distance is in range, because otherwise a wrong or late completion would
+        // release entries that the device owns. (`sequence` is loaded first: the other order takes
+        // one more instruction.)
         let outstanding = self.in_ring() as u64;
         let ahead = wr_id.wrapping_sub(self.oldest.wr_id()).rotate_left(32);
         if ahead >= outstanding {
             return None;
         }
-        // SAFETY: less than a 32-bit number, so one more is not 0.
+        // SAFETY: it is less than a 32-bit number, so one more is not 0.
         Some(unsafe { NonZeroU32::new_unchecked((ahead as u32).wrapping_add(1)) })
     }
 
-    /// The first `count` entries, of work requests that are outstanding.
+    /// Releases the first `count` entries. Their work requests are outstanding.
     #[inline(always)]
     pub(crate) fn release_first(&mut self, count: NonZeroU32) -> Released<'_, E> {
-        // They leave the in-flight table before anybody runs code with one.
+        // They leave the in-flight table before other code runs with one.
         let at = self.oldest.sequence;
         self.oldest.sequence = at.wrapping_add(count.get());
         Released::new(self, at, count.get())
@@ -176,7 +178,7 @@ impl<E: Entry> Ring<E> {
 
 impl<E: Entry> InFlight<E> for Ring<E> {
     const MARKED: bool = false;
-    /// The slot, and its wr_id.
+    /// The slot and its wr_id.
     type Cursor = (*const Cell<usize>, u64);
     state!();
 
@@ -223,12 +225,12 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         id: u64,
     ) -> u64 {
         let word = word.unwrap_or(word::none(id));
-        // SAFETY: the ring has as many slots from any one on as a list has work requests (the
-        // caller's word for it), and nobody else has them.
+        // SAFETY: from every slot on, the ring has as many slots as a list has work requests (the
+        // contract), and only this list uses them.
         unsafe { (*slot.add(i as usize)).set(word) };
         if i != 0 {
-            // One after the other, by a constant that all share: else each is the first one's and
-            // a large constant of its own (1 instruction a work request).
+            // One after the other, by a shared constant. Otherwise each is the first one plus a
+            // separate large constant (1 instruction per work request).
             *wr_id = black_box_word(*wr_id).wrapping_add(1 << 32);
         }
         *wr_id
@@ -330,8 +332,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn enter_sentinel(&mut self) -> Option<u64> {
-        // Beyond the capacity there is only the sentinel of a drain that was interrupted, and it is
-        // the last.
+        // Only the sentinel of an interrupted drain exceeds the capacity, and it is the last.
         let outstanding = self.in_ring();
         if outstanding == 0 || outstanding > self.state.depth {
             return None;

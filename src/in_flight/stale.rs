@@ -1,11 +1,11 @@
-//! Room of a queue that completions of before a reset may still take.
+//! Room of a queue that completions from before a reset may still take.
 
 use std::sync::Arc;
 
 use crate::counters::queue_counters::QueueCounters;
 
-/// The earlier lives of a queue that may still complete, and how much. One word where there are
-/// none.
+/// Earlier in-flight tables of a queue whose work may still complete, with the number of entries.
+/// One word if there are none.
 #[derive(Default)]
 #[doc(hidden)]
 pub struct StaleCredits(Option<Box<Lives>>);
@@ -17,7 +17,7 @@ struct Lives {
 }
 
 impl StaleCredits {
-    /// `entries` of a queue of this depth may still complete.
+    /// Records that `entries` of a queue of this depth may still complete.
     pub(crate) fn add(&mut self, old: &Arc<QueueCounters>, entries: u32, depth: u32) {
         if entries != 0 {
             let lives = self.0.get_or_insert_default();
@@ -26,14 +26,13 @@ impl StaleCredits {
         }
     }
 
-    /// At most the depth: the sentinel of a drain that was interrupted is one of the entries, and
-    /// beyond it.
+    /// At most the depth, because the sentinel of an interrupted drain is an entry beyond it.
     pub(crate) fn total(&self) -> u32 {
         let Some(lives) = &self.0 else { return 0 };
         lives.all.iter().map(|(_, entries)| entries).sum::<u32>().min(lives.depth)
     }
 
-    /// The room that is free again.
+    /// Returns how much room became free again.
     pub(crate) fn recover(&mut self) -> u32 {
         let before = self.total();
         if let Some(lives) = &mut self.0 {

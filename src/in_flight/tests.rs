@@ -1,4 +1,4 @@
-//! The in-flight accounting where its counters wrap.
+//! In-flight accounting when its counters wrap.
 
 use crate::Buf;
 use crate::counters::budget::Budget;
@@ -12,7 +12,7 @@ use crate::loopback::Fabric;
 use crate::memory::header::{Handle, Word};
 use std::sync::Arc;
 
-/// The word of a buffer, given up.
+/// Returns the word of a buffer that is given up.
 fn word_of(buf: Buf) -> usize {
     std::mem::ManuallyDrop::new(buf).word()
 }
@@ -29,7 +29,7 @@ fn open<L: InFlight<Buf>>(counters: &Arc<QueueCounters>) -> L {
     L::open(counters, SEND, DEPTH, StaleCredits::default())
 }
 
-/// An in-flight table of sends, of which entries of a life before may still complete.
+/// An in-flight table of sends, after an earlier one whose entries may still complete.
 fn open_after<L: InFlight<Buf>>(old: &Arc<QueueCounters>, entries: u32) -> L {
     old.attached();
     let mut stale = StaleCredits::default();
@@ -37,13 +37,13 @@ fn open_after<L: InFlight<Buf>>(old: &Arc<QueueCounters>, entries: u32) -> L {
     L::open(&QueueCounters::new(1).unwrap(), SEND, DEPTH, stale)
 }
 
-/// Spends as a post does: what does not fit at once may fit after a look.
+/// Spends like a post: if there is no room, it reads what has completed and tries again.
 fn spend(ring: &mut Ring<Buf>, n: u32) -> bool {
     ring.spend(n) || ring.look_and_spend(n)
 }
 
-/// Every sequence number around the wrap, at every fill: what the ring releases is what was put in,
-/// in order, and nothing but numbers in flight releases anything.
+/// Every sequence number around the wrap, at every fill level. The ring releases what was put in,
+/// in order, and only numbers in flight release entries.
 #[test]
 fn a_ring_whose_sequence_numbers_wrap() {
     let pool = pool();
@@ -57,7 +57,7 @@ fn a_ring_whose_sequence_numbers_wrap() {
             let mut buf = pool.take().unwrap();
             buf.copy_from(&[sent]).unwrap();
             let (mut cursor, word) = (ring.cursor(), word_of(buf));
-            // SAFETY: one work request, and there is room for it.
+            // SAFETY: it is one work request, and there is room for it.
             unsafe { ring.enter(&mut cursor, 0, Some(word), 0) };
             assert!(spend(&mut ring, 1));
             sent += 1;
@@ -86,7 +86,8 @@ fn a_ring_whose_sequence_numbers_wrap() {
     assert_eq!(pool.available(), 8);
 }
 
-/// Room that a life before may still take is given out once that is over, and only once.
+/// Room that an earlier in-flight table may still take is returned when that has ended, and only
+/// once.
 #[test]
 fn withheld_room_is_spent_once() {
     let old = QueueCounters::new(1).unwrap();
@@ -101,7 +102,7 @@ fn withheld_room_is_spent_once() {
     assert_eq!((credits.room(), credits.outstanding()), (0, 5));
 }
 
-/// All of it at once, too.
+/// The same, if all of it returns at once.
 #[test]
 fn withheld_room_is_spent_at_once() {
     let old = QueueCounters::new(1).unwrap();
@@ -112,7 +113,7 @@ fn withheld_room_is_spent_at_once() {
     assert_eq!((credits.room(), credits.outstanding()), (0, DEPTH));
 }
 
-/// Credits are neither lost nor invented where the count of completions wraps.
+/// No credits are lost or invented when the count of completions wraps.
 #[test]
 fn credits_whose_counters_wrap() {
     let counters = QueueCounters::new(1).unwrap();
@@ -125,18 +126,18 @@ fn credits_whose_counters_wrap() {
         }
         assert_eq!((credits.outstanding(), credits.room()), (DEPTH, 0));
         for left in (1..DEPTH).rev() {
-            // SAFETY: the counters are live.
+            // SAFETY: the counters are alive.
             let counter = unsafe { QueueCounters::counter(Arc::as_ptr(&counters), SEND) };
-            // SAFETY: the counter is one of the counters, which are live.
+            // SAFETY: the counter belongs to the counters, which are alive.
             unsafe { CompletionCounter::count(counter) };
             assert_eq!((credits.outstanding(), credits.room()), (left, DEPTH - left));
         }
     }
 }
 
-/// A completion queue that lives long keeps nothing of the queues that are gone, whatever they
-/// left: a shared receive queue's receives, which nobody counts, and receives without a buffer,
-/// which nobody takes back.
+/// A long-lived completion queue keeps no state of destroyed queues. They leave behind receives of
+/// a shared receive queue, which are not counted, and receives without a buffer, which are not
+/// taken back.
 #[test]
 fn a_completion_queue_forgets_what_is_gone() {
     use crate::qp::SharedRq;
@@ -192,8 +193,8 @@ fn a_completion_queue_forgets_what_is_gone() {
     }
 }
 
-/// A list that goes beyond the end of the ring: its entries are released in order, and those that
-/// it did not touch stay.
+/// A list that extends past the end of the ring. Its entries are released in order, and the entries
+/// that it does not overwrite stay.
 #[test]
 fn a_list_that_goes_beyond_the_end_of_a_ring() {
     let pool = pool();
@@ -222,8 +223,8 @@ fn a_list_that_goes_beyond_the_end_of_a_ring() {
     assert_eq!(pool.available(), 8);
 }
 
-/// All that was released at once, wherever in the ring it is; and all of it given back, if it is
-/// not as many buffers.
+/// Takes everything that was released as an array, at every position in the ring. The array fails,
+/// and returns everything, if the number of buffers differs.
 #[test]
 fn what_is_released_as_an_array() {
     let pool = pool();
@@ -234,7 +235,7 @@ fn what_is_released_as_an_array() {
         let mut ring: Ring<Buf> = open(&counters);
         ring.begin_at(slots - before_the_end);
         for i in 0..3 {
-            // As after a list that was refused: then the next one begins where it belongs.
+            // As after a rejected list: the next one starts at its slot.
             ring.take_back(0);
             let word = (i != empty).then(|| {
                 let mut buf = pool.take().unwrap();
@@ -264,11 +265,11 @@ fn what_is_released_as_an_array() {
     }
 }
 
-/// A word without a buffer has the counter and the program's number, whole.
+/// A word without a buffer contains the counter and the program's number, unchanged.
 #[test]
 fn a_word_without_a_buffer() {
     let counters = QueueCounters::new(1).unwrap();
-    // SAFETY: the counters are live.
+    // SAFETY: the counters are alive.
     let counter = unsafe { QueueCounters::counter(Arc::as_ptr(&counters), SEND) };
     for id in (0..16).map(|bit| 1 << bit).chain([0, 3, u16::MAX]) {
         let none = word::none((id as u64) << word::ID);
@@ -281,7 +282,7 @@ fn a_word_without_a_buffer() {
     }
 }
 
-/// A list of the most work requests is put together behind a full ring, and so is one more.
+/// A list of the most work requests can be emitted behind a full ring, and one more.
 #[test]
 fn a_ring_has_slots_beyond_its_depth() {
     let counters = QueueCounters::new(1).unwrap();
@@ -291,8 +292,8 @@ fn a_ring_has_slots_beyond_its_depth() {
     }
 }
 
-/// A poisoned in-flight table has no room, whatever completes; and what is outstanding stays
-/// counted.
+/// A poisoned in-flight table has no room, whatever completes, and still counts what is
+/// outstanding.
 #[test]
 fn poisoned_credits_stay_without_room() {
     let counters = QueueCounters::new(1).unwrap();
@@ -300,7 +301,7 @@ fn poisoned_credits_stay_without_room() {
     assert!(credits.spend(3));
     credits.poison();
     for left in (0..3).rev() {
-        // SAFETY: the counter is one of the counters, which are live.
+        // SAFETY: the counter belongs to the counters, which are alive.
         unsafe { CompletionCounter::count(QueueCounters::counter(Arc::as_ptr(&counters), SEND)) };
         assert_eq!(
             (credits.spend(1), credits.look_and_spend(1), credits.has_room(1)),
@@ -310,7 +311,7 @@ fn poisoned_credits_stay_without_room() {
     }
 }
 
-/// A queue that is kept as full as it is deep finds what completed by itself.
+/// A queue that is always full finds completions without a separate call.
 #[test]
 fn credits_return_while_the_queue_is_full() {
     let counters = QueueCounters::new(1).unwrap();
@@ -318,7 +319,7 @@ fn credits_return_while_the_queue_is_full() {
     assert!(credits.spend(DEPTH));
     for posted in DEPTH + 1..DEPTH + 20 {
         assert!(!credits.spend(1));
-        // SAFETY: the counter is one of the counters, which are live.
+        // SAFETY: the counter belongs to the counters, which are alive.
         unsafe { CompletionCounter::count(QueueCounters::counter(Arc::as_ptr(&counters), SEND)) };
         assert!(!credits.spend(2));
         assert!(credits.spend(1));
@@ -326,9 +327,9 @@ fn credits_return_while_the_queue_is_full() {
     }
 }
 
-/// What queues rely on: a type tag mismatches every queue but those of its domain, and to
-/// every shared receive queue but those of its pool; and so have several or-ed together, if one of
-/// them has.
+/// The property that queues require: a type tag mismatches every queue outside its domain, and
+/// every shared receive queue outside its pool. The same holds for several tags combined with OR,
+/// if one of them mismatches.
 #[test]
 #[cfg_attr(miri, ignore = "many pairs of numbers, and no memory to look at")]
 fn marks_stand_out() {
@@ -362,7 +363,7 @@ fn marks_stand_out() {
     }
     for capacity in [1, 255, 256, 257, 4096, 4097, 1 << 16, (1 << 25) + 1, LARGEST, u32::MAX] {
         for small in [0, 255, 256, 300, 4095, 4096, 5000, 1 << 23, LARGEST, u32::MAX] {
-            // Sizes between two classes count as the smaller one, so some are looked at in vain.
+            // Sizes between two classes count as the smaller one, so some are inspected needlessly.
             let buf = type_tag::of(5, 6, capacity);
             let is_known = buf & type_tag::send_mask(5, small) == 0;
             assert!(!is_known || capacity <= small, "{capacity} {small}");
@@ -376,8 +377,8 @@ fn marks_stand_out() {
     assert_ne!(type_tag::of(5, 6, 0) & type_tag::send_mask(5, LARGEST), 0);
 }
 
-/// More queue pairs, resets and pools than there are tags and numbers: none is one that another
-/// has, and buffers come back as ever.
+/// More queue pairs, resets and pools than there are tags and numbers. No two in use are the same,
+/// and buffers return as usual.
 ///
 /// Holds L7: tags of rings are reused, so creates and resets never exhaust them.
 #[test]
@@ -386,15 +387,15 @@ fn ids_last() {
     let before: Vec<_> = (0..3).map(|_| QueueCounters::new(1).unwrap()).collect();
     ids::begin_at((1 << 29) - 2);
     let wrapped: Vec<_> = (0..4).map(|_| QueueCounters::new(1).unwrap()).collect();
-    // The tags come round to those of the first ones again, which are there.
+    // The tags wrap around to those of the first ones, which still exist.
     ids::begin_at(before[0].ring_tag());
     let again: Vec<_> = (0..3).map(|_| QueueCounters::new(1).unwrap()).collect();
     let all: Vec<_> = before.iter().chain(&wrapped).chain(&again).collect();
-    // No two tags are the same word, the largest ones neither.
+    // No two tags are the same word, including the largest ones.
     let words: BTreeSet<u32> =
         (0..29).flat_map(|bit| [1 << bit, (2 << bit) - 1]).map(word::of_ring).collect();
     assert_eq!(words.len(), 57);
-    // None looks like a receive's.
+    // None looks like the wr_id of a receive.
     assert!(words.iter().all(|id| id & word::RECEIVE as u32 == 0));
     let tags: BTreeSet<u32> = all.iter().map(|counters| counters.ring_tag()).collect();
     assert_eq!(tags.len(), 10);
@@ -417,7 +418,7 @@ fn ids_last() {
         let pool = ends.pd.create_pool(1, 8).unwrap();
         let number = pool.shared().number();
         assert!((1..crate::counters::type_tag::POOLS).contains(&number));
-        // Its buffers have it in their type tags, and no others.
+        // The buffers of the pool have it in their type tags, and no others.
         let mismatch = |pool: &crate::Pool| {
             let buf = pool.take().unwrap();
             buf.header().type_tag() & crate::counters::type_tag::pool_mask(number) != 0

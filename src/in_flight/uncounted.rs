@@ -1,8 +1,8 @@
-//! The in-flight table of a shared receive queue: the entry is the wr_id, and nothing is counted.
+//! The in-flight table of a shared receive queue: the entry is the wr_id, and there is no count.
 //!
-//! Its completions may go to several threads, so that a count would need a read-modify-write for
-//! each. It takes buffers of one pool only, and each completion queue that receives from it has
-//! booked room for all of them.
+//! Several threads may poll its completions, so a count would need a read-modify-write for each. It
+//! takes buffers of one pool only, and each completion queue of its queue pairs has reserved room
+//! for all of them.
 
 #![allow(unsafe_code)] // enters entries
 
@@ -17,7 +17,7 @@ use crate::memory::entry::Entry;
 use crate::memory::header::word;
 
 #[doc(hidden)]
-#[repr(C)] // what each post touches, first
+#[repr(C)] // the fields that each post accesses come first
 pub struct Uncounted<E> {
     pub(crate) state: QueueState,
     is_poisoned: bool,
@@ -42,7 +42,7 @@ impl<E: Entry> InFlight<E> for Uncounted<E> {
 
     #[inline(always)]
     unsafe fn enter(&mut self, (): &mut (), _: u32, word: Option<usize>, _: u64) -> u64 {
-        // A receive without a buffer is not posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
+        // A receive without a buffer is never posted (`Kind::NEEDS_BUFFERS`), so it needs no wr_id.
         word.unwrap_or(word::NONE) as u64
     }
 
@@ -69,8 +69,8 @@ impl<E: Entry> InFlight<E> for Uncounted<E> {
         self.is_poisoned
     }
 
-    /// Posts test nothing for it: every buffer is a mismatch from now on, so that each is looked
-    /// at.
+    /// Posts do not test for poison. Instead, every buffer mismatches from now on, so each is
+    /// inspected.
     fn poison(&mut self) {
         (self.is_poisoned, self.state.mismatch) = (true, type_tag::ANY);
     }

@@ -1,6 +1,6 @@
 //! Chains on the stack, for the posting macros.
 
-#![allow(unsafe_code)] // emits and posts; a macro's expansion is asked to go on rightly
+#![allow(unsafe_code)] // emits and posts; the expansion of a macro must call the steps in order
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -21,8 +21,8 @@ use crate::work::limits::Limit;
 use crate::work::recv::Recv;
 use crate::work::request::{Check, Pending, RecvSlot, SendSlot, Slot, Work, WorkRequest};
 
-/// Entries that an unsignaled post left with the device: nothing will tell when they are done but
-/// the completion of a later, signaled one.
+/// An unsignaled post left entries with the device. Only the completion of a later signaled work
+/// request reports that they are done.
 ///
 /// See [`QueuePair::complete`](crate::QueuePair::complete) ([R2.4](crate::guide::rules#r2-4)).
 #[must_use = "nothing completes these work requests: post a signaled one after them"]
@@ -35,11 +35,11 @@ impl Unsettled {
     }
 }
 
-/// A list `L` that is begun, for the posting macros alone.
+/// A list `L` that was started, for the posting macros only.
 ///
-/// The macros go on with whatever their queue gives them, and call its methods in an `unsafe` of
-/// their own. If a list could be had without, a type that lends it, but has some method of its own,
-/// would take part in their steps.
+/// The macros call the methods of the list in their own `unsafe` block. Without this wrapper, a
+/// user type that returns such a list, but has a method of the same name, could take part in their
+/// steps.
 #[doc(hidden)]
 #[must_use = "a list that is begun posts nothing"]
 pub struct Begun<L>(L);
@@ -50,21 +50,21 @@ impl<L> Begun<L> {
         Begun(list)
     }
 
-    /// The list itself.
+    /// Returns the list.
     ///
     /// # Safety
-    /// What its `emit` gives is dropped, or goes to its `post`, and nowhere else.
+    /// The result of its `emit` is either dropped or passed to its `post`.
     #[inline(always)]
     pub unsafe fn vouch(self) -> L {
         self.0
     }
 }
 
-/// A list that is being put together: while it is there, its queue is borrowed.
+/// A list in progress. It borrows the queue.
 ///
-/// The entries of the list name the queue, and are not part of [`Post`], which rustc takes for
-/// unused where the program leaves a macro early. This it takes for used, as it has a `Drop`: so
-/// the queue cannot end before the entries are dropped.
+/// The entries of the list refer to the queue, but are not part of [`Post`], which rustc considers
+/// unused if the program leaves a macro early. This type has a `Drop`, so rustc considers it used,
+/// and the queue cannot end before the entries are dropped.
 #[doc(hidden)]
 #[must_use]
 pub struct Unfinished<'q>(PhantomData<&'q mut ()>);
@@ -74,13 +74,13 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {}
 }
 
-/// A list of work requests on its way to a queue. The posting macros use it.
+/// A list of work requests to be posted to a queue, for the posting macros.
 #[doc(hidden)]
 pub struct Post<'q, T: Transport, Q: Kind> {
     pub(super) queue: &'q mut Queue<Q>,
     pub(super) check: Check,
-    /// Where the list begins in the in-flight table, once that was asked: before, it would occupy
-    /// registers.
+    /// The position of the list in the in-flight table. It is set late, because it would occupy
+    /// registers earlier.
     pub(super) cursor: Option<Cursor<Q>>,
     pub(super) _transport: PhantomData<T>,
 }
@@ -93,7 +93,7 @@ pub type RecvPost<'q, T, P> = Post<'q, T, Receives<P>>;
 pub type SrqPost<'q, T, E, M> = Post<'q, T, SharedReceives<E, M>>;
 
 impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
-    /// As `put`; and the buffer shows that the queue has it.
+    /// Like `put`, and marks the buffer as owned by the queue.
     ///
     /// # Safety
     /// As for `put`.
@@ -105,8 +105,9 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
-        // SAFETY: the queue may have the work request; `slot` has room for it, and stays; `prev` is
-        // the one before; the list is not too long (this function's contract, clause by clause).
+        // SAFETY: the queue accepts the work request; `slot` has room for it and does not move;
+        // `prev` is the one before; the list is not too long (the contract of this function, clause
+        // by clause).
         let pending = unsafe { self.put(i, wr, slot, prev) };
         if Q::InFlight::MARKED {
             self.check.give(&pending.entry);
@@ -114,14 +115,14 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         pending
     }
 
-    /// To be dropped after all entries.
+    /// Must be dropped after all entries.
     #[inline(always)]
     pub fn unfinished(&self) -> Unfinished<'q> {
         Unfinished(PhantomData)
     }
 
-    /// The program's code may leave the chain unfinished without dropping it: with a future that is
-    /// forgotten while it waits amid it.
+    /// Announces that the program may abandon the chain without dropping it, by leaking a future
+    /// that is suspended inside it.
     #[inline(always)]
     pub fn may_be_forgotten(&mut self) {
         self.queue.in_flight.begin_list();
@@ -133,13 +134,13 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         self.queue.in_flight.end_list();
     }
 
-    /// Posts the chain `first..=last` of `N`.
+    /// Posts the chain `first..=last` of `N` work requests.
     ///
     /// # Safety
-    /// It was emitted by `emit`, in order, and these are its entries and what was `known` of each.
+    /// `emit` emitted it, in order. These are its entries, and `known` is from the same calls.
     ///
     /// # Errors
-    /// As for the method that posts one.
+    /// As for posting one work request.
     #[inline(always)]
     pub unsafe fn post<const N: usize>(
         self,
@@ -151,11 +152,11 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     where
         Q::Entry: Owned,
     {
-        // What `enter` relies on.
+        // `enter` requires this.
         const { assert!(N <= MOST as usize) };
         // They live on in the wr_ids, or in the ring.
         std::mem::forget(entries);
-        // SAFETY: the caller emitted the chain, and `last` is its last.
+        // SAFETY: the caller emitted the chain, and `last` is its last work request.
         unsafe {
             (*Link::head(last)).next = ptr::null_mut();
             self.list(N as u32, first, Some(known))
@@ -164,7 +165,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
 }
 
 impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
-    /// Room for the work request's C form.
+    /// Room for the C work request.
     #[inline(always)]
     pub fn slot<O, D, A, F, G>(&self, _: &WorkRequest<O, D, A, F, G>) -> SendSlot<D::Sges>
     where
@@ -173,16 +174,16 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         SendSlot::new()
     }
 
-    /// Emits the `i`th work request of the list into `slot`, links `prev` to it, and shows in its
-    /// buffer that the queue has it. That which `is_last` is signaled where not all are: to say so
-    /// later would be a store more.
+    /// Emits the `i`th work request of the list into `slot`, links `prev` to it, and marks its
+    /// buffer as owned by the queue. If it `is_last`, it is signaled with selective signaling too:
+    /// doing so later would take another store.
     ///
-    /// `before` is what was emitted before it, or was the receiver's `start`: where order is not
-    /// kept, not all may follow all.
+    /// `before` is the work request that was emitted before, or the receiver's `start`. On a
+    /// transport without ordering, some work requests may not follow others.
     ///
     /// # Safety
-    /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
-    /// emitted before; a list has at most 128 work requests.
+    /// `slot` is writable and does not move until the post. `prev` is null or the work request
+    /// emitted before. A list has at most 128 work requests.
     #[inline(always)]
     pub unsafe fn emit<O, D, A, F, G, B>(
         &mut self,
@@ -199,17 +200,17 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         D: Data<P::Entry>,
     {
         let wr = wr.flagged(if is_last { Signals::<T, P>::LAST } else { Signals::<T, P>::EACH });
-        // SAFETY: the bounds are the rules; the rest is promised.
+        // SAFETY: the bounds are the rules. The rest is the contract of this function.
         unsafe { self.put_and_give(i, wr, slot, prev) }.of()
     }
 
-    /// What is before the first work request of a list.
+    /// The predecessor of the first work request of a list.
     #[inline(always)]
     pub fn start(&self) -> PhantomData<()> {
         PhantomData
     }
 
-    /// As `post`, but the last is signaled only if the queue would be full otherwise.
+    /// Like `post`, but signals the last work request only if the queue would otherwise be full.
     ///
     /// # Safety
     /// As for `post`.
@@ -229,7 +230,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
         P::Entry: Owned,
     {
         let flags = self.queue.signal_if_full(N as u32);
-        // SAFETY: `last` was emitted, and `known` is of it too; the rest is promised as for `post`.
+        // SAFETY: `last` was emitted, and `known` includes it. The rest is as for `post`.
         unsafe {
             (*last).send_flags |= flags;
             known.flag_last::<<Sends<P> as Kind>::Verb>(flags);
@@ -239,7 +240,7 @@ impl<'q, T: Transport, P: Profile> SendPost<'q, T, P> {
 }
 
 impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
-    /// Room for the work request's C form.
+    /// Room for the C work request.
     #[inline(always)]
     pub fn slot<D: Data<P::Entry>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges>
     where
@@ -250,7 +251,7 @@ impl<'q, T: Transport, P: Profile> RecvPost<'q, T, P> {
 }
 
 impl<'q, T: SharesReceives, E: Entry, M: Limit> SrqPost<'q, T, E, M> {
-    /// Room for the work request's C form.
+    /// Room for the C work request.
     #[inline(always)]
     pub fn slot<D: Data<E>>(&self, _: &Recv<D>) -> RecvSlot<D::Sges>
     where
@@ -261,12 +262,12 @@ impl<'q, T: SharesReceives, E: Entry, M: Limit> SrqPost<'q, T, E, M> {
 }
 
 impl<'q, T: Transport, Q: Kind<Wr = ibv_recv_wr>> Post<'q, T, Q> {
-    /// Emits a receive into `slot`, which `slot` gave, links `prev` to it, and shows in its buffer
-    /// that the queue has it.
+    /// Emits a receive into `slot`, which the method `slot` returned, links `prev` to it, and marks
+    /// its buffer as owned by the queue.
     ///
     /// # Safety
-    /// `slot` is writable and stays where it is until the post; `prev` is null or the work request
-    /// emitted before. The queue gave the slot, for work requests of this type.
+    /// `slot` is writable and does not move until the post. `prev` is null or the work request
+    /// emitted before. This queue returned the slot, for work requests of this type.
     #[inline(always)]
     pub unsafe fn emit<D: Data<Q::Entry>>(
         &mut self,
@@ -274,8 +275,8 @@ impl<'q, T: Transport, Q: Kind<Wr = ibv_recv_wr>> Post<'q, T, Q> {
         slot: *mut RecvSlot<D::Sges>,
         prev: *mut ibv_recv_wr,
     ) -> Pending<Q::Entry, D, (), KnownBy<Q>> {
-        // SAFETY: the bounds of `slot` are the rules; the rest is promised. Receives need no place
-        // in the list.
+        // SAFETY: the bounds of `slot` are the rules. The rest is the contract of this function.
+        // Receives do not need an index in the list.
         unsafe { self.put_and_give(0, wr, slot, prev) }
     }
 }

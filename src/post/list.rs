@@ -1,7 +1,7 @@
-//! Lists whose length is known at run time, as programs see them: their slots, and the bounds of
-//! what is pushed.
+//! The public interface of lists whose length is known at run time: their slots, and the bounds of
+//! `push`.
 
-#![allow(unsafe_code)] // the bounds are what pushing asks for
+#![allow(unsafe_code)] // the bounds satisfy the contract of `push`
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -27,17 +27,17 @@ use crate::work::request::{RecvSlot, SendSlot, WorkRequest};
 macro_rules! slots_are_room {
     ($($slots:ident of $slot:ident($($bound:tt)*))*) => {$(
         impl<const N: usize, const G: usize> $slots<N, G> {
-            /// All of them.
+            /// A pointer to all slots.
             #[inline(always)]
             pub(crate) fn first(&mut self) -> *mut $slot<[ibv_sge; G]> {
                 self.0.as_mut_ptr().cast()
             }
         }
 
-        // SAFETY: slots are room that is not initialised. What a list writes there, pointers as
-        // well, is read by its own post alone, and the list borrows them.
+        // SAFETY: slots are uninitialised room. A list writes pointers there, but only its own post
+        // reads them, and the list borrows the slots.
         unsafe impl<const N: usize, const G: usize> Send for $slots<N, G> {}
-        // SAFETY: a shared reference gives nothing of the slots: writing there takes `&mut`.
+        // SAFETY: a shared reference gives no access to the slots. Writing takes `&mut`.
         unsafe impl<const N: usize, const G: usize> Sync for $slots<N, G> {}
 
         impl<const N: usize, const G: usize> Default for $slots<N, G> where $($bound)* {
@@ -61,13 +61,13 @@ macro_rules! lists_have_a_length {
         where
             P::Entry: Owned,
         {
-            /// Work requests pushed so far.
+            /// The number of work requests in the list.
             #[inline(always)]
             pub fn len(&self) -> usize {
                 self.0.count as usize
             }
 
-            /// Whether there is none.
+            /// Whether the list is empty.
             #[inline(always)]
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
@@ -86,8 +86,8 @@ macro_rules! lists_have_a_length {
 }
 
 /// Room for `N` send work requests of at most `G` scatter/gather elements, for a [`SendList`]
-/// (ibv_post_send(3)): on the stack, or in a struct that keeps it from list to list and takes it
-/// along to another thread.
+/// (ibv_post_send(3)). Keep it on the stack, or in a struct that reuses it for each list and can
+/// move to another thread.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -116,7 +116,7 @@ macro_rules! lists_have_a_length {
 pub struct SendSlots<const N: usize, const G: usize = 1>([MaybeUninit<SendSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> SendSlots<N, G> {
-    /// Room, not initialised: it costs nothing.
+    /// Creates uninitialised room, at no cost.
     #[inline(always)]
     pub fn new() -> Self
     where
@@ -133,18 +133,18 @@ slots_are_room! { SendSlots of SendSlot(Max<G>: Sges<1>) RecvSlots of RecvSlot()
 pub struct RecvSlots<const N: usize, const G: usize = 1>([MaybeUninit<RecvSlot<[ibv_sge; G]>>; N]);
 
 impl<const N: usize, const G: usize> RecvSlots<N, G> {
-    /// Room, not initialised: it costs nothing.
+    /// Creates uninitialised room, at no cost.
     #[inline(always)]
     pub fn new() -> Self {
         RecvSlots([const { MaybeUninit::uninit() }; N])
     }
 }
 
-/// A list of sends being put together; [`post`](SendList::post) posts it (`wr.next` of
-/// ibv_post_send(3)).
+/// A list of sends. Push work requests, then post them together with [`post`](SendList::post)
+/// (`wr.next` of ibv_post_send(3)).
 ///
-/// Dropped instead, it drops what was pushed and posts nothing. Forgotten (`mem::forget`), its
-/// buffers come back when the queue pair ends; those of a queue pair with selective signaling leak.
+/// Dropping it drops the pushed work requests and posts nothing. If it is leaked with
+/// `mem::forget`, its buffers return when the queue pair ends; with selective signaling they leak.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -165,7 +165,7 @@ impl<const N: usize, const G: usize> RecvSlots<N, G> {
 ///
 /// let mut list = a.send_list(&mut slots);
 /// list.push(wr::RdmaWrite::inline(b"later", at))?;
-/// let _: Unsettled = list.post_unsignaled()?; // a later completion will speak for it
+/// let _: Unsettled = list.post_unsignaled()?; // a later completion covers it
 /// # proverbs::loopback::poll(&mut cq, 1)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -179,35 +179,35 @@ impl<'d, T: Transport, P: Profile, const G: usize> SendList<'d, T, P, G>
 where
     P::Entry: Owned,
 {
-    /// Adds a work request. If slots or queue are full, or something is wrong with it, its entry
-    /// comes back in the error, and the list stays as it was.
+    /// Adds a work request. If the slots or the queue are full, or the work request is invalid, the
+    /// error contains its entry, and the list is unchanged.
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not take:
-    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
-    /// the other [kinds](crate::post::PostErrorKind).
+    /// [`PostError`] with the entry: [`QueueFull`](crate::post::PostErrorKind::QueueFull)
+    /// ([R9.6](crate::guide::rules#r9-6)), and the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
     pub fn push<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
         W: SendOn<T, P> + 'd,
         Self: Allows<call::Push<W>>,
     {
-        // SAFETY: the bounds are the rules, and the flag is the queue's signaling. A slot for up to
-        // `G` elements holds those of `W`: its buffers (`Fits`), or the one of inline data
-        // (invariant of `SendSlots`).
+        // SAFETY: the bounds are the rules, and the flag depends on the queue's signaling. A slot
+        // for up to `G` elements has room for the elements of `W`: its buffers (`Fits`), or one for
+        // inline data (invariant of `SendSlots`).
         unsafe { self.0.push(wr.flagged(Signals::<T, P>::EACH)) }
     }
 
-    /// Pushes each of `wrs`, up to the first that is refused.
+    /// Pushes `wrs` until one is rejected.
     ///
-    /// If the iterator's `size_hint` says exactly how many there are, and they fit, then room is
-    /// asked for once, and buffers are compared once, behind the last: this costs less than as many
-    /// calls of [`push`](Self::push). (One that has more than that is cut there.)
+    /// If the `size_hint` of the iterator is exact and that many fit, it checks for room once and
+    /// compares all buffers together after the last one. This costs less than calling
+    /// [`push`](Self::push) for each. (If the iterator yields more than its hint, the rest is not
+    /// taken.)
     ///
     /// # Errors
-    /// As for [`push`](Self::push); what was pushed before stays in the list. The error has the
-    /// entry that was refused and, in order, those after it that were taken from the iterator
-    /// already. To keep what was not taken, lend the iterator (`by_ref`).
+    /// As for [`push`](Self::push). Work requests that were pushed before stay in the list. The
+    /// error contains the rejected entry and, in order, those that were already taken from the
+    /// iterator after it. To keep the others, pass the iterator by reference (`by_ref`).
     #[inline(always)]
     pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
@@ -215,7 +215,7 @@ where
         Self: Allows<call::Push<W>>,
     {
         let wrs = wrs.into_iter();
-        // SAFETY: the bounds are those of `push`, and so is what they are worth.
+        // SAFETY: the bounds are those of `push`, for the same reason.
         unsafe {
             match Signals::<T, P>::EACH {
                 0 => self.0.extend(wrs),
@@ -224,11 +224,11 @@ where
         }
     }
 
-    /// Posts the list (`ibv_post_send`), its last work request signaled where not all are. An empty
-    /// list is Ok and posts nothing ([R9.5](crate::guide::rules#r9-5)).
+    /// Posts the list (`ibv_post_send`). With selective signaling its last work request is
+    /// signaled. An empty list returns `Ok` and posts nothing ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not take:
+    /// [`PostError`] with the entries that the device did not accept:
     /// [`Refused`](crate::post::PostErrorKind::Refused) ([R9.1](crate::guide::rules#r9-1)),
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
     /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it
@@ -238,9 +238,10 @@ where
         self.finish(P::Signaling::SIGNAL_LAST)
     }
 
-    /// As [`post`](Self::post), the last one signaled only if it asks for it: the entries behind
-    /// the last signaled one come back with the completion of a later work request. A list that
-    /// fills the queue is signaled at its end all the same ([R9.8](crate::guide::rules#r9-8)).
+    /// Like [`post`](Self::post), but signals the last work request only if it requests it. The
+    /// entries after the last signaled one return with the completion of a later work request. If
+    /// the list fills the queue, its last work request is signaled nevertheless
+    /// ([R9.8](crate::guide::rules#r9-8)).
     ///
     /// # Errors
     /// As for [`post`](Self::post).
@@ -253,20 +254,20 @@ where
         self.finish(flags).map(|()| Unsettled::new())
     }
 
-    /// Posts the list, its last work request with `flags` besides its own.
+    /// Posts the list, with `flags` added to its last work request.
     #[inline(always)]
     fn finish(self, flags: u32) -> Result<(), PostError<P::Entry>> {
         self.0.post(|last: *mut ibv_send_wr| {
-            // SAFETY: the last of the list, which was emitted.
+            // SAFETY: it is the last work request of the list, which was emitted.
             unsafe { (*last).send_flags |= flags };
         })
     }
 }
 
-/// A list of receives being put together; [`post`](RecvList::post) posts it (`wr.next` of
-/// ibv_post_recv(3)).
+/// A list of receives. Push work requests, then post them together with [`post`](RecvList::post)
+/// (`wr.next` of ibv_post_recv(3)).
 ///
-/// Dropped instead, it drops what was pushed and posts nothing.
+/// Dropping it drops the pushed work requests and posts nothing.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -293,47 +294,46 @@ impl<'d, T: Transport, P: Profile, const G: usize> RecvList<'d, T, P, G>
 where
     P::Entry: Owned,
 {
-    /// Adds a receive. If slots or queue are full, or something is wrong with it, its entry comes
-    /// back in the error, and the list stays as it was.
+    /// Adds a receive. If the slots or the queue are full, or the receive is invalid, the error
+    /// contains its entry, and the list is unchanged.
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not take:
-    /// [`QueueFull`](crate::post::PostErrorKind::QueueFull) ([R9.6](crate::guide::rules#r9-6)), and
-    /// the other [kinds](crate::post::PostErrorKind).
+    /// [`PostError`] with the entry: [`QueueFull`](crate::post::PostErrorKind::QueueFull)
+    /// ([R9.6](crate::guide::rules#r9-6)), and the other [kinds](crate::post::PostErrorKind).
     #[inline(always)]
     pub fn push<W>(&mut self, wr: W) -> Result<(), PostError<P::Entry>>
     where
-        // Nothing that a receive holds is borrowed, so that nothing must outlive the list.
+        // A receive borrows nothing, so nothing has to outlive the list.
         W: RecvOn<P>,
         Self: Allows<call::Push<W>>,
     {
-        // SAFETY: the bounds are the rules, and a slot for up to `G` elements holds those of `D`
-        // (`Fits`).
+        // SAFETY: the bounds are the rules, and a slot for up to `G` elements has room for those of
+        // `D` (`Fits`).
         unsafe { self.0.push(wr) }
     }
 
-    /// Pushes each of `wrs`, up to the first that is refused: what
-    /// [`SendList::extend`](crate::post::SendList::extend) says holds here too.
+    /// Pushes `wrs` until one is rejected, like
+    /// [`SendList::extend`](crate::post::SendList::extend).
     ///
     /// # Errors
-    /// As for [`push`](Self::push); what was pushed before stays in the list. The error has the
-    /// entry that was refused and, in order, those after it that were taken from the iterator
-    /// already.
+    /// As for [`push`](Self::push). Receives that were pushed before stay in the list. The error
+    /// contains the rejected entry and, in order, those that were already taken from the iterator
+    /// after it.
     #[inline(always)]
     pub fn extend<W>(&mut self, wrs: impl IntoIterator<Item = W>) -> Result<(), PostError<P::Entry>>
     where
         W: RecvOn<P>,
         Self: Allows<call::Push<W>>,
     {
-        // SAFETY: the bounds are those of `push`, and so is what they are worth.
+        // SAFETY: the bounds are those of `push`, for the same reason.
         unsafe { self.0.extend(wrs.into_iter()) }
     }
 
-    /// Posts the list (`ibv_post_recv`). An empty list is Ok and posts nothing
+    /// Posts the list (`ibv_post_recv`). An empty list returns `Ok` and posts nothing
     /// ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Errors
-    /// [`PostError`] with the entries that the device did not take:
+    /// [`PostError`] with the entries that the device did not accept:
     /// [`Refused`](crate::post::PostErrorKind::Refused) ([R9.1](crate::guide::rules#r9-1)),
     /// [`OutcomeUnknown`](crate::post::PostErrorKind::OutcomeUnknown) and
     /// [`Poisoned`](crate::post::PostErrorKind::Poisoned) after it

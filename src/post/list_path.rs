@@ -1,7 +1,8 @@
-//! Lists whose length is known at run time: linked while they are pushed, bounded by their slots.
+//! Lists whose length is known at run time. They are linked while work requests are pushed, and
+//! bounded by their slots.
 //!
-//! What a list keeps is in registers between two work requests, so it is little, and cold functions
-//! get values, never the list.
+//! A list is kept in registers between two work requests, so it is small. Cold functions get
+//! values, never a reference to the list.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -29,15 +30,15 @@ use crate::work::request::{Found, Slot, Work};
 /// A list of work requests for a queue.
 ///
 /// # Invariants
-/// - The `count` slots from `slots` to `at` are emitted, their entries entered in the in-flight
-///   table before `cursor` and given up; each is linked to the next slot. There are `most` slots
-///   and as much room, at most `capacity` in all.
-/// - `seen` is what their buffers' marks are, or-ed; nothing of those that were looked at.
-/// - `'d` is outlived by everything that the work requests borrow.
+/// - The `count` slots from `slots` to `at` are emitted, and each is linked to the next slot. Their
+///   entries are in the in-flight table before `cursor`, and given up. There are `most` slots with
+///   as much room, at most `capacity` in all.
+/// - `seen` combines the type tags of their buffers with OR, without those of inspected buffers.
+/// - Everything that the work requests borrow outlives `'d`.
 pub(crate) struct List<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> {
     pub(super) queue: &'d mut Queue<Q>,
-    /// The address of the queue's counter of completions, a copy: the compiler would load it from
-    /// the queue again for each work request.
+    /// A copy of the address of the queue's completion counter. Otherwise the compiler would load
+    /// it from the queue for each work request.
     counter: *const CompletionCounter,
     seen: u64,
     cursor: Cursor<Q>,
@@ -49,7 +50,7 @@ pub(crate) struct List<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> 
     _of: PhantomData<(T, Invariant<'d>)>,
 }
 
-/// `'d` is no other lifetime.
+/// Makes the list invariant in `'d`.
 type Invariant<'d> = fn(&'d ()) -> &'d ();
 
 impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> {
@@ -73,13 +74,13 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         self.count == 0
     }
 
-    /// Whether a buffer needs a look.
+    /// Whether a buffer needs inspection.
     #[inline(always)]
     fn has_mismatch(&self) -> bool {
         self.seen & self.queue.in_flight.state().mismatch != 0
     }
 
-    /// For the next work request.
+    /// Starts the next work request.
     #[inline(always)]
     fn begin(&mut self) -> Post<'_, T, Q> {
         let mut post = Post::at(self.queue, self.counter, Some(self.cursor));
@@ -87,13 +88,13 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         post
     }
 
-    /// The slot before `next` was emitted and entered, its entry given up.
+    /// Adds the slot before `next`, which was emitted and entered, and whose entry was given up.
     ///
     /// # Safety
     /// It is the slot at `at`.
     #[inline(always)]
     unsafe fn advance(&mut self, next: *mut Slot<Q::Wr, [ibv_sge; G]>) {
-        // SAFETY: the slot before `next` is one of the list's.
+        // SAFETY: the slot before `next` belongs to the list.
         unsafe { (*Link::head(next.sub(1).cast::<Q::Wr>())).next = next.cast() };
         self.at = next;
         self.count += 1;
@@ -103,8 +104,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
     /// Adds a work request.
     ///
     /// # Safety
-    /// The queue may have it by the rules; it has at most `G` elements; what it borrows outlives
-    /// `'d`.
+    /// The rules allow the work request on this queue. It has at most `G` elements, and what it
+    /// borrows outlives `'d`.
     #[inline(always)]
     pub(super) unsafe fn push<W: Work<Q::Entry, Wr = Q::Wr>>(&mut self, wr: W) -> Posted<Q> {
         if self.count as i32 >= self.most {
@@ -114,8 +115,8 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
             if most == i {
                 let mut scratch = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
                 let mut post = self.begin();
-                // SAFETY: a slot of its own, whose work request is not posted. What else is wrong
-                // with it is not the next one's fault: that has a check of its own.
+                // SAFETY: the slot is a local, and its work request is not posted. Other faults of
+                // this work request do not affect the next one, which has its own check.
                 let pending = unsafe { post.put(0, wr, &raw mut scratch, ptr::null_mut()) };
                 let kind = why_full(self.queue, most, self.capacity);
                 return Err(not_pushed::<Q>(most, kind, pending.entry));
@@ -125,13 +126,13 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         let (at, next) = unsafe { next_slot(self.at) };
         self.at = at;
         let mut post = self.begin();
-        // SAFETY: a slot is left, with room enough, and stays where it is: the list borrows the
-        // array until it is posted.
+        // SAFETY: a slot is left, with enough room, and does not move: the list borrows the array
+        // until it is posted.
         let pending = unsafe { post.put(0, wr, at, ptr::null_mut()) };
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
         let mismatch = post.mismatch();
         let mut found = post.check.found_in(&pending.entry, is_one, mismatch);
-        // What is only tested can be the operand of the test.
+        // A value that is only tested can be the operand of the test.
         found.mismatch = (found.mismatch != 0) as u64;
         if found.is_clear() {
             if Q::InFlight::MARKED {
@@ -139,18 +140,18 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
             }
         } else {
             let i = self.count;
-            // SAFETY: emitted, entered as the `i`th, and not posted.
+            // SAFETY: it is emitted, entered as the `i`th, and not posted.
             if let Some(kind) = unsafe { look_at_one(self.queue, found, i, at.cast(), G) } {
                 return Err(not_pushed::<Q>(i, kind, pending.entry));
             }
         }
         std::mem::forget(pending.entry);
-        // SAFETY: the slot that was emitted.
+        // SAFETY: it is the slot that was emitted.
         unsafe { self.advance(next) };
         Ok(())
     }
 
-    /// Pushes each of `wrs`, up to the first that is refused.
+    /// Pushes `wrs` until one is rejected.
     ///
     /// # Safety
     /// As for `push`.
@@ -162,12 +163,12 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         let (n, most) = wrs.size_hint();
         let left = self.most - self.count as i32;
         if most != Some(n) || n > i32::MAX as usize || n as i32 > left {
-            // SAFETY: the queue may have each of `wrs`, which has at most `G` elements, and what it
-            // borrows outlives `'d` (this function's contract).
+            // SAFETY: the queue accepts each of `wrs`, with at most `G` elements, and what they
+            // borrow outlives `'d` (the contract of this function).
             return unsafe { self.push_each(wrs) };
         }
-        // Whatever the iterator gives: there are `n` slots. In this order, so that nothing is taken
-        // from it beyond.
+        // There are `n` slots, whatever the iterator yields. In this order, `zip` takes nothing
+        // beyond them from the iterator.
         let mut each = (0..n).zip(wrs);
         while let Some((_, wr)) = each.next() {
             // SAFETY: a slot is left.
@@ -182,14 +183,15 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
             }
             let (seen, found) = (post.check.seen, post.check.found(post.mismatch()));
             if post.check.faults != 0 {
-                // Here, where the entry goes if that panics: rustc forgets what is returned then.
+                // Here, where the entry is dropped if that panics. rustc leaks a returned value in
+                // that case.
                 drop(each);
                 return self.look_back(found, pending.entry);
             }
-            // Before the iterator's code may panic: the list has this one from now on.
+            // Before the iterator's code may panic: from here on the list owns this entry.
             self.seen = seen;
             std::mem::forget(pending.entry);
-            // SAFETY: the slot that was emitted.
+            // SAFETY: it is the slot that was emitted.
             unsafe { self.advance(next) };
         }
         if self.has_mismatch() {
@@ -199,27 +201,27 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         Ok(())
     }
 
-    /// Looks at each work request of the list, and keeps those before the first that is refused.
-    /// The one at `at`, which has this entry, is refused, if something was `found` besides
-    /// mismatched buffers.
+    /// Inspects each work request of the list, and keeps those before the first that is rejected.
+    /// The one at `at`, with this entry, is rejected if something was `found` besides mismatched
+    /// buffers.
     #[inline(always)]
     fn look_back(&mut self, found: Found, entry: Option<Q::Entry>) -> Posted<Q> {
         let (n, first) = (self.count, self.slots.cast());
-        // The queue is passed by value and comes back: so the hot path keeps no register for it
-        // over this call. SAFETY: the function does not unwind, and what it gives back takes the
-        // place of this.
+        // The queue is passed by value and returned, so the hot path does not keep a register for
+        // it across this call. SAFETY: the function does not unwind, and its result replaces this
+        // copy.
         let queue = unsafe { ptr::read(&self.queue) };
-        // SAFETY: the list's slots; `out` is writable, and written.
+        // SAFETY: the slots belong to the list. `out` is writable, and is written.
         let Looked { queue, kept, cursor, result } =
             unsafe { out_of_line(|out| look_through(queue, first, n, G, found, entry, out)) };
-        // SAFETY: the place is written over, not dropped.
+        // SAFETY: the field is overwritten, not dropped.
         unsafe { ptr::write(&mut self.queue, queue) };
         (self.at, self.count, self.cursor) = (self.slots.wrapping_add(kept as usize), kept, cursor);
         self.seen = 0;
         result
     }
 
-    /// Pushes one after the other, out of line.
+    /// Pushes work requests one by one, out of line.
     ///
     /// # Safety
     /// As for `push`.
@@ -228,23 +230,23 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         &mut self,
         wrs: impl Iterator<Item = W>,
     ) -> Posted<Q> {
-        // The list goes there and back, as the queue does in `look_back`. If the iterator panics it
-        // is dropped there, and this one is empty.
+        // The list is moved there and back, like the queue in `look_back`. If the iterator panics,
+        // the list is dropped there, and this one is empty.
         let (slots, cursor) = (self.slots, self.queue.in_flight.cursor());
-        // SAFETY: what is left behind has no entries, and a list is put in its place.
+        // SAFETY: the remaining list has no entries, and is overwritten with the result.
         let list = unsafe { ptr::read(self) };
         (self.at, self.count, self.cursor, self.seen) = (slots, 0, cursor, 0);
-        // SAFETY: the queue may have each of `wrs`, with at most `G` elements, and what it borrows
-        // outlives `'d` (this function's contract). `out` is writable, and written.
+        // SAFETY: the queue accepts each of `wrs`, with at most `G` elements, and what they borrow
+        // outlives `'d` (the contract of this function). `out` is writable, and is written.
         let (list, result) = unsafe { out_of_line(|out| push_each(list, wrs, out)) };
-        // SAFETY: the list that is written over has no entries.
+        // SAFETY: the overwritten list has no entries.
         unsafe { ptr::write(self, ManuallyDrop::into_inner(list)) };
-        // Unchanged; restated for the optimiser.
+        // Unchanged. Stored again for the optimiser.
         (self.slots, self.seen) = (slots, 0);
         result
     }
 
-    /// Posts the list, after `end` was given its last work request.
+    /// Posts the list, after calling `end` with its last work request.
     #[inline(always)]
     pub(super) fn post(self, end: impl FnOnce(*mut Q::Wr)) -> Posted<Q> {
         let mut list = ManuallyDrop::new(self);
@@ -252,7 +254,7 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         if list.is_empty() {
             return Ok(());
         }
-        // SAFETY: some slots were emitted, the last of them before `at`.
+        // SAFETY: some slots were emitted, and the last one is before `at`.
         let last = unsafe {
             let last = list.at.sub(1).cast::<Q::Wr>();
             (*Link::head(last)).next = ptr::null_mut();
@@ -261,9 +263,9 @@ impl<'d, T: Transport, Q: Kind<Entry: Owned>, const G: usize> List<'d, T, Q, G> 
         end(last);
         let (n, first, seen) = (list.count, list.slots.cast(), list.seen);
         let mut post = list.begin();
-        // No mismatch, unless an iterator panicked before it was looked at.
+        // There is no mismatch, unless an iterator panicked before the inspection.
         post.check.seen = seen;
-        // SAFETY: the list is put together and ended.
+        // SAFETY: the list is complete and ends with null.
         unsafe { post.list(n, first, None::<()>) }
     }
 }
@@ -273,17 +275,16 @@ impl<T: Transport, Q: Kind<Entry: Owned>, const G: usize> Drop for List<'_, T, Q
     fn drop(&mut self) {
         self.queue.in_flight.end_list();
         if !self.is_empty() {
-            // SAFETY: those slots were emitted, and not posted.
+            // SAFETY: these slots were emitted, and not posted.
             unsafe { drop_list(self.queue, self.slots.cast(), self.at.wrapping_sub(1).cast()) };
         }
     }
 }
 
-/// A list, and whether all was pushed.
+/// A list, and whether everything was pushed.
 type Grown<'d, T, Q, const G: usize> = (ManuallyDrop<List<'d, T, Q, G>>, Posted<Q>);
 
-/// Pushes one after the other, and says what became of the list, whose buffers were all looked at
-/// then.
+/// Pushes work requests one by one. Returns the list, with all of its buffers inspected.
 ///
 /// # Safety
 /// `out` is writable; as for `push`.
@@ -300,14 +301,14 @@ unsafe fn push_each<
     mut wrs: impl Iterator<Item = W>,
     out: *mut Grown<'d, T, Q, G>,
 ) {
-    // If the iterator panics, this list ends, and then the one that it left behind.
+    // If the iterator panics, this list is dropped, and then the one that was left behind.
     list.queue.in_flight.begin_list();
     let is_known = !list.has_mismatch();
     let looked = if is_known { Ok(()) } else { list.look_back(Found::MISMATCH, None) };
-    // SAFETY: the caller promises what `push` asks for, and that `out` is writable.
+    // SAFETY: the caller satisfies the contract of `push`, and `out` is writable.
     unsafe {
         let result = looked.and_then(|()| wrs.try_for_each(|wr| list.push(wr)));
-        // Here, where the list goes if that panics.
+        // Here, where the list is dropped if that panics.
         drop(wrs);
         list.queue.in_flight.end_list();
         out.write((ManuallyDrop::new(list), result));

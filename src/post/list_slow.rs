@@ -1,7 +1,7 @@
-//! What a list of run-time length leaves to cold functions: no room by what was known, buffers to
-//! look at, something wrong, or a list that is not posted.
+//! Cold functions of lists of run-time length: more room is needed than was known, buffers need
+//! inspection, there is a fault, or a list is not posted.
 //!
-//! They are `extern "C"` for its promise not to unwind; nothing here is for C.
+//! They are `extern "C"` because such functions do not unwind. C code does not call them.
 
 #![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
 
@@ -16,8 +16,8 @@ use crate::sys::data::Link;
 use crate::work::refusal::{Faults, PostErrorKind};
 use crate::work::request::Found;
 
-/// How many work requests a list of `count` can have in all, now that as many are there as were
-/// known to fit.
+/// How many work requests a list that has `count` can have in all, when it has used the room that
+/// was known.
 #[cold]
 #[inline(never)]
 pub(super) extern "C" fn more_room<Q: Kind>(
@@ -47,11 +47,11 @@ pub(super) extern "C" fn why_full<Q: Kind>(
     }
 }
 
-/// What is wrong with the `i`th work request of a list. If nothing is, its buffer shows that the
-/// queue has it.
+/// Why the `i`th work request of a list is rejected. If it is not, marks its buffer as owned by the
+/// queue.
 ///
 /// # Safety
-/// `wr` is that work request, emitted and entered, and its entry the caller's.
+/// `wr` is that work request, emitted and entered, and the caller owns its entry.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
@@ -63,7 +63,7 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
 ) -> Option<PostErrorKind> {
     #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
-    // SAFETY: the work request is emitted and entered, and its entry the caller's.
+    // SAFETY: the work request is emitted and entered, and the caller owns its entry.
     let wr = unsafe { Entered::new(i, wr) };
     let mut faults = Faults::of(found);
     wr.look(queue, found, &mut faults);
@@ -74,24 +74,24 @@ pub(super) unsafe extern "C" fn look_at_one<Q: Kind>(
     kind
 }
 
-/// What `look_through` left of a list.
+/// The result of `look_through`.
 pub(super) struct Looked<'q, Q: Kind> {
-    /// As it was given.
+    /// The queue that was passed.
     pub queue: &'q mut Queue<Q>,
-    /// Work requests, the first ones.
+    /// The number of work requests that are kept, from the first on.
     pub kept: u32,
-    /// Behind them.
+    /// The position after them.
     pub cursor: Cursor<Q>,
     pub result: Posted<Q>,
 }
 
-/// Looks at each of the `n` work requests of a list, and keeps those before the first with which
-/// something is wrong. One with `entry` was emitted behind them, if something was `found` besides
+/// Inspects each of the `n` work requests of a list, and keeps those before the first that is
+/// rejected. One more with `entry` was emitted after them, if something was `found` besides
 /// mismatched buffers.
 ///
 /// # Safety
-/// The work requests from `first` on were emitted and entered, each linked to the next, and their
-/// entries are given up; `out` is writable.
+/// The work requests from `first` on were emitted and entered, each is linked to the next, and
+/// their entries are given up. `out` is writable.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
@@ -108,8 +108,8 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
     let (mut kept, mut wr, mut wrong) = (0, first, None);
     let mut cursor = queue.in_flight.cursor();
     let mut rejected = Rejected::new();
-    // SAFETY: `n` work requests were emitted and entered, their entries given up to us, and behind
-    // them one more if there is something wrong with it.
+    // SAFETY: `n` work requests were emitted and entered, and their entries were given up to this
+    // function. If there is a fault, one more is after them.
     unsafe {
         for i in 0..n {
             wrong = wrong.or_else(|| look_at_one(queue, Found::MISMATCH, i, wr, slot_sges));
@@ -134,7 +134,8 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
     }
 }
 
-/// Drops the entries of a list that is not posted: one call, so that what drops the list is small.
+/// Drops the entries of a list that is not posted. It is one call, so that code that drops the list
+/// is small.
 ///
 /// # Safety
 /// The work requests from `first` to `last` were emitted and entered, and their entries are given
@@ -142,7 +143,7 @@ pub(super) unsafe extern "C" fn look_through<'q, Q: Kind>(
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, last: *mut Q::Wr) {
-    // SAFETY: the list is emitted, and its entries are nobody else's.
+    // SAFETY: the list is emitted, and only this function owns its entries.
     let entries = unsafe {
         (*Link::head(last)).next = ptr::null_mut();
         take_entries(queue, Entered::all(first))
@@ -151,7 +152,7 @@ pub(super) unsafe fn drop_list<Q: Kind>(queue: &Queue<Q>, first: *mut Q::Wr, las
     drop(entries);
 }
 
-/// The error of a work request that is not added to a list of `at`.
+/// The error of a work request that is not added to a list that has `at` work requests.
 #[cold]
 #[inline(never)]
 pub(super) extern "C" fn not_pushed<Q: Kind>(

@@ -3,15 +3,15 @@
 //! | file | what |
 //! |---|---|
 //! | `path` | the path of one work request, or of a list |
-//! | `queue` | the three queues, and what a post needs to know of each |
+//! | `queue` | the three kinds of queues, and their properties that a post needs |
 //! | `chain` | chains on the stack, for the posting macros |
-//! | `list` | lists whose length is known at run time, as programs see them |
-//! | `list_path` | how they are put together |
+//! | `list` | the public interface of lists whose length is known at run time |
+//! | `list_path` | how these lists are built |
 //! | `raw_list` | lists of the `unsafe` path whose work requests differ |
 //! | `unchecked` | the `unsafe` path, which does no bookkeeping |
-//! | `slow`, `list_slow` | what these leave to cold functions |
-//! | `refusal` | what a refused post gives back |
-//! | `trace` | the event that reports a refused post |
+//! | `slow`, `list_slow` | their cold functions |
+//! | `refusal` | the error of a rejected post, with the entries |
+//! | `trace` | the event that reports a rejected post |
 //! | `next_slot` | going through an array of slots with one pointer |
 
 pub(crate) mod chain;

@@ -1,14 +1,14 @@
-//! Going through an array of slots with one pointer.
+//! Iterating over an array of slots with one pointer.
 
 #![allow(unsafe_code)] // pointers
 
 use crate::black_box::black_box_pointer;
 
-/// The slot at `at` and the one after it, which exists or is one past the last.
+/// Returns the slot at `at` and the one after it, which exists or is one past the last.
 ///
-/// Hides from LLVM that the second is the first plus a constant, and gives the first as the second
-/// less one: so a loop keeps one pointer and addresses the current slot from there. Otherwise LLVM
-/// computes each address from the array and an index: 5 instructions a slot, of 22.
+/// Hides from LLVM that the second is the first plus a constant, and computes the first from the
+/// second. So a loop keeps one pointer and addresses the current slot relative to it. Otherwise
+/// LLVM computes each address from the array and an index: 5 instructions of 22 per slot.
 ///
 /// # Safety
 /// There is a slot at `at`.

@@ -1,6 +1,5 @@
-//! The path of a post, whatever the queue: a work request is emitted and entered in the in-flight
-//! table, the list is committed, and the device is told. What is not straightforward is left to
-//! `slow`.
+//! The path of a post, for every kind of queue: emit a work request and enter it in the in-flight
+//! table, commit the list, and ring the doorbell. Everything else is left to `slow`.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -23,13 +22,13 @@ use crate::work::data::Data;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Found, Pending, Slot, Work};
 
-/// Where a list begins in the in-flight table of a queue.
+/// The position at which a list starts in the in-flight table of a queue.
 pub(super) type Cursor<Q> = <<Q as Kind>::InFlight as InFlight<<Q as Kind>::Entry>>::Cursor;
 
-/// What the verb of a queue knows of a work request.
+/// The verb's knowledge of a work request.
 pub(super) type KnownBy<Q> = <<Q as Kind>::Verb as Verb>::Known;
 
-/// What a post gives.
+/// The result of a post.
 pub(super) type Posted<Q> = Result<(), PostError<<Q as Kind>::Entry>>;
 
 impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
@@ -39,13 +38,13 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         Post::at(queue, counter, None)
     }
 
-    /// What must not be in the type tag of a buffer that needs no look.
+    /// The bits that must not be in the type tag of a buffer, unless it is inspected.
     #[inline(always)]
     pub(super) fn mismatch(&self) -> u64 {
         self.queue.in_flight.state().mismatch
     }
 
-    /// A list of the queue with this counter that begins at `cursor`, or where the in-flight table
+    /// A list of the queue with this counter. It starts at `cursor`, or where the in-flight table
     /// says.
     #[inline(always)]
     pub(super) fn at(
@@ -68,10 +67,10 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     /// the in-flight table.
     ///
     /// # Safety
-    /// - The queue may have it by the rules.
-    /// - `slot` is writable, has room for its elements and stays where it is until the post.
+    /// - The rules allow the work request on this queue.
+    /// - `slot` is writable, has room for its elements, and does not move until the post.
     /// - `prev` is null, or the work request emitted before.
-    /// - Lists have at most `MOST` work requests, or as many as there is room for.
+    /// - A list has at most `MOST` work requests, or as many as there is room for.
     #[inline(always)]
     pub(crate) unsafe fn put<W: Work<Q::Entry, Wr = Q::Wr>, S>(
         &mut self,
@@ -80,10 +79,11 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         slot: *mut Slot<Q::Wr, S>,
         prev: *mut Q::Wr,
     ) -> Pending<Q::Entry, W::Data, (), KnownBy<Q>> {
-        // Anew each time: a pointer into the queue would not survive a mutable borrow of it.
+        // Read each time, because a pointer into the queue would not survive a mutable borrow of
+        // it.
         self.check.ah = Q::ahs(self.queue);
         let at = slot.cast::<Q::Wr>();
-        // SAFETY: the slot is writable and has room; the check knows the queue's address handles.
+        // SAFETY: the slot is writable and has room, and the check has the queue's address handles.
         let pending = unsafe { wr.emit(slot.cast(), &mut self.check) };
         let wr_id = if Q::Entry::OWNED {
             let word = pending.entry.as_ref().map(Word::word);
@@ -91,11 +91,11 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
                 self.check.note(fault::NO_BUFFER);
             }
             let cursor = self.cursor.get_or_insert_with(|| self.queue.in_flight.cursor());
-            // SAFETY: nothing is spent before the post; lists are no longer than the in-flight
-            // table's.
+            // SAFETY: nothing is spent before the post, and lists are not longer than the in-flight
+            // table.
             let wr_id = unsafe { self.queue.in_flight.enter(cursor, i, word, pending.wr_id) };
             debug_assert_eq!(wr_id & Self::TAGS, 0);
-            // Added, not or-ed: that is one instruction, an address.
+            // An addition instead of an OR takes one instruction, an address computation.
             wr_id.wrapping_add(Self::TAGS)
         } else {
             pending.wr_id
@@ -105,8 +105,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         unsafe {
             (*Link::head(at)).wr_id = wr_id;
             let known = Q::Verb::known(at);
-            // What is posted from what is known needs no memory: where nothing shows that to
-            // others, nothing is stored there. (The `unsafe` path posts what is in memory.)
+            // Work requests that are posted from known values do not need memory, so the link is
+            // not stored. (The `unsafe` path posts what is in memory.)
             if (!Q::Verb::KNOWS || !Q::Entry::OWNED) && !prev.is_null() {
                 (*Link::head(prev)).next = at;
             }
@@ -117,39 +117,39 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     /// Posts one work request.
     ///
     /// # Safety
-    /// The queue may have it by the rules.
+    /// The rules allow the work request on this queue.
     #[inline(always)]
     pub(crate) unsafe fn one<W: Work<Q::Entry, Wr = Q::Wr>>(self, wr: W) -> Posted<Q> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
-        // SAFETY: the slot is a local for the elements of this work request, and stays until the
-        // post. The rest is this function's contract.
+        // SAFETY: the slot is a local with room for the elements of this work request, and lives
+        // until the post. The rest is the contract of this function.
         unsafe { self.one_at((wr, &raw mut slot)) }
     }
 
     /// Posts one work request, in `slot`.
     ///
     /// # Safety
-    /// The queue may have it by the rules, and the slot is as for `put`.
+    /// The rules allow the work request on this queue, and the slot is as for `put`.
     #[inline(always)]
     pub(crate) unsafe fn one_at<W: Work<Q::Entry, Wr = Q::Wr>, S>(
         mut self,
         (wr, slot): (W, *mut Slot<Q::Wr, S>),
     ) -> Posted<Q> {
         let wr_at = slot.cast::<Q::Wr>();
-        // SAFETY: the slot is as `put` asks.
+        // SAFETY: the slot satisfies the contract of `put`.
         let pending = unsafe { self.put(0, wr, slot, ptr::null_mut()) };
         if !W::IS_FILLED {
             // SAFETY: `put` emitted it.
             unsafe { (*Link::head(wr_at)).next = ptr::null_mut() };
         }
-        // One that was filled before is in memory.
+        // A work request that was filled before is in memory.
         let known = (!W::IS_FILLED).then_some((pending.known, ()));
         let entry = ManuallyDrop::new(pending.entry);
         let is_one = <W::Data as Data<Q::Entry>>::IS_ONE;
         let found = self.check.found_in(&entry, is_one, self.mismatch());
         if !found.is_clear() || !self.queue.in_flight.spend(1) {
-            // SAFETY: a list of one that is not spent, its entry given up; then it is posted, or
-            // never will be.
+            // SAFETY: it is a list of one that is not spent, and its entry is given up. It is
+            // posted now, or never.
             return unsafe {
                 let posted = self.go_slow(found, 1, wr_at, &known);
                 W::restore(wr_at);
@@ -157,19 +157,18 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
             };
         }
         if let (true, Some(entry)) = (Q::InFlight::MARKED, &*entry) {
-            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            // SAFETY: the entry of a work request has a buffer (`Data::emit`).
             unsafe { entry.first() }.give(self.queue.in_flight.state().counter);
         }
         // SAFETY: the entry is committed and the list is linked.
         unsafe { doorbell(self.queue, 1, wr_at, known) }
     }
 
-    /// Posts a list that is put together and ended, its entries given up and shown to be the
-    /// queue's.
+    /// Posts a complete list, whose entries are given up and marked as owned by the queue.
     ///
     /// # Safety
-    /// The `n` work requests from `first` on were emitted by `put`, in order; if they are `known`,
-    /// it is what `put` gave.
+    /// `put` emitted the `n` work requests from `first` on, in order. If they are `known`, it is
+    /// what `put` returned.
     #[inline(always)]
     pub(super) unsafe fn list(
         self,
@@ -177,10 +176,10 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
         first: *mut Q::Wr,
         known: Option<impl Each<KnownBy<Q>>>,
     ) -> Posted<Q> {
-        // In this order: once posted, another thread may poll the completion.
+        // In this order, because another thread may poll the completion as soon as it is posted.
         let found = self.check.found(self.mismatch());
         if !found.is_clear() || !self.queue.in_flight.spend(n) {
-            // SAFETY: the list is not spent, its entries given up.
+            // SAFETY: the list is not spent, and its entries are given up.
             return unsafe { self.go_slow(found, n, first, &known) };
         }
         // SAFETY: the entries are committed and the list is linked.
@@ -188,7 +187,7 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     }
 
     /// # Safety
-    /// As for `slow`; if the list is `known`, it is what the verb said of it.
+    /// As for `slow`. If the list is `known`, it is what the verb returned for it.
     #[inline(always)]
     unsafe fn go_slow<L: Each<KnownBy<Q>>>(
         self,
@@ -199,8 +198,8 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     ) -> Posted<Q> {
         let mut room = MaybeUninit::<L::Room<Q::Wr>>::uninit();
         let mut error = MaybeUninit::uninit();
-        // SAFETY: the caller has the list, which is where it was put together or in a room, and
-        // `slow` writes the error when it says no.
+        // SAFETY: the caller owns the list, which is where it was emitted or in a room. `slow`
+        // writes the error if it returns false.
         unsafe {
             let first = match known {
                 Some(known) if Q::Verb::KNOWS => known.show::<Q::Verb>(room.as_mut_ptr()),
@@ -214,11 +213,11 @@ impl<'q, T: Transport, Q: Kind> Post<'q, T, Q> {
     }
 }
 
-/// Tells the device.
+/// Rings the doorbell.
 ///
 /// # Safety
-/// `first` is a list of `n` emitted work requests whose entries are committed; if they are `known`,
-/// it is what the verb said of them.
+/// `first` is a list of `n` emitted work requests whose entries are committed. If they are `known`,
+/// it is what the verb returned for them.
 #[inline(always)]
 unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     queue: &mut Queue<Q>,
@@ -227,17 +226,17 @@ unsafe fn doorbell<Q: Kind, L: Each<KnownBy<Q>>>(
     known: Option<L>,
 ) -> Posted<Q> {
     let refused = |queue, first, bad, errno| {
-        // SAFETY: the device said from where on it did not take the list, which is still there. The
-        // error is written.
+        // SAFETY: the device reported the first work request that it did not accept, and the list
+        // still exists. The error is written.
         Err(unsafe { out_of_line(|to| refused_by_device(queue, n, first, bad, errno, to)) })
     };
     let mut room = MaybeUninit::<L::Room<Q::Wr>>::uninit();
-    // SAFETY: the object is alive, the list valid, and the buffers in it are the device's now. What
-    // is known is shown in a room that is there until it was refused.
+    // SAFETY: the object is alive, the list is valid, and its buffers are owned by the device now.
+    // The known values are written to a room that lives until the list was rejected.
     unsafe {
         let (mut first, mut bad) = (first, ptr::null_mut());
         if let (true, Some(known)) = (Q::Verb::KNOWS, &known) {
-            // (Each answer has its own way out: else which it was is kept across the session.)
+            // (Each result returns separately. Otherwise the result is kept across the session.)
             let posted = Q::Verb::post_known(queue.object, known);
             if posted == Some(0) {
                 return Ok(());

@@ -1,4 +1,5 @@
-//! The three queues that work requests are posted to, and what a post needs to know of each.
+//! The three kinds of queues that work requests are posted to, and what a post needs to know about
+//! each.
 
 #![allow(unsafe_code)] // reads the counters, and lists that were emitted
 
@@ -22,15 +23,15 @@ use crate::work::limits::{Limit, Max};
 use crate::work::opcode;
 use crate::work::refusal::PostErrorKind;
 
-/// A queue: of sends, of receives, or a shared receive queue.
+/// A send queue, a receive queue, or a shared receive queue.
 #[doc(hidden)]
-#[repr(C)] // what each post touches, first, and so on one cache line
+#[repr(C)] // the fields that each post accesses come first, on one cache line
 pub struct Queue<Q: Kind> {
     // Invariants:
-    // - `object` is alive as long as something is posted.
+    // - `object` is alive while something is posted.
     pub(crate) object: *mut Q::Object,
     pub(crate) in_flight: Q::InFlight,
-    /// What queues of this kind alone have.
+    /// State that only queues of this kind have.
     pub(crate) own: Q::Own,
 }
 
@@ -40,21 +41,21 @@ impl<Q: Kind> Queue<Q> {
     }
 }
 
-/// What a queue is of.
+/// The kind of a queue.
 #[doc(hidden)]
 pub trait Kind: Sized {
     type Entry: Entry;
-    /// C's work request.
+    /// The C work request.
     type Wr: Link;
     type InFlight: InFlight<Self::Entry>;
-    /// What queues of this kind alone have.
+    /// State that only queues of this kind have.
     type Own: Default;
-    /// What C posts to.
+    /// The C object that is posted to.
     type Object;
     type Verb: Verb<Object = Self::Object, Wr = Self::Wr>;
 
     const VERB: &'static str = Self::Verb::NAME;
-    /// Most scatter/gather elements of a work request, and most inline bytes: of sends.
+    /// The most scatter/gather elements of a work request, and the most inline bytes of a send.
     type MaxSge: Limit;
     type MaxInline: Limit;
     const MAX_SGE: u32 = Self::MaxSge::VALUE;
@@ -63,31 +64,31 @@ pub trait Kind: Sized {
     /// Whether each work request must have a buffer.
     const NEEDS_BUFFERS: bool = false;
 
-    /// The address handles that its work requests may name: null, if it is of receives.
+    /// The address handles that its work requests can name; null for receives.
     fn ahs(_queue: &Queue<Self>) -> *const AhKeys {
         ptr::null()
     }
 
-    /// The number of the queue pair, if it is not a shared receive queue.
+    /// The number of the queue pair; `None` for a shared receive queue.
     ///
     /// # Safety
-    /// The object is live.
+    /// The object is alive.
     #[cfg(feature = "tracing")]
     unsafe fn qp_num(_object: *mut Self::Object) -> Option<u32> {
         None
     }
 
-    /// The slab of the headers of the only pool that buffers may come from; 0 if any may.
+    /// The slab of the only pool whose buffers are accepted; 0 if any are.
     fn slab(_queue: &Queue<Self>) -> usize {
         0
     }
 
-    /// Leaves out elements of no bytes, and says whether the message of a work request is too long:
-    /// for the port, if its buffers are mismatched, or for what it goes to or comes from. Receives
-    /// have no message yet.
+    /// Removes empty elements. Returns an error if the message of a work request is too long, for
+    /// the port (if its buffers are mismatched) or for its remote slice or its buffers. Receives do
+    /// not have a message yet.
     ///
     /// # Safety
-    /// The queue's object is live, and `wr` is emitted.
+    /// The queue's object is alive, and `wr` is emitted.
     unsafe fn measure(
         _queue: &Queue<Self>,
         _wr: *mut Self::Wr,
@@ -96,7 +97,7 @@ pub trait Kind: Sized {
         None
     }
 
-    /// The bytes of an inline payload; 0 if the data is in buffers.
+    /// The length of an inline payload in bytes; 0 if the data is in buffers.
     ///
     /// # Safety
     /// `wr` is emitted.
@@ -104,10 +105,10 @@ pub trait Kind: Sized {
         0
     }
 
-    /// What the device's refusal of a work request means.
+    /// The meaning of an errno with which the device rejected a work request.
     ///
     /// # Safety
-    /// The queue's object is live, and `wr` is emitted.
+    /// The queue's object is alive, and `wr` is emitted.
     unsafe fn meaning(_: &Queue<Self>, _wr: *mut Self::Wr, errno: i32) -> PostErrorKind {
         PostErrorKind::Refused { errno }
     }
@@ -117,7 +118,7 @@ pub trait Kind: Sized {
 pub(crate) type SendQueue<P> = Queue<Sends<P>>;
 /// The receive queue of a queue pair.
 pub(crate) type RecvQueue<P> = Queue<Receives<P>>;
-/// A shared receive queue: of entries `E`, with at most `M` elements a receive.
+/// A shared receive queue with entries `E`, and at most `M` elements in a receive.
 pub(crate) type SharedQueue<E, M> = Queue<SharedReceives<E, M>>;
 
 /// The in-flight table of a profile's sends.
@@ -149,7 +150,7 @@ impl<P: Profile> Kind for Sends<P> {
 
     #[cfg(feature = "tracing")]
     unsafe fn qp_num(object: *mut ibv_qp) -> Option<u32> {
-        // SAFETY: the queue pair is live (this function's contract).
+        // SAFETY: the queue pair is alive, by the contract.
         Some(unsafe { (*object).qp_num })
     }
 
@@ -159,22 +160,21 @@ impl<P: Profile> Kind for Sends<P> {
         is_mismatch: bool,
     ) -> Option<PostErrorKind> {
         let (max, by_mtu) = queue.in_flight.state().counters.longest_message();
-        // SAFETY: the caller says that the work request is emitted.
+        // SAFETY: the work request is emitted, by the contract.
         let asked = unsafe { trim(wr) };
-        // SAFETY: the queue pair is live, and the work request is emitted (this function's
-        // contract).
+        // SAFETY: the queue pair is alive, and the work request is emitted, by the contract.
         if is_mismatch && asked > max.into() && !unsafe { is_rdma_on_srd(queue.object, wr) } {
             return Some(match by_mtu {
                 true => PostErrorKind::ExceedsMtu { asked, max },
                 false => PostErrorKind::ExceedsMessage { asked, max },
             });
         }
-        // SAFETY: it is emitted, and this is what is in its list.
+        // SAFETY: it is emitted, and `asked` is the length of its list.
         unsafe { opcode::beyond(wr, asked) }
     }
 
     unsafe fn inline_bytes(wr: *mut ibv_send_wr) -> u64 {
-        // SAFETY: an emitted work request has its flags, and its elements as `trim` reads them.
+        // SAFETY: the flags and the elements of an emitted work request are written.
         unsafe {
             match (*wr).send_flags & SendFlags::INLINE.bits() {
                 0 => 0,
@@ -185,8 +185,8 @@ impl<P: Profile> Kind for Sends<P> {
 
     unsafe fn meaning(queue: &SendQueue<P>, wr: *mut ibv_send_wr, errno: i32) -> PostErrorKind {
         let is_siw = queue.in_flight.state().counters.is_siw();
-        // SAFETY: the queue pair is live, and its context with it; the work request is emitted
-        // (this function's contract).
+        // SAFETY: the queue pair and its context are alive, and the work request is emitted, by the
+        // contract.
         let why = unsafe {
             let may_say = errno == libc::EINVAL && is_iwarp((*queue.object).context);
             may_say.then(|| opcode::why_not_on_iwarp(wr, is_siw)).flatten()
@@ -195,15 +195,15 @@ impl<P: Profile> Kind for Sends<P> {
     }
 }
 
-/// Whether the port's longest message is not what limits a work request: the device has another
-/// limit for RDMA on SRD, and tells it.
+/// Whether the port's longest message does not limit a work request: the device reports another
+/// limit for RDMA on SRD.
 ///
 /// # Safety
-/// The queue pair is live, and the work request emitted.
+/// The queue pair is alive, and the work request is emitted.
 #[cold]
 unsafe fn is_rdma_on_srd(qp: *mut ibv_qp, wr: *mut ibv_send_wr) -> bool {
-    // SAFETY: the queue pair is live, and its type was written at creation. The work request is
-    // emitted, so its opcode was written (this function's contract).
+    // SAFETY: the queue pair is alive, and its type was written at creation. The work request is
+    // emitted, so its opcode is written (the contract).
     let (qp_type, code) = unsafe { ((*qp).qp_type, (*wr).opcode) };
     qp_type == ibv_qp_type::IBV_QPT_DRIVER && is_rdma(code)
 }
@@ -220,7 +220,7 @@ impl<P: Profile> Kind for Receives<P> {
 
     #[cfg(feature = "tracing")]
     unsafe fn qp_num(object: *mut ibv_qp) -> Option<u32> {
-        // SAFETY: the queue pair is live (this function's contract).
+        // SAFETY: the queue pair is alive, by the contract.
         Some(unsafe { (*object).qp_num })
     }
 }
@@ -241,19 +241,19 @@ impl<E: Entry, M: Limit> Kind for SharedReceives<E, M> {
     }
 }
 
-/// The address of the slab of the headers of a shared receive queue's pool.
+/// The slab address of a shared receive queue's pool.
 #[doc(hidden)]
 #[derive(Default)]
 pub struct SlabAddress(pub(crate) usize);
 
 impl<P: Profile> SendQueue<P> {
-    /// The limit of messages is known, or changed.
+    /// Called when the limit of messages becomes known or changes.
     pub(crate) fn look_anew(&mut self) {
         let state = self.in_flight.state_mut();
         state.mismatch = state.counters.mismatch(SEND);
     }
 
-    /// The entries that the in-flight table keeps: the queue is gone, or reset.
+    /// Returns the entries that the in-flight table stores, when the queue is gone or reset.
     #[inline]
     pub(crate) fn release_all(&mut self) -> Vec<P::Entry> {
         match self.in_flight.release(Until::End) {
@@ -262,14 +262,14 @@ impl<P: Profile> SendQueue<P> {
         }
     }
 
-    /// Work requests posted whose entry is in the wr_id, so that the counters count their
-    /// completions.
+    /// The number of posted work requests whose entry is in the wr_id, so that the counters count
+    /// their completions.
     pub(crate) fn posted_as_wr_ids(&self) -> u32 {
         if SendInFlight::<P>::MARKED { self.in_flight.posted() } else { 0 }
     }
 
-    /// The outstanding work of a queue pair that was destroyed or reset: of this queue, and of
-    /// `receives` on a receive queue of its own.
+    /// The outstanding work of a queue pair that was destroyed or reset: of this queue, and
+    /// `receives` of its own receive queue.
     pub(crate) fn at_end(&self, receives: u32) -> AtEnd {
         if !P::Entry::OWNED {
             return AtEnd::UNKNOWN;
@@ -278,16 +278,16 @@ impl<P: Profile> SendQueue<P> {
         AtEnd { left: [self.in_flight.outstanding(), receives], may_be_stale: is_ring }
     }
 
-    /// The same when the queue pair is destroyed: what completed before a reset, too, may lie in a
-    /// completion queue still, whose room it takes.
+    /// The same for a queue pair that is destroyed. Completions from before a reset may still
+    /// occupy entries in a completion queue.
     pub(crate) fn at_last(&mut self, receives: u32) -> AtEnd {
         let mut at_end = self.at_end(receives);
         at_end.left[SEND] = at_end.left[SEND].saturating_add(self.in_flight.stale_credits());
         at_end
     }
 
-    /// What the last of `n` carries, where the queue would be full of unsignaled ones otherwise
-    /// (R9.8).
+    /// The flags for the last of `n` work requests: signaled if the queue would otherwise be full
+    /// of unsignaled ones (R9.8).
     #[inline(always)]
     pub(crate) fn signal_if_full(&mut self, n: u32) -> u32 {
         let has_more = self.in_flight.has_room(n + 1);

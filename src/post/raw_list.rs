@@ -1,4 +1,4 @@
-//! Lists of the `unsafe` path whose work requests differ: in opcode, flags, or number of elements.
+//! Lists of the `unsafe` path with different opcodes, flags, or numbers of elements.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -21,11 +21,11 @@ use crate::work::limits::Max;
 use crate::work::refusal::WorkRequests;
 use crate::work::request::{SendSlot, WorkRequest};
 
-/// A list of sends of the `unsafe` path, which is put together one by one and posted with one call
-/// of `ibv_post_send`. Each work request has an opcode, flags and data of its own.
+/// A list of sends of the `unsafe` path. Push work requests one by one, and post them with one call
+/// of `ibv_post_send`. Each work request has its own opcode, flags and data.
 ///
-/// It is made by [`raw_send_list`](crate::QueuePair::raw_send_list). With selective signaling only
-/// those are signaled that say so. A list that is dropped posts nothing.
+/// [`raw_send_list`](crate::QueuePair::raw_send_list) creates it. With selective signaling only
+/// work requests that request it are signaled. Dropping a list posts nothing.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -43,7 +43,7 @@ use crate::work::request::{SendSlot, WorkRequest};
 /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
 /// let (piece, to) = (wr::Piece::new(&region, 0..4)?, region.remote().slice(2048, 4)?);
 /// let mut slots = SendSlots::<4>::new();
-/// // SAFETY: the region outlives the queue pair, nobody else touches it before the completions,
+/// // SAFETY: the region outlives the queue pair, nothing else accesses it before the completions,
 /// // and `cq` has room.
 /// unsafe {
 ///     qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(9, [])))?;
@@ -67,9 +67,9 @@ use crate::work::request::{SendSlot, WorkRequest};
 #[must_use = "a list does nothing until it is posted"]
 pub struct RawSendList<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> {
     // Invariants:
-    // - The `count` slots from `first` to `at` are emitted, each linked to the next. There are
-    //   `most` slots.
-    // - `'d` is outlived by everything that the work requests borrow.
+    // - The `count` slots from `first` to `at` are emitted, and each is linked to the next. There
+    //   are `most` slots.
+    // - Everything that the work requests borrow outlives `'d`.
     post: SendPost<'d, T, P>,
     first: *mut SendSlot<[ibv_sge; G]>,
     at: *mut SendSlot<[ibv_sge; G]>,
@@ -88,10 +88,10 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
         RawSendList { post, first, at: first, count: 0, most, _borrows: PhantomData }
     }
 
-    /// Adds a work request. What it borrows stays borrowed until the list is posted.
+    /// Adds a work request, which keeps its borrows until the list is posted.
     ///
     /// # Errors
-    /// [`RawPostError`] with ENOMEM and its index if all slots are used. The list stays as it was.
+    /// [`RawPostError`] with ENOMEM and the index if all slots are used. The list is unchanged.
     #[inline(always)]
     pub fn push<W>(&mut self, wr: W) -> Result<(), RawPostError>
     where
@@ -101,9 +101,9 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
         if self.count == self.most {
             return Err(RawPostError::no_slot::<Sends<P>>(self.count));
         }
-        // SAFETY: a slot is left, with room enough (`Fits`), and stays where it is: the list
-        // borrows the array until it is posted. The bounds are the rules. What an address handle
-        // of the work request must be is promised to `post`, and nothing reads it before.
+        // SAFETY: a slot is left, with enough room (`Fits`), and does not move: the list borrows
+        // the array until it is posted. The bounds are the rules. The contract of `post` covers an
+        // address handle of the work request, and nothing reads it before.
         unsafe {
             let (at, next) = next_slot(self.at);
             let _ = self.post.put(0, wr, at, ptr::null_mut());
@@ -114,22 +114,22 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
         Ok(())
     }
 
-    /// Work requests pushed so far.
+    /// The number of work requests in the list.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Posts the list and does no bookkeeping (`ibv_post_send`). An empty list is Ok and posts
+    /// Posts the list without bookkeeping (`ibv_post_send`). An empty list returns `Ok` and posts
     /// nothing ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Safety
     /// As for [`post_send_unchecked`](crate::QueuePair::post_send_unchecked), for each work
-    /// request. If the device refuses a list, those before `bad_wr` are posted.
+    /// request. If the device rejects a list, the work requests before `bad_wr` are posted.
     ///
     /// # Errors
     /// As for `post_send_unchecked`.
@@ -139,7 +139,7 @@ impl<'d, T: Transport, P: Profile<Entry = Raw>, const G: usize> RawSendList<'d, 
             return Ok(());
         }
         // SAFETY: the slots are linked, in order, and `at` is one past the last (invariant). The
-        // rest is this function's contract.
+        // rest is the contract of this function.
         unsafe { self.post.post_raw([], self.first.cast(), self.at.sub(1).cast()) }
     }
 }

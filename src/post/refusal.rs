@@ -1,6 +1,6 @@
-//! A refused post: how far it came, and the entries that stayed with the program.
+//! A rejected post: how many work requests the device accepted, and the entries of the others.
 
-#![allow(unsafe_code)] // owns entries as linked words; reads what was written
+#![allow(unsafe_code)] // owns entries as linked words; reads emitted work requests
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,10 +13,10 @@ use crate::memory::header::word;
 use crate::terms::refused::drops_its_object;
 use crate::work::refusal::PostErrorKind;
 
-/// The entries that the device did not take, in posting order: an iterator, from
+/// The entries that the device did not accept, in posting order. An iterator, from
 /// [`PostError::into_rejected`] ([R9.1](crate::guide::rules#r9-1)).
 ///
-/// They are linked through their headers, so that a refused post allocates nothing.
+/// They are linked through their headers, so a rejected post does not allocate.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -32,16 +32,16 @@ use crate::work::refusal::PostErrorKind;
 ///     let buf = pool.take().ok_or("no buffer")?;
 ///     refused = list.push(wr::RdmaWrite::new(buf, at)).err().map(PostError::into_rejected);
 /// }
-/// assert_eq!((list.len(), refused.into_iter().flatten().count()), (8, 1)); // the ninth came back
+/// assert_eq!((list.len(), refused.into_iter().flatten().count()), (8, 1)); // the ninth was rejected
 /// list.post()?;
 /// # proverbs::loopback::poll(&mut cq, 8)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Rejected<E: Entry> {
     // Invariants:
-    // - `first` is 0 or the word of an entry of type `E` that this list owns, and so on along
+    // - `first` is 0, or the word of an entry of type `E` that this list owns, and so on along
     //   `link`.
-    // - No entry is with the device.
+    // - The device owns none of the entries.
     first: usize,
     last: usize,
     _owns: PhantomData<E>,
@@ -52,19 +52,19 @@ impl<E: Entry> Rejected<E> {
         Rejected { first: 0, last: 0, _owns: PhantomData }
     }
 
-    /// Adds an entry at the end, given as a word; 0 and a word without a buffer add nothing.
+    /// Appends an entry, given as a word. 0 and a word without a buffer add nothing.
     ///
     /// # Safety
-    /// A word with a buffer is that of an `E` that the caller gives up, its header is alive, and
-    /// the device does not have it.
+    /// A word with a buffer belongs to an `E` that the caller gives up. Its header is alive, and
+    /// the device does not own it.
     pub(crate) unsafe fn push(&mut self, entry: usize) {
         if entry == 0 || word::is_none(entry) {
             return;
         }
         let entry = word::without_tags(entry);
         let header = word::address::<Header>(entry);
-        // SAFETY: this list owns the entry from now on, as it does the last one, so their headers
-        // are alive.
+        // SAFETY: this list owns the entry from now on, like the last one, so their headers are
+        // alive.
         unsafe {
             (*header).forget_queue();
             (*header).cut_len();
@@ -77,10 +77,10 @@ impl<E: Entry> Rejected<E> {
         self.last = entry;
     }
 
-    /// Adds an entry at the end.
+    /// Appends an entry.
     pub(crate) fn push_entry(&mut self, entry: Option<E>) {
         if let Some(entry) = entry {
-            // SAFETY: the word is that of an `E`, given up.
+            // SAFETY: the word belongs to an `E` that is given up.
             unsafe { self.push(ManuallyDrop::new(entry).word()) };
         }
     }
@@ -94,13 +94,13 @@ impl<E: Entry> Iterator for Rejected<E> {
             return None;
         }
         let entry = self.first;
-        // SAFETY: the list owns the entry, so its header is alive, until the entry leaves it here.
+        // SAFETY: the list owns the entry until it is returned here, so its header is alive.
         unsafe {
             let header = word::address::<Header>(entry);
             self.first = (*header).next_refused();
             (*header).forget_queue();
             let mut entry = E::from_word(entry);
-            // The list has refused entries alone.
+            // The list contains only rejected entries.
             entry.refused();
             Some(entry)
         }
@@ -116,14 +116,15 @@ impl<E: Entry> Drop for Rejected<E> {
 // SAFETY: the list owns entries of type `E`.
 unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 
-/// A post that was refused, wholly or from some work request on (the return value and `bad_wr` of
-/// ibv_post_send(3)).
+/// A post that was rejected, completely or from some work request on (the return value and `bad_wr`
+/// of ibv_post_send(3)).
 ///
-/// The first [`accepted`](PostError::accepted) work requests are with the device; the entries of
-/// the others are here ([R9.1](crate::guide::rules#r9-1)). Dropping the error drops them. So does
-/// `?` into `Box<dyn Error + Send + Sync>`, and with the features `anyhow` and `eyre` into theirs,
-/// whatever the entries are: their buffers return to their pools, and the [`PostFailure`] stays.
-/// It is the [`std::error::Error`] here, as [`Refused`](crate::Refused) explains.
+/// The device owns the first [`accepted`](PostError::accepted) work requests. This error contains
+/// the entries of the others ([R9.1](crate::guide::rules#r9-1)). Dropping it drops them, and their
+/// buffers return to their pools. `?` into `Box<dyn Error + Send + Sync>`, and with the features
+/// `anyhow` and `eyre` into their errors, also drops the entries and keeps the [`PostFailure`], for
+/// every type of entry. [`PostFailure`] is the [`std::error::Error`], as
+/// [`Refused`](crate::Refused) explains.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -135,7 +136,7 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 /// assert_eq!(error.to_string(), "ibv_post_send: work request 0: an inline payload of 17 bytes exceeds \
 ///     the queue pair's max_inline of 16 (ask for more in the profile, or send from a buffer)");
 /// assert_eq!((error.verb(), error.kind()), ("ibv_post_send", PostErrorKind::InlineTooLong { asked: 17, max: 16 }));
-/// assert!(!error.is_full()); // polling will not help
+/// assert!(!error.is_full()); // polling does not help
 ///
 /// let three: BufList = (0..3).filter_map(|_| pool.take()).collect();
 /// let error = a.post_send(wr::Send::new(three)).unwrap_err();
@@ -145,13 +146,12 @@ unsafe impl<E: Entry + Send> Send for Rejected<E> {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct PostError<E: Entry> {
-    // Without niches, so that whether there is an error is a constant on each path of a post.
+    // Without niches, so that each path of a post knows at compile time whether there is an error.
     failure: Plain<PostFailure>,
     rejected: Rejected<E>,
 }
 
-/// Why a post was refused, without the entries: the plain error of a [`PostError`], which every
-/// collection of errors takes.
+/// Why a post was rejected: a [`PostError`] without the entries, which fits in every error type.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -174,23 +174,23 @@ pub struct PostFailure {
 }
 
 impl PostFailure {
-    /// Why.
+    /// The reason.
     pub fn kind(&self) -> PostErrorKind {
         self.kind
     }
 
-    /// The verb, as C names it.
+    /// The verb, by its C name.
     pub fn verb(&self) -> &'static str {
         self.verb
     }
 
-    /// How many work requests of the list the device took: the index of C's `bad_wr`.
+    /// How many work requests of the list the device accepted: the index of C's `bad_wr`.
     pub fn accepted(&self) -> usize {
         self.accepted as usize
     }
 
-    /// Whether the queue or its completion queue had no room, by our count or by the device's:
-    /// ENOMEM, or ENOSPC of a session on librxe.
+    /// Whether the queue or its completion queue did not have room, by this crate's count or by the
+    /// device's: ENOMEM, or ENOSPC of a session on librxe.
     pub fn is_full(&self) -> bool {
         use PostErrorKind::{CqFull, QueueFull, Refused};
         matches!(
@@ -221,48 +221,50 @@ impl<E: Entry> PostError<E> {
         PostError { failure: Plain::new(PostFailure { verb, kind, accepted }), rejected }
     }
 
-    /// The same of another verb.
+    /// The same failure with another verb.
     pub(super) fn of(self, verb: &'static str) -> Self {
         let failure = PostFailure { verb, ..*self.error() };
         PostError { failure: Plain::new(failure), ..self }
     }
 
-    /// Why.
+    /// The reason.
     pub fn kind(&self) -> PostErrorKind {
         self.error().kind()
     }
 
-    /// The verb, as C names it.
+    /// The verb, by its C name.
     pub fn verb(&self) -> &'static str {
         self.error().verb()
     }
 
-    /// How many work requests of the list the device took: the index of C's `bad_wr`.
+    /// How many work requests of the list the device accepted: the index of C's `bad_wr`.
     pub fn accepted(&self) -> usize {
         self.error().accepted()
     }
 
-    /// Whether the queue had no room: [`PostFailure::is_full`].
+    /// Whether the queue did not have room: [`PostFailure::is_full`].
     pub fn is_full(&self) -> bool {
         self.error().is_full()
     }
 
-    /// The entries of the work requests that the device did not take, in order.
+    /// The entries of the work requests that the device did not accept, in order.
     pub fn into_rejected(self) -> Rejected<E> {
         self.rejected
     }
 
-    /// The refusal without its entries.
+    /// The error without its entries.
     pub fn error(&self) -> &PostFailure {
         self.failure.get()
     }
 
-    /// The refusal without its entries, which are dropped: buffers return to their pools.
+    /// Returns the error without its entries. They are dropped, and their buffers return to their
+    /// pools.
     pub fn into_error(self) -> PostFailure {
         *self.error()
     }
 
-    /// The entries of [`into_rejected`](Self::into_rejected), and the same refusal without them.
+    /// Returns the entries, like [`into_rejected`](Self::into_rejected), and the error without
+    /// them.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -296,9 +298,9 @@ drops_its_object!([E: Entry] PostError<E>);
 
 /// A value without the niche of `T`.
 ///
-/// `Result<(), PostError>` would keep its discriminant in a niche of the error's fields, so that
-/// each way through a post writes those. Without niches it is a byte of its own, a constant on each
-/// way. (With the queue beside `bad_wr`, this saves 4 instructions a post.)
+/// `Result<(), PostError>` would keep its discriminant in a niche of the error's fields, so each
+/// path through a post would write them. Without niches the discriminant is a separate byte, a
+/// constant on each path. (With the queue beside `bad_wr`, this saves 4 instructions per post.)
 #[derive(Clone, Copy)]
 struct Plain<T: Copy>(MaybeUninit<T>);
 
@@ -308,7 +310,7 @@ impl<T: Copy> Plain<T> {
     }
 
     fn get(&self) -> &T {
-        // SAFETY: `new` wrote it, and nothing else makes one.
+        // SAFETY: `new` wrote it, and nothing else creates one.
         unsafe { self.0.assume_init_ref() }
     }
 }

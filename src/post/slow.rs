@@ -1,8 +1,8 @@
-//! What the hot path of a post leaves to cold functions: buffers to look at, no room by what is
-//! known, something wrong, a refusal by the device.
+//! The cold functions of a post: buffers need inspection, there may not be room, there is a fault,
+//! or the device rejects the post.
 //!
-//! They are `extern "C"` for its promise not to unwind, and write what is large to an `out` of the
-//! caller's (`cold` says why); nothing here is for C.
+//! They are `extern "C"` because such functions do not unwind, and they write large results to the
+//! caller's `out` (`cold` explains why). C code does not call them.
 
 #![allow(unsafe_code, improper_ctypes_definitions)] // goes through lists that were emitted
 
@@ -24,11 +24,11 @@ use crate::work::chain::{self, index_of};
 use crate::work::refusal::{Faults, PostErrorKind, fault};
 use crate::work::request::Found;
 
-/// Posts a list that is not straightforward, and says whether that went well.
+/// Posts a list that needs inspection, and returns whether it succeeded.
 ///
 /// # Safety
-/// `first` is a list of `n` work requests that were emitted and entered, and are not spent; their
-/// entries are given up. `out` is written if the answer is no.
+/// `first` is a list of `n` work requests that were emitted and entered, and are not spent. Their
+/// entries are given up. `out` is written if the result is false.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn slow<Q: Kind>(
@@ -40,7 +40,8 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
 ) -> bool {
     #[cfg(all(test, feature = "loopback"))]
     crate::cold_calls::note();
-    // SAFETY: the list is the caller's, and the queue's verb posts it to its object, which is live.
+    // SAFETY: the caller owns the list, and the queue's verb posts it to its object, which is
+    // alive.
     let posted = unsafe {
         look_and_post(queue, found, n, first, |object, first, bad| {
             Q::Verb::post(object, first, bad)
@@ -49,11 +50,11 @@ pub(super) unsafe extern "C" fn slow<Q: Kind>(
     posted.map_err(|error| out.write(error)).is_ok()
 }
 
-/// Looks at a list and posts it by `verb`.
+/// Inspects a list and posts it with `verb`.
 ///
 /// # Safety
-/// `first` is as for `slow`. `verb` posts the list to the queue's object, which is live, or gives
-/// an errno; the last pointer it has is to null, or to the work request that was refused.
+/// `first` is as for `slow`. `verb` posts the list to the queue's object, which is alive, or
+/// returns an errno. Its last argument points to null, or is set to the rejected work request.
 pub(super) unsafe fn look_and_post<Q: Kind>(
     queue: &mut Queue<Q>,
     found: Found,
@@ -61,8 +62,8 @@ pub(super) unsafe fn look_and_post<Q: Kind>(
     first: *mut Q::Wr,
     verb: impl FnOnce(*mut Q::Object, *mut Q::Wr, *mut *mut Q::Wr) -> c_int,
 ) -> Posted<Q> {
-    // SAFETY: the list is the caller's (this function's contract). Its entries are taken once, if
-    // it is refused.
+    // SAFETY: the caller owns the list, by the contract. Its entries are taken once, if it is
+    // rejected.
     let list = || unsafe { Entered::all(first) };
     if let Some(kind) = why_not(queue, found, n, list()) {
         return Err(PostError::refused(Some(queue), kind, 0, take_entries(queue, list())));
@@ -72,7 +73,7 @@ pub(super) unsafe fn look_and_post<Q: Kind>(
     match verb(queue.object, first, &raw mut bad) {
         0 => Ok(()),
         errno => {
-            // SAFETY: the list was spent, and is still there; the error is written.
+            // SAFETY: the list was spent, and still exists. The error is written.
             let error =
                 unsafe { out_of_line(|out| refused_by_device(queue, n, first, bad, errno, out)) };
             Err(error)
@@ -105,11 +106,11 @@ fn why_not<Q: Kind>(
     wrong
 }
 
-/// The device refused a list from `bad` on.
+/// Handles a list that the device rejected from `bad` on.
 ///
 /// # Safety
-/// `first` is a list of `n` work requests that were spent, and `bad` is what the verb said. `out`
-/// is writable, and written.
+/// `first` is a list of `n` work requests that were spent, and `bad` is what the verb set. `out` is
+/// writable, and is written.
 #[cold]
 #[inline(never)]
 pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
@@ -120,10 +121,10 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     errno: i32,
     out: *mut PostError<Q::Entry>,
 ) {
-    // Nothing was called since the verb, so errno is still the verb's.
+    // No function was called since the verb, so errno is still the verb's.
     let errno = status(errno);
-    // SAFETY: the list is still there; those from `bad` on are not with the device. The queue's
-    // object is live.
+    // SAFETY: the list still exists, and the device does not own the work requests from `bad` on.
+    // The queue's object is alive.
     unsafe {
         let error = match index_of(first, bad) {
             Some(accepted) => {
@@ -142,7 +143,7 @@ pub(super) unsafe extern "C" fn refused_by_device<Q: Kind>(
     }
 }
 
-/// The entries of a list.
+/// Takes the entries of a list.
 pub(super) fn take_entries<Q: Kind>(
     queue: &Queue<Q>,
     list: impl Iterator<Item = Entered<Q>>,
@@ -155,8 +156,8 @@ pub(super) fn take_entries<Q: Kind>(
 /// The `i`th work request of a list.
 ///
 /// # Invariants
-/// It was emitted and entered, and its entry is the holder's. It is not spent, or its in-flight
-/// table is `MARKED`, which needs no more than the wr_id.
+/// It was emitted and entered, and the holder of this value owns its entry. It is not spent, or its
+/// in-flight table is `MARKED` and needs only the wr_id.
 pub(super) struct Entered<Q: Kind> {
     i: u32,
     at: *mut Q::Wr,
@@ -164,34 +165,34 @@ pub(super) struct Entered<Q: Kind> {
 
 impl<Q: Kind> Entered<Q> {
     /// # Safety
-    /// `at` is the `i`th work request of a list, as the invariants say.
+    /// `at` is the `i`th work request of a list, as the invariants require.
     pub unsafe fn new(i: u32, at: *mut Q::Wr) -> Self {
         Entered { i, at }
     }
 
-    /// Those of a list, from its first on.
+    /// The work requests of a list, from its first on.
     ///
     /// # Safety
-    /// All of them are as the invariants say.
+    /// All of them satisfy the invariants.
     pub unsafe fn all(first: *mut Q::Wr) -> impl Iterator<Item = Self> {
-        // SAFETY: the list was emitted (this function's contract).
+        // SAFETY: the list was emitted, by the contract.
         let all = unsafe { chain::iter(first) };
         (0..).zip(all).map(|(i, at)| Entered { i, at })
     }
 
-    /// The word of its entry, 0 if it has none.
+    /// The word of its entry, or 0.
     fn word(&self, queue: &Queue<Q>) -> usize {
-        // SAFETY: it was emitted (invariant), so it has its wr_id.
+        // SAFETY: it was emitted (invariant), so its wr_id is written.
         queue.in_flight.word(self.i, unsafe { (*Link::head(self.at)).wr_id })
     }
 
-    /// Looks at it, and at its buffers if they may be mismatched.
+    /// Inspects it, and its buffers if they may be mismatched.
     pub fn look(&self, queue: &Queue<Q>, found: Found, faults: &mut Faults) {
         let word = self.word(queue);
         let is_mismatch = found.is_mismatch() && word != 0;
         let mut too_short = None;
         if is_mismatch || faults.bits & fault::SGE != 0 && word != 0 {
-            // SAFETY: the word is that of an entry that the holder has, and keeps.
+            // SAFETY: the word belongs to an entry that the holder owns and keeps.
             let entry = ManuallyDrop::new(unsafe { Q::Entry::from_word(word) });
             let mut sges = 0;
             entry.each_header(&mut |header| {
@@ -201,37 +202,37 @@ impl<Q: Kind> Entered<Q> {
                 }
                 faults.bits |= why_mismatch(queue, header);
                 if header.len() > header.capacity() {
-                    // An atomic's 8 bytes.
+                    // An atomic has 8 bytes.
                     let max = header.capacity().into();
                     too_short = Some(PostErrorKind::AtomicExceedsBuffer { max });
                 }
             });
             faults.sges = faults.sges.max(sges);
         }
-        // SAFETY: it was emitted (invariant), and the queue's object is live (its invariant).
+        // SAFETY: it was emitted (invariant), and the queue's object is alive (its invariant).
         let (too_long, inline) =
             unsafe { (Q::measure(queue, self.at, is_mismatch), Q::inline_bytes(self.at)) };
         faults.inline = faults.inline.max(inline);
         faults.too_long = faults.too_long.or(too_short).or(too_long);
     }
 
-    /// Shows in the header of its entry that the queue has it.
+    /// Marks its entry as owned by the queue, in its header.
     pub fn give(&self, queue: &Queue<Q>) {
         let word = if Q::InFlight::MARKED { self.word(queue) } else { 0 };
         if word != 0 {
-            // SAFETY: the entry is the holder's (invariant), so its header is alive.
+            // SAFETY: the holder owns the entry (invariant), so its header is alive.
             unsafe { (*word::address::<Header>(word)).give(queue.in_flight.state().counter) };
         }
     }
 
-    /// Adds its entry to those that were refused.
+    /// Adds its entry to the rejected ones.
     pub fn reject(self, queue: &Queue<Q>, rejected: &mut Rejected<Q::Entry>) {
-        // SAFETY: the word is that of an entry that the holder has, and gives up here.
+        // SAFETY: the word belongs to an entry that the holder owns, and gives up here.
         unsafe { rejected.push(self.word(queue)) };
     }
 }
 
-/// Compares pool and protection domain of a buffer; what is wrong.
+/// Compares the pool and the protection domain of a buffer. Returns the faults.
 fn why_mismatch<Q: Kind>(queue: &Queue<Q>, header: &Header) -> u32 {
     let slab = Q::slab(queue);
     if slab != 0 && header.slab.addr() != slab {

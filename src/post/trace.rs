@@ -1,4 +1,4 @@
-//! Refused posts, and the event that reports them.
+//! The tracing event that reports rejected posts.
 
 #![allow(unsafe_code)] // reads a queue pair's number
 
@@ -8,7 +8,8 @@ use crate::post::refusal::{PostError, Rejected};
 use crate::work::refusal::PostErrorKind;
 
 impl<E: Entry> PostError<E> {
-    /// A refusal of `queue`, which is none if a list refuses a work request before it is posted.
+    /// Reports a rejected post to `queue`. It is `None` if a list rejects a work request before it
+    /// is posted.
     pub(super) fn refused<Q: Kind<Entry = E>>(
         _queue: Option<&Queue<Q>>,
         kind: PostErrorKind,
@@ -23,9 +24,9 @@ impl<E: Entry> PostError<E> {
 
 #[cfg(feature = "tracing")]
 fn trace<Q: Kind>(queue: Option<&Queue<Q>>, kind: PostErrorKind, accepted: u32) {
-    // SAFETY: the queue's object is live (its invariant).
+    // SAFETY: the queue's object is alive (its invariant).
     let qp_num = queue.and_then(|queue| unsafe { Q::qp_num(queue.object) });
-    // A full queue is part of flow control, and would bury everything else.
+    // A full queue is part of flow control. Its events would bury all others.
     if matches!(kind, PostErrorKind::QueueFull { .. } | PostErrorKind::CqFull { .. }) {
         crate::sys::event!(
             TRACE, "proverbs::post", "queue full",

@@ -1,6 +1,6 @@
 //! The `unsafe` path: the caller chooses wr_ids and does the bookkeeping.
 
-#![allow(unsafe_code)] // that is what it is for
+#![allow(unsafe_code)] // the path is unsafe
 
 use std::fmt;
 use std::ptr;
@@ -19,7 +19,7 @@ use crate::work::chain::index_of;
 use crate::work::data::Data;
 use crate::work::request::{Slot, Work};
 
-/// The device refused a post of the `unsafe` path (the return value and `bad_wr` of
+/// The device rejected a post of the `unsafe` path (the return value and `bad_wr` of
 /// ibv_post_send(3)).
 ///
 /// ```
@@ -30,12 +30,13 @@ use crate::work::request::{Slot, Work};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawPostError {
-    /// The verb, as C names it.
+    /// The verb, by its C name.
     pub verb: &'static str,
     /// The errno.
     pub errno: i32,
-    /// The index of C's `bad_wr`: those before it were accepted. `None` if the device did not say;
-    /// then all of them may have been ([R8.20](crate::guide::rules#r8-20)).
+    /// The index of C's `bad_wr`. The work requests before it were accepted. `None` if the device
+    /// did not report it; then all of them may have been accepted
+    /// ([R8.20](crate::guide::rules#r8-20)).
     pub bad_wr: Option<usize>,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for RawPostError {
             }
             None => write!(
                 f,
-                "{}: {} (no bad_wr: all of them may be with the device)",
+                "{}: {} (no bad_wr: the device may have accepted all of them)",
                 self.verb,
                 Errno(self.errno)
             ),
@@ -58,51 +59,53 @@ impl fmt::Display for RawPostError {
 impl std::error::Error for RawPostError {}
 
 impl RawPostError {
-    /// There is no slot for work request `index` of a list, and none was posted.
+    /// There is no slot for work request `index` of a list, and nothing was posted.
     pub(crate) fn no_slot<Q: Kind>(index: usize) -> Self {
         RawPostError { verb: Q::VERB, errno: libc::ENOMEM, bad_wr: Some(index) }
     }
 }
 
 impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
-    /// Posts one work request that the in-flight table does not know.
+    /// Posts one work request without entering it in the in-flight table.
     ///
     /// # Safety
-    /// The queue may have it by the rules; the rest as for `QueuePair::post_send_unchecked`.
+    /// The rules allow the work request on this queue. The rest is as for
+    /// `QueuePair::post_send_unchecked`.
     #[inline(always)]
     pub(crate) unsafe fn one_unchecked<W: Work<Raw, Wr = Q::Wr>>(
         self,
         wr: W,
     ) -> Result<(), RawPostError> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Raw>>::Sges>::new();
-        // SAFETY: the slot is a local for the elements of this work request, and stays until the
-        // post; the rest is this function's contract.
+        // SAFETY: the slot is a local with room for the elements of this work request, and lives
+        // until the post. The rest is the contract of this function.
         unsafe { self.one_unchecked_at(wr, &raw mut slot) }
     }
 
     /// Like `one_unchecked`, in `slot`.
     ///
     /// # Safety
-    /// The slot is as for `put`; the rest as for `one_unchecked`.
+    /// The slot is as for `put`. The rest is as for `one_unchecked`.
     #[inline(always)]
     pub(crate) unsafe fn one_unchecked_at<W: Work<Raw, Wr = Q::Wr>, S>(
         mut self,
         wr: W,
         slot: *mut Slot<Q::Wr, S>,
     ) -> Result<(), RawPostError> {
-        // SAFETY: the slot is as `put` asks; what is in it is the caller's contract.
+        // SAFETY: the slot satisfies the contract of `put`. The caller's contract covers its
+        // contents.
         unsafe {
             self.put(0, wr, slot, ptr::null_mut());
             self.post_raw([], slot.cast(), slot.cast())
         }
     }
 
-    /// Posts `n` work requests that the in-flight table does not know, which `wr` gives by their
-    /// place.
+    /// Posts `n` work requests without entering them in the in-flight table. `wr` creates each from
+    /// its index.
     ///
     /// # Safety
     /// There are `n` slots from `first` on, at least one, each with room for the elements of a work
-    /// request; the rest as for `one_unchecked`.
+    /// request. The rest is as for `one_unchecked`.
     #[inline(always)]
     pub(crate) unsafe fn list_unchecked<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
         mut self,
@@ -113,7 +116,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         let mut end = first;
         for i in 0..n {
             let wr = wr(i);
-            // SAFETY: a slot is left, with room enough; it is ours until the post.
+            // SAFETY: a slot is left, with enough room, and is not used elsewhere until the post.
             unsafe {
                 let (at, next) = next_slot(end);
                 self.put(0, wr, at, ptr::null_mut());
@@ -121,15 +124,15 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
                 end = next;
             }
         }
-        // SAFETY: one past a slot that was emitted, as those before were; what they name is the
-        // caller's contract.
+        // SAFETY: the pointer is one past an emitted slot, and the slots before are emitted too.
+        // The caller's contract covers what they name.
         unsafe { self.post_raw([], first.cast(), end.sub(1).cast()) }
     }
 
-    /// Like `list_unchecked`, of any `n`, in `most` slots.
+    /// Like `list_unchecked`, for any `n`, in `most` slots.
     ///
     /// # Safety
-    /// There are `most` slots from `first` on; the rest as for `list_unchecked`.
+    /// There are `most` slots from `first` on. The rest is as for `list_unchecked`.
     #[inline(always)]
     pub(crate) unsafe fn listed<W: Work<Raw, Wr = Q::Wr>, const G: usize>(
         self,
@@ -144,7 +147,7 @@ impl<T: Transport, Q: Kind<Entry = Raw>> Post<'_, T, Q> {
         if n == 0 {
             return Ok(());
         }
-        // SAFETY: there are `n` slots, at least one; the rest is this function's contract.
+        // SAFETY: there are `n` slots, at least one. The rest is the contract of this function.
         unsafe { self.list_unchecked(first, n, wr) }
     }
 }
@@ -164,7 +167,7 @@ impl<T: Transport, Q: Kind> Post<'_, T, Q> {
     /// Posts the list `first..=last`.
     ///
     /// # Safety
-    /// The list was emitted by `emit`, in order; the rest as for `QueuePair::post_send_unchecked`.
+    /// `emit` emitted the list, in order. The rest is as for `QueuePair::post_send_unchecked`.
     ///
     /// # Errors
     /// As for `post_send_unchecked`.
@@ -179,21 +182,21 @@ impl<T: Transport, Q: Kind> Post<'_, T, Q> {
         Q::Entry: Unbooked,
     {
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue is alive and the list valid; the buffers are the caller's contract.
+        // SAFETY: the queue is alive and the list valid. The caller's contract covers the buffers.
         let code = unsafe {
             (*Link::head(last)).next = ptr::null_mut();
             Q::Verb::post(self.queue.object, first, &mut bad)
         };
         match code {
             0 => Ok(()),
-            // SAFETY: the list is still there, and `out` is written.
+            // SAFETY: the list still exists, and `out` is written.
             errno => Err(unsafe { out_of_line(|out| raw_error::<Q>(first, bad, errno, out)) }),
         }
     }
 }
 
 /// # Safety
-/// `first` is a valid list, `out` writable.
+/// `first` is a valid list, and `out` is writable.
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn raw_error<Q: Kind>(
@@ -202,9 +205,9 @@ unsafe extern "C" fn raw_error<Q: Kind>(
     errno: i32,
     out: *mut RawPostError,
 ) {
-    // SAFETY: the list is valid, and `out` the caller's.
+    // SAFETY: the list is valid, and `out` belongs to the caller.
     unsafe {
-        // Nothing was called since the verb, so errno is still the verb's.
+        // No function was called since the verb, so errno is still the verb's.
         let errno = status(errno);
         let bad_wr = index_of(first, bad).map(|index| index as usize);
         out.write(RawPostError { verb: Q::VERB, errno, bad_wr });

@@ -1,4 +1,4 @@
-//! Posts one work request by a verb of its own, with the bookkeeping of the others.
+//! Posts one work request with its own verb, with the same bookkeeping as the others.
 
 #![allow(unsafe_code)] // emits and posts
 
@@ -16,12 +16,12 @@ use crate::work::data::Data;
 use crate::work::request::{Slot, Work};
 
 impl<T: Transport, Q: Kind> Post<'_, T, Q> {
-    /// Posts a work request by `verb`, which is C's `name`. As for the verbs that post lists, `bad`
-    /// is the work request if it was refused, and stays null if nobody knows.
+    /// Posts a work request with `verb`, whose C name is `name`. As for verbs that post lists,
+    /// `bad` is set to the work request if it was rejected, and stays null if that is unknown.
     ///
     /// # Safety
-    /// The queue may have it by the rules. `verb` posts it to the queue's object, which is live, or
-    /// gives an errno.
+    /// The rules allow the work request on this queue. `verb` posts it to the queue's object, which
+    /// is alive, or returns an errno.
     #[cold]
     pub(crate) unsafe fn post_with_verb<W: Work<Q::Entry, Wr = Q::Wr>>(
         mut self,
@@ -32,8 +32,8 @@ impl<T: Transport, Q: Kind> Post<'_, T, Q> {
         let mut slot = Slot::<Q::Wr, <W::Data as Data<Q::Entry>>::Sges>::new();
         let slot = &raw mut slot;
         let first = slot.cast::<Q::Wr>();
-        // SAFETY: the slot is a local for the elements of this work request, and stays until the
-        // post. The entry is given up: it is posted, or never will be.
+        // SAFETY: the slot is a local with room for the elements of this work request, and lives
+        // until the post. The entry is given up, whether or not the post succeeds.
         let posted = unsafe {
             let entry = ManuallyDrop::new(self.put(0, wr, slot, ptr::null_mut()).entry);
             (*Link::head(first)).next = ptr::null_mut();

@@ -1,4 +1,4 @@
-//! A program that is half C: raw calls of verbs and this crate's on one context.
+//! A program that is half C: it uses raw verbs calls and this crate on one context.
 
 #![allow(unsafe_code)] // the C half
 
@@ -18,7 +18,8 @@ use crate::sys::types::{
     ibv_qp_attr, ibv_qp_attr_mask as Mask, ibv_qp_cap, ibv_qp_init_attr, zeroed,
 };
 
-/// Where READs may go to memory without bytes, the device is not asked to signal all.
+/// If READs may target memory without bytes for the processor, the device is not asked to signal
+/// all.
 /// Proves R18.18.
 #[test]
 fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
@@ -28,7 +29,7 @@ fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
     let (pd, theirs) = pd_of_c(&context, &ended);
     let cq = context.create_cq::<AnyBuf>(64).unwrap();
     let asked = |sq_sig_all| ibv_qp_init_attr { sq_sig_all, ..asked(cq.as_raw(), cq.as_raw()) };
-    // SAFETY: domain and completion queue are live, and nothing is outstanding.
+    // SAFETY: the domain and the completion queue are alive, and nothing is outstanding.
     unsafe {
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut asked(1)).unwrap();
         let error = pd.qp_from_raw::<Rc, Reset, Any>(qp, &cq, &cq, DEPTH).unwrap_err();
@@ -41,7 +42,7 @@ fn a_queue_pair_whose_reads_may_go_anywhere_signals_each() {
     }
 }
 
-/// C's domain, which C deallocates when nobody uses it any more.
+/// A domain of C code, which deallocates it when nothing uses it any more.
 struct Theirs {
     pd: NonNull<ibv_pd>,
     ended: Arc<AtomicU32>,
@@ -54,7 +55,7 @@ unsafe impl Sync for Theirs {}
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        // SAFETY: made by `alloc_pd`, and nothing uses it any more.
+        // SAFETY: `alloc_pd` returned it, and nothing uses it any more.
         let deallocated = unsafe { (LOOPBACK.dealloc_pd)(self.pd.as_ptr()) };
         assert_eq!(deallocated, Ok(()), "objects of it exist");
         self.ended.fetch_add(1, Ordering::Relaxed);
@@ -62,7 +63,7 @@ impl Drop for Theirs {
 }
 
 fn pd_of_c(context: &Context, ended: &Arc<AtomicU32>) -> (ProtectionDomain, NonNull<ibv_pd>) {
-    // SAFETY: the context is live, and the domain lives until `Theirs` is dropped.
+    // SAFETY: the context is alive, and the domain lives until `Theirs` is dropped.
     unsafe {
         let pd = (LOOPBACK.alloc_pd)(context.as_raw()).unwrap();
         let keep = Theirs { pd, ended: ended.clone() };
@@ -94,9 +95,9 @@ fn a_domain_of_cs_is_used_by_both_and_ends_once() {
     assert_eq!(pd.as_raw(), theirs.as_ptr());
     let pool = pd.create_pool(2, 64).unwrap();
     let buf = pool.take().unwrap();
-    // C registers memory of its own in it.
+    // C code registers memory in it.
     let mut bytes = [0u8; 64];
-    // SAFETY: the domain is live, and the bytes live until the region is gone.
+    // SAFETY: the domain is alive, and the bytes live until the region is gone.
     unsafe {
         let mr =
             (LOOPBACK.reg_mr)(theirs.as_ptr(), bytes.as_mut_ptr(), 64, 1, Holds::Open).unwrap();
@@ -107,7 +108,7 @@ fn a_domain_of_cs_is_used_by_both_and_ends_once() {
     assert_eq!(ended.load(Ordering::Relaxed), 0, "a buffer of it exists");
     drop(buf);
     assert_eq!(ended.load(Ordering::Relaxed), 1);
-    // Given back by `destroy`, too.
+    // `destroy` returns it too.
     let (pd, _) = pd_of_c(&context, &ended);
     let refused = pd.clone().destroy().unwrap_err();
     drop(refused);
@@ -116,13 +117,14 @@ fn a_domain_of_cs_is_used_by_both_and_ends_once() {
     let elsewhere = Fabric::new().open_device();
     let other = elsewhere.alloc_pd().unwrap();
     let handle = NonNull::new(other.as_raw()).unwrap();
-    // SAFETY: the domain is live.
+    // SAFETY: the domain is alive.
     let error = unsafe { ProtectionDomain::from_raw(&context, handle, ()) }.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
     context.destroy().unwrap();
 }
 
-/// What keeps a domain goes before what keeps its context, whichever value goes first.
+/// The value that keeps a domain alive is dropped before the one that keeps its context, whichever
+/// object is dropped first.
 #[test]
 fn keepers_go_from_the_leaves_on() {
     struct Note(&'static str, Arc<std::sync::Mutex<Vec<&'static str>>>);
@@ -134,7 +136,7 @@ fn keepers_go_from_the_leaves_on() {
     for domain_first in [false, true] {
         let notes = Arc::default();
         let theirs = Fabric::new().open_device();
-        // SAFETY: the domain is live until it is deallocated below, and its context longer.
+        // SAFETY: the domain lives until it is deallocated below, and its context lives longer.
         let (context, pd, raw) = unsafe {
             let context = NonNull::new(theirs.as_raw()).unwrap();
             let context = Context::from_raw(context, Note("context", Arc::clone(&notes)));
@@ -151,16 +153,16 @@ fn keepers_go_from_the_leaves_on() {
             drop(pd);
         }
         assert_eq!(*notes.lock().unwrap(), ["domain", "context"]);
-        // SAFETY: live, and used by nobody any more.
+        // SAFETY: it is alive, and nothing uses it any more.
         assert_eq!(unsafe { (LOOPBACK.dealloc_pd)(raw.as_ptr()) }, Ok(()));
     }
 }
 
-/// C moves a queue pair by these attributes.
+/// C code modifies a queue pair with these attributes.
 fn modify(qp: NonNull<ibv_qp>, mut attr: ibv_qp_attr, to: QpState, mask: &[Mask]) {
     attr.qp_state = to.to_c();
     let mask = mask.iter().fold(Mask::IBV_QP_STATE.0, |all, bit| all | bit.0);
-    // SAFETY: the queue pair is live, and the attributes are those that the mask names.
+    // SAFETY: the queue pair is alive, and the attributes are those that the mask names.
     assert_eq!(unsafe { (LOOPBACK.modify_qp)(qp.as_ptr(), &mut attr, mask as i32) }, Ok(()));
 }
 
@@ -199,17 +201,17 @@ fn rts_by_c(qp: NonNull<ibv_qp>, peer: u32, gid: Gid) {
 }
 
 fn number(qp: NonNull<ibv_qp>) -> u32 {
-    // SAFETY: the queue pair is live.
+    // SAFETY: the queue pair is alive.
     unsafe { (*qp.as_ptr()).qp_num }
 }
 
-/// C creates two queue pairs, connects one and moves the other to INIT; this crate goes on from
-/// there.
+/// C code creates two queue pairs, connects one and moves the other to INIT. This crate takes them
+/// over.
 /// Proves R18.25.
 #[test]
 fn queue_pairs_of_cs_are_taken_over_in_their_states() {
     queue_pairs_are_taken_over(Fabric::new());
-    // Of a device that tells nothing that it is not asked for.
+    // On a device that reports only what it must.
     queue_pairs_are_taken_over(Fabric::with(crate::loopback::Personality::worst(3)));
 }
 
@@ -220,7 +222,7 @@ fn queue_pairs_are_taken_over(fabric: Fabric) {
     let mut cq = context.create_cq::<Buf>(64).unwrap();
     let create = || {
         let mut init = asked(cq.as_raw(), cq.as_raw());
-        // SAFETY: domain and completion queue are live.
+        // SAFETY: the domain and the completion queue are alive.
         unsafe { (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init) }.unwrap()
     };
     let gid = context.query_gid(1, 1).unwrap();
@@ -231,11 +233,12 @@ fn queue_pairs_are_taken_over(fabric: Fabric) {
     init_by_c(b);
     let before = cq.unbooked();
     let other = context.create_cq::<Buf>(64).unwrap();
-    // SAFETY: live, with nothing outstanding.
+    // SAFETY: it is alive, with nothing outstanding.
     let error = unsafe { pd.qp_from_raw::<Rc, Rts, DefaultProfile>(a, &other, &other, DEPTH) };
     let text = "ibv_query_qp: the queue pair completes into other completion queues";
     assert_eq!(error.unwrap_err().to_string(), text);
-    // SAFETY: live, with nothing outstanding, and not used by this test from here on.
+    // SAFETY: they are alive, with nothing outstanding, and this test does not use the handles from
+    // here on.
     let (mut a, b) = unsafe {
         let a = pd.qp_from_raw::<Rc, Rts, DefaultProfile>(a, &cq, &cq, DEPTH).unwrap();
         let b = pd.qp_from_raw::<Rc, Init, DefaultProfile>(b, &cq, &cq, DEPTH).unwrap();
@@ -246,7 +249,7 @@ fn queue_pairs_are_taken_over(fabric: Fabric) {
     let psn = Psn::new(0).unwrap();
     let rtr = RcRtr::new(AddressVector::roce(1, gid, 1), Qpn::new(na).unwrap(), psn);
     let mut b = b.modify(rtr).unwrap().modify(RcRts::new(psn, ReadDepth::ONE)).unwrap();
-    // What is known of a message's length is the same, whoever came to RTS.
+    // The longest message is the same, whichever code moved it to RTS.
     assert_eq!(a.core.counters.longest_message(), b.core.counters.longest_message());
     let pool = pd.create_pool(4, 64).unwrap();
     b.post_recv(wr::Recv::new(pool.take().unwrap())).unwrap();
@@ -263,7 +266,7 @@ fn queue_pairs_are_taken_over(fabric: Fabric) {
         }
     }
     assert_eq!((got.as_deref(), pool.available()), (Some(&b"half C"[..]), 4));
-    // They are this crate's: destroyed here, once, and the domain goes after them.
+    // They belong to this crate: they are destroyed here, once, and then the domain.
     a.destroy().unwrap();
     drop((b, pool, pd));
     assert_eq!(ended.load(Ordering::Relaxed), 1);
@@ -279,15 +282,15 @@ fn poll_all(cq: &mut CompletionQueue) -> usize {
     count
 }
 
-/// A queue pair whose send queue has drained, and one in another state of which the device tells
-/// that it drains.
+/// A queue pair whose send queue has drained, and one in another state that the device reports as
+/// draining.
 #[test]
 fn what_drains_is_asked_of_sqd_alone() {
     use crate::sys::control::Control;
     use crate::sys::types::ibv_qp_state;
     let drained = Control {
         query_qp: |qp, mask| {
-            // SAFETY: the arguments are the verb's.
+            // SAFETY: the arguments come from the caller of the verb.
             unsafe {
                 let (mut attr, init) = (LOOPBACK.query_qp)(qp, mask)?;
                 (attr.qp_state, attr.port_num) = (ibv_qp_state::IBV_QPS_SQD, 1);
@@ -298,7 +301,7 @@ fn what_drains_is_asked_of_sqd_alone() {
     };
     let draining = Control {
         query_qp: |qp, mask| {
-            // SAFETY: the arguments are the verb's.
+            // SAFETY: the arguments come from the caller of the verb.
             unsafe {
                 let (mut attr, init) = (LOOPBACK.query_qp)(qp, mask)?;
                 attr.sq_draining = 1;
@@ -313,8 +316,8 @@ fn what_drains_is_asked_of_sqd_alone() {
         let (pd, theirs) = pd_of_c(&context, &ended);
         let cq = context.create_cq::<Buf>(64).unwrap();
         let mut init = asked(cq.as_raw(), cq.as_raw());
-        // SAFETY: domain and completion queue are live, nothing is ever outstanding, and the queue
-        // pair is not used from here on.
+        // SAFETY: the domain and the completion queue are alive, nothing is ever outstanding, and
+        // the queue pair is not used from here on.
         unsafe {
             let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
             if is_sqd {
@@ -327,14 +330,14 @@ fn what_drains_is_asked_of_sqd_alone() {
     }
 }
 
-/// A queue pair with a shared receive queue of C's, and one whose send queue drains.
+/// A queue pair with a shared receive queue of C code, and one whose send queue drains.
 #[test]
 fn what_receives_elsewhere_or_drains_stays_cs() {
     use crate::sys::control::Control;
     use crate::sys::types::{ibv_qp_state, ibv_srq_attr, ibv_srq_init_attr};
     let draining = Control {
         query_qp: |qp, mask| {
-            // SAFETY: the arguments are the verb's.
+            // SAFETY: the arguments come from the caller of the verb.
             unsafe {
                 let (mut attr, init) = (LOOPBACK.query_qp)(qp, mask)?;
                 (attr.qp_state, attr.sq_draining) = (ibv_qp_state::IBV_QPS_SQD, 1);
@@ -350,7 +353,7 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
     let attr = ibv_srq_attr { max_wr: 4, max_sge: 1, ..zeroed() };
     let mut srq_init = ibv_srq_init_attr { attr, ..zeroed() };
     let mut init = asked(cq.as_raw(), cq.as_raw());
-    // SAFETY: domain and completion queue are live, and nothing is ever outstanding.
+    // SAFETY: the domain and the completion queue are alive, and nothing is ever outstanding.
     unsafe {
         let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
         let error = pd.qp_from_raw::<Rc, crate::state::Sqd, DefaultProfile>(qp, &cq, &cq, DEPTH);
@@ -369,7 +372,7 @@ fn what_receives_elsewhere_or_drains_stays_cs() {
     }
 }
 
-/// What differs from the types stays C's, and the error says what.
+/// A queue pair that does not match the types is not taken over, and the error says why.
 /// Proves R18.25.
 #[test]
 fn what_is_not_what_the_types_say_stays_cs() {
@@ -380,11 +383,11 @@ fn what_is_not_what_the_types_say_stays_cs() {
     let (pd, theirs) = pd_of_c(&context, &ended);
     let cq = context.create_cq::<Buf>(64).unwrap();
     let mut init = asked(cq.as_raw(), cq.as_raw());
-    // SAFETY: domain and completion queue are live.
+    // SAFETY: the domain and the completion queue are alive.
     let qp = unsafe { (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init) }.unwrap();
     macro_rules! refused {
         ($pd:expr, $t:ty, $s:ty, $p:ty, $depth:expr) => {{
-            // SAFETY: live, with nothing outstanding.
+            // SAFETY: it is alive, with nothing outstanding.
             let result = unsafe { $pd.qp_from_raw::<$t, $s, $p>(qp, &cq, &cq, $depth) };
             result.unwrap_err().to_string()
         }};
@@ -408,26 +411,26 @@ fn what_is_not_what_the_types_say_stays_cs() {
     assert_eq!(text, "ibv_query_qp: max_recv_wr 9 exceeds 8");
     let other = Fabric::new().open_device().create_cq::<Buf>(64).unwrap();
     for (send_cq, recv_cq) in [(&other, &cq), (&cq, &other)] {
-        // SAFETY: live, with nothing outstanding.
+        // SAFETY: it is alive, with nothing outstanding.
         let result =
             unsafe { pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, send_cq, recv_cq, DEPTH) };
         let error = result.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::ContextMismatch { .. }), "{error}");
     }
     assert_eq!((cq.unbooked(), other.unbooked()), (cq.capacity(), other.capacity()));
-    // SAFETY: it is this test's still.
+    // SAFETY: this test still owns it.
     assert_eq!(unsafe { (LOOPBACK.destroy_qp)(qp.as_ptr()) }, Ok(()));
-    // Each of its completion queues has room for its part, or none is booked.
+    // Each of its completion queues has room for its part, or no entries are reserved.
     let small = context.create_cq::<Buf>(8).unwrap();
     let rest = small.unbooked() - 7;
-    // (What a queue has besides is another one's.)
+    // (Another queue pair takes the rest.)
     let _other =
         pd.create_qp::<Rc, DefaultProfile>(&small, &cq, Depth { send: rest - 1, recv: 1 }).unwrap();
     assert_eq!(small.unbooked(), 7);
     let before = cq.unbooked();
     for (send_cq, recv_cq) in [(&small, &cq), (&cq, &small)] {
         let mut init = asked(send_cq.as_raw(), recv_cq.as_raw());
-        // SAFETY: domain and completion queues are live, and nothing is outstanding.
+        // SAFETY: the domain and the completion queues are alive, and nothing is outstanding.
         unsafe {
             let qp = (LOOPBACK.create_qp)(theirs.as_ptr(), &mut init).unwrap();
             let result = pd.qp_from_raw::<Rc, Reset, DefaultProfile>(qp, send_cq, recv_cq, DEPTH);

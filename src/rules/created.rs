@@ -1,4 +1,5 @@
-//! The rules of creating a queue pair: what fits its transport and its profile (ibv_create_qp(3)).
+//! The rules of creating a queue pair: what its transport and its profile must fit
+//! (ibv_create_qp(3)).
 
 use super::{ForSrd, HasBothQueues, OneElement, Seal, TellsOfEach};
 use crate::memory::entry::Entry;
@@ -6,10 +7,10 @@ use crate::profile::Profile;
 use crate::terms::threads::Threads;
 use crate::terms::transport::{Srd, Transport, Ud};
 
-/// The verb that creates queue pairs of a transport. Its rules are those of [`Creates`].
+/// The verb that creates queue pairs of a transport. [`Creates`] has its rules.
 ///
-/// Of a type parameter, rustc looks at one impl alone: what it suggests is the bound of that,
-/// [`HasBothQueues`], which programs can write.
+/// For a type parameter, rustc considers only one impl. It suggests the bound of that impl,
+/// [`HasBothQueues`], which programs can name.
 #[doc(hidden)]
 pub trait CreatedBy: Transport {
     type Verb;
@@ -30,8 +31,8 @@ impl CreatedBy for Srd {
     type Verb = EfaCreateQp;
 }
 
-/// What a verb asks of a queue pair with a receive queue of its own. A trait of the verb, since
-/// errors name the rule that is broken only where one impl may apply.
+/// The requirements of a verb for a queue pair with its own receive queue. This is a trait of the
+/// verb, because errors name the broken rule only if a single impl can apply.
 #[doc(hidden)]
 pub trait Creates<T: Transport, P: Profile> {
     const SEAL: Seal;
@@ -51,7 +52,7 @@ where
     const SEAL: Seal = Seal;
 }
 
-/// Queue pairs are created with flags on UD ([R23.6](crate::guide::rules#r23-6)).
+/// Only UD queue pairs are created with flags ([R23.6](crate::guide::rules#r23-6)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` queue pair is not created with flags",
@@ -62,7 +63,7 @@ pub trait TakesFlags: Transport {}
 
 impl TakesFlags for Ud {}
 
-/// A shared receive queue serves queue pairs of its own transport
+/// A shared receive queue is for queue pairs of its own transport
 /// ([R7.3](crate::guide::rules#r7-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -74,7 +75,7 @@ pub trait Serves<T: Transport>: Transport {}
 
 impl<T: Transport> Serves<T> for T {}
 
-/// A shared receive queue and its queue pairs have entries of one type
+/// A shared receive queue and its queue pairs have the same entry type
 /// ([R11.1](crate::guide::rules#r11-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -86,7 +87,7 @@ pub trait ReceivedAs<E: Entry>: Entry {}
 
 impl<E: Entry> ReceivedAs<E> for E {}
 
-/// A shared receive queue of a lane serves queue pairs of its lane alone
+/// A shared receive queue of a lane is only for queue pairs of its lane
 /// ([R17.9](crate::guide::rules#r17-9)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

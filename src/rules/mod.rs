@@ -1,11 +1,11 @@
-//! The legality rules that are traits, in the order of the manual pages' tables.
+//! The legality rules that are traits, in the order of the tables in the manual pages.
 //!
-//! `Self` of each trait is the work request's part, so that an error names what the user wrote.
-//! [`SendOn`], [`RecvOn`] and [`SrqRecvOn`] put them together: `post_send!` and the methods have
-//! these bounds, and so obey the same rules.
+//! `Self` of each trait is a part of the work request, so an error names what the user wrote.
+//! [`SendOn`], [`RecvOn`] and [`SrqRecvOn`] combine them. `post_send!` and the methods have these
+//! bounds, so they enforce the same rules.
 //!
-//! They are bounds, and have nothing to call. A program sees them in errors. Generic code names the
-//! state, and all the rules of a work request at once, as [`SendOn`].
+//! They are bounds without methods to call. Programs see them in errors. Generic code names the
+//! state, and all the rules of a work request together as [`SendOn`].
 //!
 //! ```
 //! use proverbs::{prelude::*, rules::*, transport::Transport};
@@ -24,7 +24,7 @@
 //!     qp.post_send(wr)
 //! }
 //!
-//! // What holds, a line for a trait:
+//! // Bounds that are satisfied, one line for each trait:
 //! fn opcodes<O: PostOn<Rc> + InlineOp + SolicitedOp>() {}
 //! opcodes::<wr::Send>();
 //! fn transports<A: NamesPeer, B: TakesDestinations, C: StopsSending, D: SharesReceives>() {}
@@ -41,7 +41,7 @@
 //! posts::<OrdinaryPosting>();
 //! ```
 //!
-//! A bound that does not hold is an error of `cargo check`, in verbs terms ([how to read
+//! A bound that is not satisfied is an error of `cargo check`, in verbs terms ([how to read
 //! it](crate::guide::compile_errors)):
 //!
 //! ```compile_fail,E0277
@@ -79,7 +79,7 @@ use crate::work::opcode::{
     RdmaWrite, RdmaWriteWithImm, Send, SendWithImm, SendWithInv,
 };
 
-/// The opcode table of ibv_post_send(3): the opcodes of each transport
+/// The opcode table of ibv_post_send(3): the opcodes that each transport supports
 /// ([R1.1](crate::guide::rules#r1-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -143,8 +143,8 @@ impl PostOn<Rc> for Flush {}
 impl PostOn<Rc> for AtomicWrite {}
 impl<T: Transport, O: PostOn<T>> PostOn<T> for Paged<O, T> {}
 
-/// UD work requests name a destination, those of XRC a shared receive queue, and other connected
-/// ones nothing ([R1.2](crate::guide::rules#r1-2), [R5.1](crate::guide::rules#r5-1),
+/// UD and SRD work requests name a destination, XRC work requests a shared receive queue, and other
+/// connected ones neither ([R1.2](crate::guide::rules#r1-2), [R5.1](crate::guide::rules#r5-1),
 /// [R26.1](crate::guide::rules#r26-1)).
 #[doc(hidden)]
 pub trait Addressed<T: Transport> {}
@@ -153,7 +153,7 @@ impl<T: NamesPeer> Addressed<T> for Connected {}
 impl<T: TakesDestinations> Addressed<T> for Datagram {}
 impl<T: NamesSrqs> Addressed<T> for ToSrq {}
 
-/// Transports whose connection names the peer ([R5.1](crate::guide::rules#r5-1),
+/// Transports whose connection determines the peer ([R5.1](crate::guide::rules#r5-1),
 /// [R26.1](crate::guide::rules#r26-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -190,8 +190,8 @@ pub trait NamesSrqs: Transport {}
 
 impl NamesSrqs for Xrc {}
 
-/// Transports of queue pairs that `ibv_create_qp` makes: those with two queues of the
-/// ordinary kind ([R26.2](crate::guide::rules#r26-2), [R27.2](crate::guide::rules#r27-2)).
+/// Transports of queue pairs that `ibv_create_qp` creates: those with two ordinary queues
+/// ([R26.2](crate::guide::rules#r26-2), [R27.2](crate::guide::rules#r27-2)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` queue pairs are not created by this call",
     label = "this is for RC, UC and UD queue pairs",
@@ -217,7 +217,7 @@ impl FenceOn<Rc> for Fenced {}
 impl FenceOn<Xrc> for Fenced {}
 impl<T: Transport> FenceOn<T> for Unfenced {}
 
-/// SIGNALED has a meaning only where not every work request is signaled
+/// SIGNALED has a meaning only if not every work request is signaled
 /// ([R2.4](crate::guide::rules#r2-4)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -231,7 +231,7 @@ impl SignaledOn<Selective> for Signaled {}
 impl<M: Signaling> SignaledOn<M> for Plain {}
 impl<M: CompletesEach> SignaledOn<M> for AlwaysSignaled {}
 
-/// Every work request has a completion, which says what became of its window
+/// Every work request has a completion, which reports what happened to its window
 /// ([R19.2](crate::guide::rules#r19-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -266,7 +266,7 @@ impl IssuedBy<Reads> for FetchAndAdd {}
 impl IssuedBy<Reads> for Flush {}
 impl IssuedBy<Reads> for AtomicWrite {}
 
-/// FLUSH and ATOMIC_WRITE are of extended posting, by a queue pair that was created for them
+/// FLUSH and ATOMIC_WRITE require extended posting and a queue pair that was created for them
 /// ([R25.2](crate::guide::rules#r25-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -292,7 +292,7 @@ impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for Flush {}
 impl CreatedFor<ExtendedPosting<AtomicWrite>> for AtomicWrite {}
 impl CreatedFor<ExtendedPosting<(Flush, AtomicWrite)>> for AtomicWrite {}
 
-/// States in which sends may be posted ([R8.19](crate::guide::rules#r8-19)): in SQD they are held,
+/// States in which sends can be posted ([R8.19](crate::guide::rules#r8-19)). In SQD they are held,
 /// in ERR flushed.
 #[diagnostic::on_unimplemented(
     message = "cannot post send work requests in QP state `{Self}`",
@@ -310,7 +310,7 @@ impl CanPostSend for Sqd {}
 #[diagnostic::do_not_recommend]
 impl CanPostSend for Err {}
 
-/// States in which receives may be posted: from INIT on, and not in ERR
+/// States in which receives can be posted: from INIT on, except ERR
 /// ([R7.14](crate::guide::rules#r7-14), [R7.15](crate::guide::rules#r7-15)).
 #[diagnostic::on_unimplemented(
     message = "cannot post receive work requests in QP state `{Self}`",
@@ -350,7 +350,7 @@ impl CanFail for Sqd {}
 impl CanFail for Sqe {}
 impl CanFail for Err {}
 
-/// States in which options of the connection are set: those before RTR
+/// States in which options of the connection can be set: those before RTR
 /// ([R22.3](crate::guide::rules#r22-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -386,8 +386,8 @@ pub trait StopsSending: Transport {}
 impl StopsSending for Uc {}
 impl StopsSending for Ud {}
 
-/// `post_recv` requires a receive queue of the queue pair's own ([R7.1](crate::guide::rules#r7-1),
-/// [R26.2](crate::guide::rules#r26-2)).
+/// `post_recv` requires that the queue pair has its own receive queue
+/// ([R7.1](crate::guide::rules#r7-1), [R26.2](crate::guide::rules#r26-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a queue pair without a receive queue of its own has no `post_recv`",
@@ -398,7 +398,7 @@ pub trait HasRecvQueue: ReceiveSource {}
 
 impl HasRecvQueue for OwnRq {}
 
-/// Creation without a shared receive queue requires a profile with an own receive queue
+/// Creation without a shared receive queue requires a profile with its own receive queue
 /// ([R7.1](crate::guide::rules#r7-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -410,7 +410,7 @@ pub trait UsesOwnQueue: ReceiveSource {}
 
 impl UsesOwnQueue for OwnRq {}
 
-/// A queue pair that was created elsewhere posts with `ibv_post_send`
+/// A queue pair that was created elsewhere must post with `ibv_post_send`
 /// ([R15.2](crate::guide::rules#r15-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -422,7 +422,7 @@ pub trait UsesPostSend: Posting {}
 
 impl UsesPostSend for OrdinaryPosting {}
 
-/// Creation on a shared receive queue requires a profile made for it
+/// Creation with a shared receive queue requires a profile for it
 /// ([R7.1](crate::guide::rules#r7-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -434,7 +434,7 @@ pub trait UsesSharedQueue: ReceiveSource {}
 
 impl UsesSharedQueue for SharedRq {}
 
-/// Creation of an initiator of XRC requires a profile without receives
+/// Creation of an XRC initiator requires a profile without receives
 /// ([R26.2](crate::guide::rules#r26-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -446,7 +446,7 @@ pub trait UsesNoQueue: ReceiveSource {}
 
 impl UsesNoQueue for NoRq {}
 
-/// Only with selective signaling may a post leave its last work request unsignaled
+/// A post can leave its last work request unsignaled only with selective signaling
 /// ([R2.4](crate::guide::rules#r2-4)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

@@ -1,5 +1,5 @@
 //! All the rules of a work request as one bound, which every way of posting has. The rules are the
-//! bounds of the impls, so an error names the one that is broken.
+//! bounds of the impls, so an error names the broken rule.
 
 use super::{Addressed, CreatedFor, FenceOn, IssuedBy, PostOn, SignaledOn};
 use crate::allows::Seal;
@@ -13,11 +13,11 @@ use crate::work::limits::{Limit, Max};
 use crate::work::recv::Recv;
 use crate::work::request::{Flagged, Work, WorkRequest};
 
-/// A send work request that queue pairs of transport `T` and profile `P` accept (ibv_post_send(3)):
-/// the one bound of code that posts to a queue pair of unknown transport or profile.
+/// A send work request that queue pairs of transport `T` and profile `P` accept (ibv_post_send(3)).
+/// The only bound that code needs to post to a queue pair of generic transport or profile.
 ///
-/// The transport and the profile must have the opcode, the address must be of the transport's kind,
-/// the flags must have a meaning there, and the data must fit the profile's entry type and limits.
+/// The transport and the profile must support the opcode, the address must fit the transport, the
+/// flags must be meaningful, and the data must be within the profile's entry type and limits.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -33,7 +33,7 @@ use crate::work::request::{Flagged, Work, WorkRequest};
 /// }
 /// ```
 ///
-/// Code for one transport and any profile bounds the profile instead:
+/// If the transport is known and only the profile is generic, bound the profile instead:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -62,8 +62,8 @@ pub trait SendOn<T: Transport, P: Profile>: Work<P::Entry, Wr = ibv_send_wr> + F
     const SEAL: Seal;
 }
 
-// One impl for each transport. With one for all of them, a bound that is missing in code that is
-// generic over the transport would be an error for each rule, in place of one that names `SendOn`.
+// There is one impl for each transport. With a single impl, a missing bound in code that is generic
+// over the transport would cause an error for each rule, instead of one that names `SendOn`.
 macro_rules! send_on {
     ($($transport:ty)*) => {$(
         impl<P, O, D, A, F, G> SendOn<$transport, P> for WorkRequest<O, D, A, F, G>
@@ -82,8 +82,8 @@ macro_rules! send_on {
 
 send_on! { Rc Uc Ud Xrc Srd }
 
-/// A receive work request that queue pairs of profile `P` accept (ibv_post_recv(3)): the one bound
-/// of code that posts receives to a queue pair of unknown profile, as [`SendOn`] is for sends.
+/// A receive work request that queue pairs of profile `P` accept (ibv_post_recv(3)). The only bound
+/// that code needs to post receives to a queue pair of generic profile, like [`SendOn`] for sends.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -118,7 +118,7 @@ where
 }
 
 /// A receive work request that shared receive queues of entry type `E` and limit `M` accept
-/// (ibv_post_srq_recv(3)), as [`RecvOn`].
+/// (ibv_post_srq_recv(3)), like [`RecvOn`].
 ///
 /// ```
 /// # use proverbs::prelude::*;

@@ -1,4 +1,4 @@
-//! What SRD adds: it carries RDMA, and keeps no order (R27).
+//! The rules of SRD, which supports RDMA but does not preserve order (R27).
 
 use super::{CompletesEach, PostOn, TakesDestinations};
 use crate::profile::{ExtendedPosting, OrdinaryPosting, Posting, SignalAll, Signaling};
@@ -21,8 +21,7 @@ impl PostOn<Srd> for RdmaWriteWithImm {}
 
 impl TakesDestinations for Srd {}
 
-/// Transports whose work requests complete in the order of their posts
-/// ([R27.1](crate::guide::rules#r27-1)).
+/// Transports whose work requests complete in posting order ([R27.1](crate::guide::rules#r27-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "messages of a `{Self}` queue pair keep no order, which is relied on here",
@@ -36,8 +35,7 @@ impl KeepsOrder for Uc {}
 impl KeepsOrder for Ud {}
 impl KeepsOrder for Xrc {}
 
-/// Every work request of an SRD queue pair has a completion of its own
-/// ([R27.3](crate::guide::rules#r27-3)).
+/// Every work request of an SRD queue pair is signaled ([R27.3](crate::guide::rules#r27-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` signaling",
@@ -48,7 +46,7 @@ pub trait TellsOfEach: Signaling + CompletesEach {}
 
 impl TellsOfEach for SignalAll {}
 
-/// Work requests of SRD have one scatter/gather element ([R27.6](crate::guide::rules#r27-6)).
+/// SRD work requests have one scatter/gather element ([R27.6](crate::guide::rules#r27-6)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an SRD queue pair cannot be created with `{Self}` for its sends",
@@ -59,7 +57,7 @@ pub trait OneElement: Limit {}
 
 impl OneElement for Max<1> {}
 
-/// SRD is posted in sessions that give each work request its destination
+/// SRD is posted in sessions that set the destination of each work request
 /// ([R27.2](crate::guide::rules#r27-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -72,8 +70,8 @@ pub trait ForSrd: Posting {}
 impl ForSrd for ExtendedPosting<Srd> {}
 impl ForSrd for ExtendedPosting<(Srd, RdmaWrite)> {}
 
-/// Queue pairs that are created for RDMA WRITE: all but those of SRD that were not asked for it,
-/// which older devices lack there ([R27.7](crate::guide::rules#r27-7)).
+/// Queue pairs that are created for RDMA WRITE: all, except SRD queue pairs that did not request
+/// it, because older SRD devices lack it ([R27.7](crate::guide::rules#r27-7)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "RDMA WRITE cannot be posted to a queue pair that was not created for it",
@@ -89,7 +87,7 @@ impl Writes for ExtendedPosting<AtomicWrite> {}
 impl Writes for ExtendedPosting<(Flush, AtomicWrite)> {}
 impl Writes for ExtendedPosting<(Srd, RdmaWrite)> {}
 
-/// What may follow an opcode `B` in one post ([R27.4](crate::guide::rules#r27-4)).
+/// Opcodes that can follow an opcode `B` in one post ([R27.4](crate::guide::rules#r27-4)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot follow `{B}` in one post to a `{T}` queue pair",
@@ -103,7 +101,7 @@ impl MayFollow<RdmaWrite, Srd> for RdmaWrite {}
 impl<B: AllowedInList<Srd>, O: Opcode> MayFollow<B, Srd> for O {}
 impl<O: Opcode> MayFollow<(), Srd> for O {}
 
-/// What may be in a list whose opcodes are known at run time only
+/// Opcodes that can be in a list whose opcodes are known only at run time
 /// ([R27.4](crate::guide::rules#r27-4)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

@@ -1,4 +1,4 @@
-//! Creating a shared receive queue, and what feeds it.
+//! Creating a shared receive queue from a pool or an arena.
 
 #![allow(unsafe_code)] // one verb
 
@@ -31,8 +31,8 @@ use crate::work::data::Data;
 use crate::work::limits::Limit;
 
 impl<L: Threads> ProtectionDomain<L> {
-    /// Creates a shared receive queue that can hold every buffer of `pool`, each a receive of its
-    /// own (`ibv_create_srq`). An arena has at most as many as headers.
+    /// Creates a shared receive queue that can hold every buffer of `pool` as a separate receive
+    /// (`ibv_create_srq`). For an arena, it can hold as many as the arena has headers.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -42,7 +42,7 @@ impl<L: Threads> ProtectionDomain<L> {
     /// # let proverbs::loopback::Pair { context, pd, .. } = proverbs::loopback::pair()?;
     /// profile! { Server { receive: SharedRq } }
     ///
-    /// // What feeds it, and bounds how many receives there are.
+    /// // The source of its buffers, which limits the number of receives.
     /// let pool = pd.create_pool(16, 256)?;
     /// let mut srq = pd.create_srq::<Rc, Buf, Max<1>, ()>(&pool)?;
     /// while let Some(buf) = pool.take() {
@@ -56,11 +56,11 @@ impl<L: Threads> ProtectionDomain<L> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::PdMismatch`] if the pool is of another protection domain
-    /// ([R6.8](crate::guide::rules#r6-8)), [`ErrorKind::Limit`] if the device grants less than
-    /// asked for ([R2.11](crate::guide::rules#r2-11)), otherwise
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno: EINVAL if the device's shared
-    /// receive queues hold fewer.
+    /// [`ErrorKind::PdMismatch`]: the pool belongs to another protection domain
+    /// ([R6.8](crate::guide::rules#r6-8)). [`ErrorKind::Limit`]: the device grants less than
+    /// requested ([R2.11](crate::guide::rules#r2-11)). Otherwise
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with the errno; EINVAL if the shared receive queues
+    /// of the device hold fewer.
     #[doc(alias("ibv_create_srq", "IBV_SRQT_BASIC", "ibv_srq_init_attr"))]
     pub fn create_srq<T, E, M, C>(
         &self,
@@ -76,7 +76,7 @@ impl<L: Threads> ProtectionDomain<L> {
         self.create_srq_of(pool.feed())
     }
 
-    /// Creates one for RC or UD.
+    /// Creates a queue for RC or UD.
     pub(super) fn create_srq_of<T: SharesReceives, E: Entry, M: Limit>(
         &self,
         feed: Feed,
@@ -85,7 +85,7 @@ impl<L: Threads> ProtectionDomain<L> {
         let pd = self.handle();
         self.create_any_srq(VERB, feed, |_, init| {
             let asked = init.attr;
-            // SAFETY: the protection domain is live, and `init` is a local.
+            // SAFETY: the protection domain is alive, and `init` is a local.
             let made = unsafe { (pd.control().create_srq)(pd.as_ptr(), init) };
             let srq = made.map_err(|errno| refused(VERB, errno, asked))?;
             let parents = pd.clone().into();
@@ -93,8 +93,8 @@ impl<L: Threads> ProtectionDomain<L> {
         })
     }
 
-    /// Creates a shared receive queue by a verb, which is given the counters of the queue, and its
-    /// attributes, in which it returns what was granted.
+    /// Creates a shared receive queue with a verb. The verb receives the counters of the queue and
+    /// its attributes, which it sets to the granted values.
     pub(super) fn create_any_srq<T: SharesReceives, E: Entry, M: Limit>(
         &self,
         verb: &'static str,
@@ -116,8 +116,8 @@ impl<L: Threads> ProtectionDomain<L> {
         let Made { srq, parents, completes_into, number } = make(&counters, &mut init)?;
         // SAFETY: the object was just created, and has no other owner.
         let handle = unsafe { handle::Srq::new(srq, self.handle().control(), parents) };
-        // The types say what may be posted, and the pool how much: at least that must be granted
-        // (R2.11).
+        // The types limit what may be posted, and the pool limits how much. The device must grant
+        // at least that (R2.11).
         let granted = init.attr;
         for (what, asked, granted) in
             [("max_wr", buffers, granted.max_wr), ("max_sge", M::VALUE, granted.max_sge)]
@@ -156,22 +156,22 @@ impl<L: Threads> ProtectionDomain<L> {
     }
 }
 
-/// The device did not make a shared receive queue of these attributes.
+/// The error of a device that did not create a shared receive queue with these attributes.
 pub(super) fn refused(verb: &'static str, errno: c_int, asked: ibv_srq_attr) -> Error {
     of_creation(verb, errno, format!("max_wr {}, max_sge {}", asked.max_wr, asked.max_sge))
 }
 
-/// A shared receive queue that a verb made, and what it needs.
+/// A shared receive queue that a verb created, and the objects that it needs.
 pub(super) struct Made {
     pub srq: NonNull<ibv_srq>,
     pub parents: handle::SrqParents,
-    /// The completion queue of one for XRC, with a booking for it, and its number.
+    /// For XRC, the completion queue with reserved entries, and the number.
     pub completes_into: Option<Arc<CqShared>>,
     pub number: SrqNum,
 }
 
-/// What feeds a shared receive queue: a [`Pool`] or an [`Arena`] whose buffers have a context `C`
-/// ([R9.9](crate::guide::rules#r9-9)).
+/// The source of the buffers of a shared receive queue: a [`Pool`] or an [`Arena`] whose buffers
+/// have a context `C` ([R9.9](crate::guide::rules#r9-9)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -200,8 +200,8 @@ impl<C: 'static, M: Memory> FeedsSrq<C> for Arena<C, M> {}
 mod sealed {
     use super::*;
 
-    /// What the queue takes of it. Sealed for each context: with a type of its own, a program could
-    /// otherwise say that a pool's contexts are of that type.
+    /// The properties that the queue uses. Sealed for each context, because a program could
+    /// otherwise claim another type of context for a pool, with its own type.
     pub trait FeedsSrq<C> {
         #[doc(hidden)]
         fn feed(&self) -> Feed;
@@ -234,12 +234,12 @@ where
     const SEAL: Seal = Seal;
 }
 
-/// A pool or an arena, for a shared receive queue, or neither.
+/// A pool or an arena for a shared receive queue, or neither.
 #[doc(hidden)]
 pub struct Feed {
-    /// The protection domain's number.
+    /// The number of the protection domain.
     pd: u32,
-    /// The number in the marks of its buffers, which is that of no other while `keep` exists.
+    /// The number in the type tags of its buffers. It is unique while `keep` exists.
     number: u32,
     /// The number of headers, the address of the first, and their `slab`.
     count: usize,
@@ -249,13 +249,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// No pool: at most `max_wr` receives, which the program counts.
+    /// Without a pool: at most `max_wr` receives, which the program counts.
     pub(super) fn counted_by_caller(
         verb: &'static str,
         pd: u32,
         max_wr: u32,
     ) -> Result<Self, Error> {
-        const MOST: u32 = u32::MAX / 4; // as of other queues
+        const MOST: u32 = u32::MAX / 4; // as for other queues
         Error::at_most(verb, "max_wr", max_wr, MOST)?;
         let (count, keep) = (max_wr as usize, Box::new(()));
         Ok(Feed { pd, number: 0, count, first: 0, slab: 0, keep })

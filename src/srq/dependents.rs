@@ -1,33 +1,33 @@
-//! The ends of a shared receive queue and of the objects around it: queue pairs that receive from
-//! it, and completion queues with its completions. Each may end on a thread of its own.
+//! How a shared receive queue and the objects around it end: the queue pairs that receive from it,
+//! and the completion queues with its completions. Each may end on its own thread.
 //!
-//! A queue pair that ends while receives are outstanding is deferred (`DeferredDestroy`): it
-//! is in ERR, and the first of these destroys it: the poller of its receive completion queue, one
-//! of its completion queues that is destroyed, or the shared receive queue that is destroyed. So
-//! all of them know it.
+//! The destruction of a queue pair is deferred (`DeferredDestroy`) if receives are outstanding. It
+//! is in ERR, and is destroyed by the first of these: the poller of its receive completion queue,
+//! one of its completion queues when it is destroyed, or the shared receive queue when it is
+//! destroyed. So each of them has it in a list.
 //!
-//! # Why it is destroyed, and once
+//! # Why it is destroyed exactly once
 //!
 //! It is destroyed once, because its parts are in `DeferredDestroy`, and are taken out under its
 //! lock.
 //!
-//! It is destroyed at all, because each object that may end first marks its end and then takes its
-//! list of queue pairs, both under its lock; and `defer_destroy` enters the queue pair and checks
-//! the mark in one step under the same lock. Of two such steps the second sees the first: either
-//! the queue pair is in the list that is taken, or `defer_destroy` sees the mark and destroys the
-//! queue pair itself. (A completion queue exists as long as the queue pair holds it; what ends is
-//! its poller, which sets `is_closed`.)
+//! It is always destroyed, because each object that may end first marks its end and then takes its
+//! list of queue pairs, both under its lock. `defer_destroy` enters the queue pair and checks the
+//! mark in one step under the same lock. Of two such steps the second sees the first: either the
+//! queue pair is in the list that is taken, or `defer_destroy` sees the mark and destroys the queue
+//! pair itself. (A completion queue exists while the queue pair holds it. Its poller ends first,
+//! and sets `is_closed`.)
 //!
-//! One of them may destroy it while `defer_destroy` still enters it with the others. Those then
-//! know a queue pair that is gone already: destroying it does nothing, and its attachments stay as
-//! they are, because `Inbox` parks only those of a queue pair that is alive.
+//! One of them may destroy it while `defer_destroy` still enters it in the lists of the others.
+//! These then contain a queue pair that is gone already. Destroying it does nothing, and its
+//! attachments do not change, because `Inbox` parks only attachments of a queue pair that is alive.
 //!
-//! # Why all learn that the shared receive queue is gone
+//! # Why all are notified when the shared receive queue is gone
 //!
-//! `end` runs when nothing refers to it any more, with `&mut`. It ends the queue in the completion
-//! queues that exist then; one that is destroyed meanwhile gives back its part by itself
-//! (`Inbox::close_for_all`). Each part is given back once, since that is done under the lock of the
-//! inbox, together with the removal of its attachment.
+//! `end` runs when nothing refers to the queue any more, with `&mut`. It ends the queue in the
+//! completion queues that exist then. One that is destroyed at the same time returns its part
+//! itself (`Inbox::close_for_all`). Each part is returned once, because that happens under the lock
+//! of the inbox, together with the removal of its attachment.
 
 use std::sync::{Arc, Weak};
 
@@ -37,7 +37,8 @@ use crate::completion::inbox::Inbox;
 use crate::counters::queue_counters::{QueueCounters, Quiet};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The objects that have to learn of a shared receive queue's end, or it of theirs.
+/// The objects that must be notified when a shared receive queue ends, or that notify it when they
+/// end.
 #[derive(Default)]
 pub(crate) struct Dependents {
     /// The completion queues with its completions.
@@ -49,12 +50,12 @@ pub(crate) struct Dependents {
 #[derive(Default)]
 struct DeferredHere {
     known: Vec<Weak<DeferredDestroy>>,
-    /// Whether the shared receive queue was dropped, so that none may be added.
+    /// Whether the shared receive queue was dropped, so that none can be added.
     is_over: bool,
 }
 
 impl Dependents {
-    /// Notes that its receives may complete into this completion queue.
+    /// Records that its receives may complete into this completion queue.
     pub fn completes_into(&self, inbox: &Arc<Inbox>) {
         let mut inboxes = lock(&self.inboxes);
         inboxes.retain(|known| known.strong_count() != 0);
@@ -64,7 +65,7 @@ impl Dependents {
         }
     }
 
-    /// The number of completion queues that it knows.
+    /// The number of completion queues in its list.
     #[cfg(all(test, feature = "loopback"))]
     pub fn inboxes(&self) -> usize {
         self.inboxes.lock().map_or(usize::MAX, |inboxes| inboxes.len())
@@ -79,8 +80,8 @@ impl Dependents {
         self.deferred().is_over
     }
 
-    /// Defers the destruction of a queue pair with these counters and completion queues. If one of
-    /// those that would destroy it has ended already, destroys it at once.
+    /// Defers the destruction of a queue pair with these counters and completion queues. Destroys
+    /// it at once if an object that would do so has ended already.
     pub fn defer_destroy(
         &self,
         deferred: &Arc<DeferredDestroy>,
@@ -99,7 +100,7 @@ impl Dependents {
         }
     }
 
-    /// Notes a deferred queue pair; false if none may be added.
+    /// Records a deferred queue pair. Returns false if none can be added.
     fn knows_deferred(&self, deferred: &Arc<DeferredDestroy>) -> bool {
         let mut here = self.deferred();
         here.known.retain(|known| known.strong_count() != 0);
@@ -115,24 +116,24 @@ impl Dependents {
         }
     }
 
-    /// Like `end_deferred`, and lets no more be deferred.
+    /// Like `end_deferred`, and prevents further ones from being deferred.
     pub fn close(&self, over: &mut Over) {
         self.deferred().is_over = true;
         self.end_deferred(over);
     }
 
-    /// The shared receive queue with these counters is destroyed.
+    /// Called when the shared receive queue with these counters is destroyed.
     pub fn end(&mut self, counters: &Arc<QueueCounters>, quiet: &mut Quiet) {
         let inboxes = self.inboxes.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         for inbox in inboxes.iter().filter_map(Weak::upgrade) {
-            // Posted receives are not counted here: the marks in the headers tell.
+            // Posted receives are not counted here: the marks in the headers identify them.
             inbox.end(counters, AtEnd::UNKNOWN, quiet);
         }
         quiet.end_one(counters);
     }
 }
 
-#[cfg(all(test, feature = "loopback"))] // not in the models, whose locks are loom's
+#[cfg(all(test, feature = "loopback"))] // not in the models, which use the locks of loom
 mod tests {
     use super::*;
 
@@ -142,7 +143,7 @@ mod tests {
         fn destroy(self: Box<Self>, _: &mut Over) {}
     }
 
-    /// Those that ended are forgotten, however many there were.
+    /// Those that ended are removed, however many there were.
     #[test]
     fn deferred_queue_pairs_that_ended_are_forgotten() {
         let dependents = Dependents::default();

@@ -37,12 +37,12 @@ use crate::work::limits::{Limit, Max};
 
 /// A shared receive queue (`ibv_create_srq`) for queue pairs of transport `T` (RC, UD or XRC;
 /// [R7.3](crate::guide::rules#r7-3)), with entries of type `E` and at most `M` scatter/gather
-/// elements a receive.
+/// elements in a receive.
 ///
-/// It is fed from one pool or arena, whose headers bound the outstanding receives: each completion
-/// queue that receives from it books room for all of them, once ([R9.9](crate::guide::rules#r9-9)).
-/// Receives posted here belong to the queue, not to a queue pair, and are not flushed when one dies
-/// ([R7.7](crate::guide::rules#r7-7)).
+/// Its buffers come from one pool or arena, whose headers limit the number of outstanding receives.
+/// Each completion queue of its queue pairs reserves room for all of them, once
+/// ([R9.9](crate::guide::rules#r9-9)). Receives that are posted here belong to the queue, not to a
+/// queue pair, and are not flushed when one ends ([R7.7](crate::guide::rules#r7-7)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -51,16 +51,16 @@ use crate::work::limits::{Limit, Max};
 /// # let proverbs::loopback::Pair { pd, pool, .. } = proverbs::loopback::pair()?;
 /// let mut srq: SharedReceiveQueue<Rc> = pd.create_srq(&pool)?;
 /// srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
-/// srq.arm_limit(1)?; // an event when fewer than 1 is left
+/// srq.arm_limit(1)?; // an event when no receive is left
 /// let attr: SrqAttr = srq.query()?;
 /// assert!(attr.max_wr >= 16 && attr.srq_limit == 1);
-/// let id: SrqId = srq.id(); // what the event names
-/// srq.destroy()?; // the receive is orphaned: `Pool::reclaim` brings it back
+/// let id: SrqId = srq.id(); // the id in the event
+/// srq.destroy()?; // the receive is orphaned: `Pool::reclaim` returns its buffer
 /// # let _ = id;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias("ibv_srq_type", "ibv_srq"))]
-#[repr(C)] // what posts touch, first
+#[repr(C)] // the fields that posts access come first
 pub struct SharedReceiveQueue<
     T: SharesReceives,
     E: Entry = Buf,
@@ -73,10 +73,10 @@ pub struct SharedReceiveQueue<
     _types: PhantomData<(T, L, *mut ())>,
 }
 
-// SAFETY: the queue takes and returns entries, which are Send. `_pool` is what feeds it, whose
-// contexts are those of the entries (`FeedsSrq`, sealed for each), and may be dropped elsewhere as
-// they may. Its other pointers are to what it owns, or are only compared. A queue of a lane is not
-// `Send`, as `InLane` is not.
+// SAFETY: the queue takes and returns entries, which are Send. `_pool`, the source of the buffers,
+// has contexts of the same type as the entries (`FeedsSrq`, sealed for each), so it may be dropped
+// on another thread as they may. Its other pointers refer to what it owns, or are only compared. A
+// queue of a lane is not `Send`, because `InLane` is not.
 unsafe impl<T, E, M, L> Send for SharedReceiveQueue<T, E, M, L>
 where
     T: SharesReceives,
@@ -91,7 +91,7 @@ where
 pub(crate) struct SrqCore {
     handle: handle::Srq,
     pub counters: Arc<QueueCounters>,
-    /// The keys of windows that a completion of its receives may name.
+    /// The keys of windows that a completion of its receives may report.
     pub stale_keys: crate::sync::Arc<StaleKeys>,
     /// The address of the pool's first header.
     slots: usize,
@@ -99,8 +99,8 @@ pub(crate) struct SrqCore {
     pub pd: u32,
     id: SrqId,
     pub dependents: Dependents,
-    /// Of one for XRC: the number by which initiators name it, and where its receives complete,
-    /// after the handle, so that it ends last.
+    /// For XRC: the number by which initiators name it, and the completion queue of its receives.
+    /// They follow the handle, so that the completion queue is dropped last.
     number: SrqNum,
     _cq: Option<Arc<CqShared>>,
 }
@@ -110,14 +110,14 @@ impl SrqCore {
         self.handle.as_ptr()
     }
 
-    /// The number of its receives that are with the device, or in completions that were not taken
-    /// apart. Counting stops at `most`.
+    /// The number of its receives that the device owns or that are in unprocessed completions. It
+    /// stops counting at `most`.
     fn outstanding(&self, most: usize) -> usize {
         count_posted(self.slots, &self.counters, most)
     }
 
     /// Whether destroying one of its queue pairs may lose receives: some are outstanding, and the
-    /// shared receive queue is not being destroyed itself.
+    /// shared receive queue itself is not being destroyed.
     pub fn may_lose_receives(&self) -> bool {
         !self.dependents.is_over() && self.outstanding(1) != 0
     }
@@ -136,10 +136,10 @@ impl SrqCore {
 
 impl Drop for SrqCore {
     fn drop(&mut self) {
-        // (Twice, as any handle that was refused once is tried again when it is dropped.)
+        // (Twice, because a dropped handle that was rejected once is tried again too.)
         if self.close().or_else(|_| self.close()).is_err() {
-            // The device still has it, and may fill its buffers. They name these counters, in whose
-            // place there may be no others: those would take the buffers back.
+            // The device still owns it, and may fill its buffers. They name these counters, which
+            // must not be reused: counters at the same address would take the buffers back.
             std::mem::forget((self.handle.take(), self.counters.clone()));
         }
     }
@@ -149,16 +149,16 @@ impl Drop for SrqCore {
 #[doc(alias("ibv_srq_attr_mask", "ibv_srq_attr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SrqAttr {
-    /// The most receives that it holds, as the device granted.
+    /// The most receives that it holds, as granted by the device.
     pub max_wr: u32,
-    /// The scatter/gather elements of a receive, as the device granted.
+    /// The scatter/gather elements of a receive, as granted by the device.
     pub max_sge: u32,
-    /// The armed limit; 0 if there is none, or if it fired.
+    /// The armed limit; 0 if none is armed, or if it fired.
     pub srq_limit: u32,
 }
 
 impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
-    /// The id by which events name this queue (ibv_get_async_event(3)).
+    /// The id in events of this queue (ibv_get_async_event(3)).
     pub fn id(&self) -> SrqId {
         self.core.id
     }
@@ -167,14 +167,14 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         &self.core
     }
 
-    /// The number of receives posted here whose completion was not taken apart or dropped yet. It
-    /// is counted on each call, in time proportional to the pool's buffers.
+    /// The number of posted receives whose completion was not processed or dropped yet. Each call
+    /// counts them, in time proportional to the pool's buffers.
     ///
-    /// It is 0 if the entry is [`Raw`](crate::memory::Raw): then the program counts them.
+    /// It is 0 if the entry is [`Raw`](crate::memory::Raw), because the program counts them then.
     ///
-    /// Receives of unknown fate count too. So it shows when a device keeps a receive of a queue
-    /// pair that is gone ([how a queue pair ends](crate::qp#how-a-queue-pair-ends)); the buffer
-    /// comes back when the shared receive queue is destroyed.
+    /// Receives with an unknown outcome count too. So a device that keeps a receive of a destroyed
+    /// queue pair is visible here ([how a queue pair ends](crate::qp#how-a-queue-pair-ends)). The
+    /// buffer returns when the shared receive queue is destroyed.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -196,22 +196,22 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// [`Os`](crate::ErrorKind::Os) with the errno.
     #[doc(alias = "ibv_query_srq")]
     pub fn query(&self) -> Result<SrqAttr, Error> {
-        // SAFETY: the queue is live.
+        // SAFETY: the queue is alive.
         let attr = unsafe { (self.core.handle.control().query_srq)(self.core.as_ptr()) };
         let ibv_srq_attr { max_wr, max_sge, srq_limit, .. } =
             attr.map_err(|errno| Error::os("ibv_query_srq", errno, ""))?;
         Ok(SrqAttr { max_wr, max_sge, srq_limit })
     }
 
-    /// Arms the limit (`ibv_modify_srq`): one [`SrqEvent::LimitReached`](crate::device::SrqEvent)
-    /// comes when fewer than `limit` receives are left; 0 disarms. After it fired it must be armed
-    /// again ([R7.6](crate::guide::rules#r7-6)).
+    /// Arms the limit (`ibv_modify_srq`). One [`SrqEvent::LimitReached`](crate::device::SrqEvent)
+    /// is raised when fewer than `limit` receives are left; 0 disarms it. After it fired it must be
+    /// armed again ([R7.6](crate::guide::rules#r7-6)).
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if `limit` exceeds what the
-    /// queue holds.
+    /// [`Os`](crate::ErrorKind::Os) with the errno; EINVAL if `limit` exceeds the size of the
+    /// queue.
     #[doc(alias("ibv_modify_srq", "IBV_SRQ_LIMIT"))]
     pub fn arm_limit(&mut self, limit: u32) -> Result<(), Error> {
         let attr = ibv_srq_attr { srq_limit: limit, ..zeroed() };
@@ -219,10 +219,11 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         self.modify(attr, ibv_srq_attr_mask::IBV_SRQ_LIMIT.0, asked)
     }
 
-    /// Gives the queue room for at least `max_wr` receives (`ibv_modify_srq`), where the device can
-    /// (`SRQ_RESIZE`): fewer than its pool has buffers, or as many again. A post beyond that is
-    /// refused with its buffers. What completion queues have booked does not change. A queue whose
-    /// entry is [`Raw`](crate::memory::Raw) can only grow, since all its receives may be posted.
+    /// Resizes the queue to hold at least `max_wr` receives (`ibv_modify_srq`), on devices that
+    /// support it (`SRQ_RESIZE`). Use it to hold fewer than the pool has buffers, and to grow
+    /// again. Posts beyond the size are rejected, and the errors contain the buffers. The reserved
+    /// entries of completion queues do not change. A queue whose entry is
+    /// [`Raw`](crate::memory::Raw) can only grow, because all its receives may be posted.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -243,10 +244,10 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
     /// ```
     ///
     /// # Errors
-    /// The queue is as before. [`Limit`](crate::ErrorKind::Limit) if `max_wr` exceeds the device's
-    /// `max_srq_wr`, or the device granted less (then it has what was granted); otherwise
-    /// [`Os`](crate::ErrorKind::Os) with the errno: EINVAL if more receives are outstanding than
-    /// that, or the device cannot do it.
+    /// The queue is unchanged. [`Limit`](crate::ErrorKind::Limit): `max_wr` exceeds the device's
+    /// `max_srq_wr`, or the device granted less (then the queue has the granted size). Otherwise
+    /// [`Os`](crate::ErrorKind::Os) with the errno; EINVAL if more receives are outstanding than
+    /// that, or the device does not support it.
     #[doc(alias("ibv_modify_srq", "IBV_SRQ_MAX_WR"))]
     pub fn resize(&mut self, max_wr: u32) -> Result<(), Error> {
         const VERB: &str = "ibv_modify_srq";
@@ -255,18 +256,17 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         Error::at_most(VERB, "max_wr", max_wr, limits.max_srq_wr.max(0) as u32)?;
         let can =
             DeviceCap::from_bits_retain(limits.device_cap_flags).contains(DeviceCap::SRQ_RESIZE);
-        // Of receives that the program counts, each may be outstanding.
+        // If the program counts the receives, each of them may be outstanding.
         let posted = match E::OWNED {
             true => self.recvs_outstanding(),
             false => self.query()?.max_wr as usize,
         };
         let asked = || match can {
             true => format!("max_wr {max_wr}, {posted} receives outstanding"),
-            false => format!("max_wr {max_wr}, the device has no SRQ_RESIZE"),
+            false => format!("max_wr {max_wr}, the device does not support SRQ_RESIZE"),
         };
-        // The device is not asked: Soft-RoCE before Linux 6.1.192 frees its queue when it refuses
-        // this, and the next use of it crashes the kernel. Others grant more than they are asked
-        // for.
+        // The device is not called: Soft-RoCE before Linux 6.1.192 frees its queue when it rejects
+        // this, and the next use of it crashes the kernel. Others grant more than was requested.
         if (max_wr as usize) < posted {
             return Err(Error::os(VERB, libc::EINVAL, asked()));
         }
@@ -282,19 +282,20 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         asked: impl Fn() -> String,
     ) -> Result<(), Error> {
         let modify = self.core.handle.control().modify_srq;
-        // SAFETY: the queue is live, and `attr` is a local.
+        // SAFETY: the queue is alive, and `attr` is a local.
         unsafe { modify(self.core.as_ptr(), &mut attr, mask as i32) }
             .map_err(|errno| Error::os("ibv_modify_srq", errno, asked()))
     }
 
-    /// Destroys the queue (`ibv_destroy_srq`). Queue pairs attached to it must be gone. Receives
-    /// still posted are then orphaned: [`Pool::reclaim`](crate::Pool::reclaim) takes them back.
+    /// Destroys the queue (`ibv_destroy_srq`). Destroy the queue pairs that are attached to it
+    /// first. Receives that are still posted are orphaned: [`Pool::reclaim`](crate::Pool::reclaim)
+    /// returns their buffers.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno, and the queue is given back: EBUSY
-    /// if queue pairs are attached to it.
+    /// [`Os`](crate::ErrorKind::Os) with the errno; EBUSY if queue pairs are attached to it. The
+    /// error contains the queue.
     #[doc(alias = "ibv_destroy_srq")]
     pub fn destroy(mut self) -> Result<(), Refused<Self>> {
         const VERB: &str = "ibv_destroy_srq";
@@ -308,7 +309,7 @@ impl<T: SharesReceives, E: Entry, M: Limit, L: Threads> SharedReceiveQueue<T, E,
         closed.map_err(|(errno, why)| Refused::new(self, Error::os(VERB, errno, why)))
     }
 
-    /// Notes in the counters, as they may end, whether safe code forgot a list.
+    /// Records in the counters, when they may end, whether safe code leaked a list.
     fn note_lists(&self) {
         if self.queue.in_flight.has_lists() {
             self.core.counters.note_lists();

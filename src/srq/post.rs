@@ -1,6 +1,6 @@
-//! Posting to a shared receive queue: the bounds, and then one path for all queues (`post`).
+//! Posting to a shared receive queue: the bounds. The path is the same for all queues (`post`).
 
-#![allow(unsafe_code)] // the bounds are what posting asks for
+#![allow(unsafe_code)] // the bounds satisfy the contract of posting
 
 use crate::memory::{Entry, Owned};
 use crate::post::chain::{Begun, Post, SrqPost};
@@ -11,8 +11,8 @@ use crate::terms::threads::Threads;
 use crate::work::limits::Limit;
 
 impl<T: SharesReceives, E: Owned, M: Limit, L: Threads> SharedReceiveQueue<T, E, M, L> {
-    /// Posts one receive work request (`ibv_post_srq_recv`). Its buffers are of the queue's pool;
-    /// they belong to the device until its completion, or are given back in the error.
+    /// Posts one receive work request (`ibv_post_srq_recv`). Its buffers must be from the queue's
+    /// pool. The device owns them until the completion. If the post fails, the error contains them.
     ///
     /// ```
     /// # use proverbs::prelude::*;

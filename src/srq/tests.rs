@@ -1,6 +1,6 @@
-//! Devices that do not do what a resize asks for.
+//! Devices that do not resize as requested.
 
-#![allow(unsafe_code)] // puts verbs in place
+#![allow(unsafe_code)] // replaces verbs
 
 use super::*;
 use crate::loopback::Fabric;
@@ -10,7 +10,7 @@ use crate::provider_tests::device_with;
 use crate::sys::control::{Answer, Control};
 use crate::terms::error::ErrorKind;
 
-/// A queue of a pool of eight, on a device that modifies queues like this.
+/// A queue with a pool of eight buffers, on a device with this `modify` verb.
 fn queue(
     modify: unsafe fn(*mut ibv_srq, *mut ibv_srq_attr, i32) -> Answer,
 ) -> (SharedReceiveQueue<Rc>, Pool) {
@@ -37,7 +37,7 @@ fn a_device_that_grants_less_than_was_asked_for() {
     let error = srq.resize(before + 1).unwrap_err();
     let (asked, max) = (u64::from(before) + 1, before.into());
     assert_eq!(*error.kind(), ErrorKind::Limit { what: "max_wr", asked, max });
-    // Its queues hold as many as it says, and not one more.
+    // Its queues hold as many as it reports, and no more.
     let most = Fabric::new().open_device().query_device().unwrap().max_srq_wr;
     for (asked, max) in [(most, before), (most + 1, most)] {
         let (error, asked, max) = (srq.resize(asked).unwrap_err(), asked.into(), max.into());
@@ -45,8 +45,8 @@ fn a_device_that_grants_less_than_was_asked_for() {
     }
 }
 
-/// Some devices lose their queue when they refuse it, so they are not asked for fewer than are
-/// posted.
+/// Some devices lose their queue when they reject a resize, so the crate never requests less than
+/// is posted.
 /// Proves R18.21.
 #[test]
 fn a_device_is_not_asked_for_less_than_is_posted() {

@@ -1,7 +1,7 @@
 //! Shared receive queues of the `unsafe` path: the caller counts the receives and chooses their
 //! wr_ids.
 
-#![allow(unsafe_code)] // that is what it is for
+#![allow(unsafe_code)] // the path is unsafe
 
 use crate::allows::{Allows, call};
 use crate::completion::CompletionQueue;
@@ -20,9 +20,9 @@ use crate::work::limits::Limit;
 
 impl<L: Threads> ProtectionDomain<L> {
     /// Creates a shared receive queue for the `unsafe` path, with room for `max_wr` receives
-    /// (`ibv_create_srq`). It serves queue pairs of profiles with `entry: Raw, receive: SharedRq`,
-    /// each of which books `max_wr` entries of its completion queue, once for all queue pairs that
-    /// share the completion queue.
+    /// (`ibv_create_srq`). It is for queue pairs of profiles with `entry: Raw, receive: SharedRq`.
+    /// They reserve `max_wr` entries of their completion queue, once for all queue pairs that share
+    /// the completion queue.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -33,9 +33,9 @@ impl<L: Threads> ProtectionDomain<L> {
     /// [`post_srq_recv_unchecked`](SharedReceiveQueue::post_srq_recv_unchecked) has an example.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the device grants less than asked for
-    /// ([R2.11](crate::guide::rules#r2-11)), otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
-    /// the errno: EINVAL if the device's shared receive queues hold fewer.
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit): the device grants less than requested
+    /// ([R2.11](crate::guide::rules#r2-11)). Otherwise [`ErrorKind::Os`](crate::ErrorKind::Os) with
+    /// the errno; EINVAL if the shared receive queues of the device hold fewer.
     #[doc(alias("ibv_create_srq", "ibv_srq_init_attr", "max_wr"))]
     pub fn create_raw_srq<T, M>(
         &self,
@@ -51,8 +51,8 @@ impl<L: Threads> ProtectionDomain<L> {
 }
 
 impl XrcDomain {
-    /// Creates a shared receive queue of XRC for the `unsafe` path, with room for `max_wr` receives
-    /// (`ibv_create_srq_ex`), as [`ProtectionDomain::create_raw_srq`] does for other transports.
+    /// Creates an XRC shared receive queue for the `unsafe` path, with room for `max_wr` receives
+    /// (`ibv_create_srq_ex`), like [`ProtectionDomain::create_raw_srq`] for other transports.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
@@ -84,24 +84,24 @@ impl XrcDomain {
 }
 
 impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
-    /// Posts one receive work request and does no bookkeeping (`ibv_post_srq_recv`). The completion
-    /// carries its wr_id, and the number of the queue pair that took it.
+    /// Posts one receive work request without bookkeeping (`ibv_post_srq_recv`). The completion
+    /// contains its wr_id, and the number of the queue pair that took it.
     ///
     /// # Safety
     /// Until the completion of this work request, or until the shared receive queue was destroyed
-    /// (a queue that is dropped is destroyed after the last queue pair that is attached to it):
-    /// - the regions that its data names are of the queue's protection domain, let the device write
-    ///   (`LOCAL_WRITE`), and stay registered ([R6.10](crate::guide::rules#r6-10));
-    /// - nothing accesses the bytes ([R11.2](crate::guide::rules#r11-2)). The end of a queue pair
-    ///   does not end this: receives that it took without a completion stay the device's.
+    /// (a dropped queue is destroyed after the last queue pair that is attached to it):
+    /// - the regions that its data names belong to the queue's protection domain, allow the device
+    ///   to write (`LOCAL_WRITE`), and stay registered ([R6.10](crate::guide::rules#r6-10));
+    /// - nothing accesses the bytes ([R11.2](crate::guide::rules#r11-2)). This holds even after a
+    ///   queue pair ends: the device still owns receives that it took without a completion.
     ///
-    /// There are at most `M` elements ([R3.1](crate::guide::rules#r3-1)), and no more receives
-    /// without a polled completion than the `max_wr` that the queue was created with, so that no
-    /// completion queue overruns ([R9.9](crate::guide::rules#r9-9)). If the error has no `bad_wr`,
-    /// all this holds as if the post had succeeded.
+    /// There are at most `M` elements ([R3.1](crate::guide::rules#r3-1)). At most `max_wr`
+    /// receives, as given at creation, are without a polled completion, so that no completion queue
+    /// overruns ([R9.9](crate::guide::rules#r9-9)). If the error does not have a `bad_wr`, all this
+    /// holds as if the post had succeeded.
     ///
     /// # Errors
-    /// [`RawPostError`] with the device's errno: ENOMEM if the queue is full, which is not counted
+    /// [`RawPostError`] with the device's errno; ENOMEM if the queue is full, which is not counted
     /// here ([R9.6](crate::guide::rules#r9-6)).
     ///
     /// ```
@@ -121,8 +121,8 @@ impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
     /// let mut qp = qp.modify(RcRts::new(psn, ReadDepth::ONE))?; // connected to itself
     /// region.write_at(0, b"hello")?;
     /// let (from, into) = (wr::Piece::new(&region, 0..5)?, wr::Piece::new(&region, 2048..4096)?);
-    /// // SAFETY: the region outlives the queue pair and the shared receive queue, nobody else
-    /// // touches the two pieces before they completed, and `cq` has room for both.
+    /// // SAFETY: the region outlives the queue pair and the shared receive queue, nothing else
+    /// // accesses the two pieces before they complete, and `cq` has room for both.
     /// unsafe {
     ///     srq.post_srq_recv_unchecked(wr::Recv::new(wr::Sge::new(1, [into])))?;
     ///     qp.post_send_unchecked(wr::Send::new(wr::Sge::new(2, [from])))?;
@@ -143,21 +143,21 @@ impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
     where
         W: SrqRecvOn<Raw, M>,
     {
-        // SAFETY: the bounds are the rules. The rest of the contract is this function's.
+        // SAFETY: the bounds are the rules. The rest is the contract of this function.
         unsafe { SrqPost::<T, Raw, M>::new(&mut self.queue).one_unchecked(wr) }
     }
 
-    /// Posts a list of `n` receives and does no bookkeeping (`ibv_post_srq_recv`). `wr` makes each
-    /// by its index, and `slots` have room for them. An empty list is Ok and posts nothing
+    /// Posts a list of `n` receives without bookkeeping (`ibv_post_srq_recv`). `wr` creates each
+    /// from its index, and `slots` have room for them. An empty list returns `Ok` and posts nothing
     /// ([R9.5](crate::guide::rules#r9-5)).
     ///
     /// # Safety
     /// As for [`post_srq_recv_unchecked`](Self::post_srq_recv_unchecked), for each of them. If the
-    /// device refuses a list, those before `bad_wr` are posted.
+    /// device rejects a list, the work requests before `bad_wr` are posted.
     ///
     /// # Errors
-    /// As for `post_srq_recv_unchecked`; also ENOMEM with a `bad_wr` of 0 if `n` exceeds the slots:
-    /// then none is posted.
+    /// As for `post_srq_recv_unchecked`, and ENOMEM with a `bad_wr` of 0 if `n` exceeds the slots.
+    /// Then nothing is posted.
     #[inline(always)]
     pub unsafe fn post_srq_recv_list_unchecked<W, const N: usize, const G: usize>(
         &mut self,
@@ -168,8 +168,8 @@ impl<T: SharesReceives, M: Limit, L: Threads> SharedReceiveQueue<T, Raw, M, L> {
     where
         W: SrqRecvOn<Raw, M> + Allows<call::PostRecvList<W, G>>,
     {
-        // SAFETY: the bounds are the rules, and say that a slot holds the elements of `W`. The rest
-        // of the contract is this function's.
+        // SAFETY: the bounds are the rules, and ensure that a slot has room for the elements of
+        // `W`. The rest is the contract of this function.
         unsafe { SrqPost::<T, Raw, M>::new(&mut self.queue).listed(slots.first(), N, n, wr) }
     }
 }

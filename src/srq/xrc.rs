@@ -1,4 +1,4 @@
-//! Shared receive queues of XRC: with a completion queue and a number of their own.
+//! XRC shared receive queues, with their own completion queue and number.
 
 #![allow(unsafe_code)] // two verbs
 
@@ -23,18 +23,18 @@ use crate::work::limits::Limit;
 const VERB: &str = "ibv_create_srq_ex";
 
 impl XrcDomain {
-    /// Creates a shared receive queue in this domain (`ibv_create_srq_ex` with `IBV_SRQT_XRC`),
-    /// which can hold every buffer of `pool`. Initiators name it by its
-    /// [number](SharedReceiveQueue::number), and what they send completes in `cq`, with the number
-    /// of the target as that of the queue pair.
+    /// Creates a shared receive queue in this domain (`ibv_create_srq_ex` with `IBV_SRQT_XRC`) that
+    /// can hold every buffer of `pool`. Initiators name it by its
+    /// [number](SharedReceiveQueue::number). Their messages complete in `cq`, and the completions
+    /// contain the number of the target as queue pair number.
     ///
     /// [Blocks](crate::guide::shutdown) while the device does not answer.
     ///
-    /// It books room for all its buffers on `cq`, once. `pd` is also the domain of the memory which
-    /// WRITEs, READs and atomics reach that name this queue.
+    /// It reserves room for all its buffers on `cq`, once. WRITEs, READs and atomics that name this
+    /// queue access memory of the protection domain `pd`.
     ///
-    /// [`ProtectionDomain::create_srq`] creates those of other transports, whose completion queues
-    /// are those of their queue pairs.
+    /// For other transports, use [`ProtectionDomain::create_srq`]: their receives complete in the
+    /// completion queues of the queue pairs.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -52,10 +52,9 @@ impl XrcDomain {
     /// ```
     ///
     /// # Errors
-    /// As for [`ProtectionDomain::create_srq`]; [`ErrorKind::CqTooSmall`] if the completion queue
-    /// has too few entries left ([R9.9](crate::guide::rules#r9-9)), and
-    /// [`ErrorKind::ContextMismatch`] if it or the XRC domain is of another context
-    /// ([R12.1](crate::guide::rules#r12-1)).
+    /// As for [`ProtectionDomain::create_srq`]. [`ErrorKind::CqTooSmall`]: the completion queue has
+    /// too few entries left ([R9.9](crate::guide::rules#r9-9)). [`ErrorKind::ContextMismatch`]: it
+    /// or the XRC domain belongs to another context ([R12.1](crate::guide::rules#r12-1)).
     #[doc(alias("ibv_srq_init_attr_mask", "ibv_create_srq_ex", "IBV_SRQT_XRC"))]
     #[doc(alias("IBV_SRQ_INIT_ATTR_TYPE", "IBV_SRQ_INIT_ATTR_PD", "IBV_SRQ_INIT_ATTR_XRCD"))]
     #[doc(alias(
@@ -102,14 +101,14 @@ impl XrcDomain {
             let (pd, cq) = (pd.handle(), shared.handle());
             let control = pd.control();
             let mut ex = ibv_srq_init_attr_ex::xrc(init, pd.as_ptr(), self.as_ptr(), cq.as_ptr());
-            // SAFETY: domains and completion queue are live, and of one context.
+            // SAFETY: the domains and the completion queue are alive, and belong to one context.
             let made = unsafe { (control.create_srq_ex)(&mut ex) };
             init.attr = ex.attr;
             let numbered = made.map_err(refused).and_then(|srq| {
-                // SAFETY: the queue was just made for XRC.
+                // SAFETY: the queue was just created, for XRC.
                 let number = unsafe { (control.srq_num)(srq.as_ptr()) }.map_err(refused);
                 number.and_then(|number| Ok((srq, SrqNum::try_from(number)?))).inspect_err(|_| {
-                    // SAFETY: the queue is live, and nobody else has it.
+                    // SAFETY: the queue is alive, and nothing else refers to it.
                     let _ = unsafe { (control.destroy_srq)(srq.as_ptr()) };
                 })
             });
@@ -124,8 +123,8 @@ impl XrcDomain {
 }
 
 impl<E: Entry, M: Limit, L: Threads> SharedReceiveQueue<Xrc, E, M, L> {
-    /// The number by which initiators name it (`ibv_get_srq_num`), as
-    /// [`to_srq`](crate::wr::WorkRequest::to_srq) takes it: the peers are told.
+    /// The number by which initiators name it in [`to_srq`](crate::wr::WorkRequest::to_srq)
+    /// (`ibv_get_srq_num`). Send it to the peers.
     #[doc(alias = "ibv_get_srq_num")]
     pub fn number(&self) -> SrqNum {
         self.core().number

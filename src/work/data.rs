@@ -175,6 +175,7 @@ takes! {
 /// Data that a SEND or an RDMA WRITE can send: the device reads it
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
+    // lint: is-no-noun: ui-tests compare this message
     message = "`{Self}` is no data for a SEND or an RDMA WRITE",
     label = "not registered memory",
     note = "send a `Buf`, an array of them, a `BufList`, a `SharedBuf`, an `OpenBuf` or `wr::Empty`; bytes that are not registered go with `inline`, `inline_slice` or `inline_list`"
@@ -195,6 +196,7 @@ pub trait Sink: IntoData<Data = Self> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
     label = "not exclusive memory with LOCAL_WRITE",
+    // lint: people: ui-tests compare this message
     note = "a receive needs memory that nobody else touches until its completion: a `Buf`, or several; for a piece of a region that can be written there is `wr::Recv::at(piece)?`"
 )]
 pub trait RecvSink: Sink {}
@@ -221,6 +223,7 @@ pub trait AtomicSink: Sink {}
 /// with such data ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7),
 /// [R7.10](crate::guide::rules#r7-10)).
 #[diagnostic::on_unimplemented(
+    // lint: is-no-noun: ui-tests compare this message
     message = "`{Self}` is no data of a work request",
     label = "not registered memory",
     note = "post a `Buf`, several of them, or another handle to registered memory"

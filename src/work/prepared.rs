@@ -339,6 +339,7 @@ allows! { [O: Repeats, D, A, F, G] WorkRequest<O, D, A, F, G>: Prepare; }
 ///
 /// The buffer moves to the device at each post ([R11.1](crate::guide::rules#r11-1)).
 #[diagnostic::on_unimplemented(
+    // lint: is-none: ui-tests compare this message
     message = "a prepared work request takes one buffer, and `{Self}` is none",
     label = "not one `Buf`, `SharedBuf` or `OpenBuf`",
     note = "several buffers go with `post_send`, and inline bytes are prepared with the work request (`post_prepared_inline`)"

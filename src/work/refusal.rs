@@ -312,7 +312,7 @@ impl Faults {
         Faults { bits: found.faults, too_long: None, inline: 0, sges: 0 }
     }
 
-    /// The first fault, or `None`. The limits are those of the queue.
+    /// The first fault, or `None`, with the limits of the queue.
     pub fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
         Some(match self.bits {
             f if f & fault::PD != 0 => PostErrorKind::PdMismatch,

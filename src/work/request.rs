@@ -153,7 +153,7 @@ pub(crate) trait Work<E: Entry> {
     ) -> Pending<E, Self::Data>;
 }
 
-/// What emission leaves for the post: the entry, the program's part of the wr_id, what the verb
+/// The result of emission, for the post: the entry, the program's part of the wr_id, what the verb
 /// knows about the work request, and the type of the data, whose borrows must last until the post.
 #[doc(hidden)]
 pub struct Pending<E, D, O = (), K = ()> {
@@ -425,8 +425,8 @@ single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
 single!(ReadOnlyBuf as ReadOnlyBuf, [], false, |buf| buf);
 single!(ReadOnlyBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::ReadOnlyPiece);
 
-/// What one post checks its work requests against, and the result. It is kept in registers, so it
-/// only records faults, and cold code inspects them.
+/// The values that one post checks its work requests against, and the result. It is kept in
+/// registers, so it only records faults, and cold code inspects them.
 #[doc(hidden)]
 pub struct Check {
     /// The value in the headers of buffers that the queue owns.

@@ -36,8 +36,8 @@ use crate::work::sge::Piece;
 ///     pieces.push(wr::Piece::new(&region, start..start + 1)?);
 /// }
 /// let to = region.remote().slice(2048, 3)?;
-/// // SAFETY: 3 pieces are within `max_send_sge`, the region outlives the queue pair, nobody else
-/// // touches it before the completion, and `cq` has room.
+/// // SAFETY: 3 pieces are within `max_send_sge`, the region outlives the queue pair, nothing else
+/// // accesses it before the completion, and `cq` has room.
 /// unsafe {
 ///     qp.post_send_unchecked(wr::RdmaWrite::new(wr::SgeList::new(9, &pieces), to.write()))?;
 /// }

@@ -174,7 +174,7 @@ where
         self.step(event)
     }
 
-    /// Gives up the step. The peer receives no further answer.
+    /// Stops the step. The peer receives no further answer.
     pub fn cancel(self) -> <Self as Waits>::Failed {
         self.give_up()
     }

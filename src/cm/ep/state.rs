@@ -1,4 +1,4 @@
-//! What an endpoint can do in each state of its id.
+//! The abilities of an endpoint in each state of its id.
 
 use super::Ep;
 use crate::cm::space::{PortSpace, Tcp, Udp};

@@ -86,7 +86,7 @@ pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfence
 
 impl<A: Access> BindMw<A> {
     /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)).
-    /// The rights of the region's own key do not matter, but its memory must be writable for a
+    /// The rights of the key of the region do not matter, but its memory must be writable for a
     /// window that peers write.
     ///
     /// # Errors
