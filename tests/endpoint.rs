@@ -185,16 +185,22 @@ fn wrong(at: usize, bytes: &[u8]) -> String {
 
 #[test]
 fn every_field_is_checked_and_named() {
-    assert_eq!(wrong(0, b"GET "), "an endpoint starts with \"pvep\", these bytes with \"GET \"");
-    assert_eq!(wrong(4, &[0, 1]), "the endpoint is of version 1 of the format, not 2");
+    assert_eq!(wrong(0, b"GET "), "expected an endpoint, which starts with \"pvep\", got \"GET \"");
+    assert_eq!(wrong(4, &[0, 1]), "unsupported format version 1; expected 2");
     assert_eq!(wrong(6, &[4, 1]), "1025 regions exceed 1024");
     assert_eq!(wrong(6, &[0, 2]), "an endpoint with 2 regions has 104 bytes, not 80");
     assert_eq!(wrong(8, &[255; 4]), "an endpoint with 1 regions has 80 bytes, not 4294967295");
-    assert_eq!(wrong(12, &[6]), "service 6 is none of 1 (RC), 2 (UC), 3 (UD), and 4 and 5 (XRC)");
-    assert_eq!(wrong(13, &[0]), "path MTU 0 is none of 1 to 5, or of 256 to 4096 bytes");
-    assert_eq!(wrong(13, &[6]), "path MTU 6 is none of 1 to 5, or of 256 to 4096 bytes");
+    assert_eq!(wrong(12, &[6]), "unknown service 6; expected 1 (RC), 2 (UC), 3 (UD), 4 or 5 (XRC)");
+    assert_eq!(
+        wrong(13, &[0]),
+        "unknown path MTU 0; expected a code from 1 to 5, or 256 to 4096 bytes"
+    );
+    assert_eq!(
+        wrong(13, &[6]),
+        "unknown path MTU 6; expected a code from 1 to 5, or 256 to 4096 bytes"
+    );
     assert_eq!(wrong(16, &[1]), "queue pair number 16777244 exceeds 16777215");
-    let reserved = "belongs to management or multicast";
+    let reserved = "is reserved for management or multicast";
     assert_eq!(wrong(19, &[1]), format!("queue pair number 0x1 {reserved}"));
     assert_eq!(wrong(17, &[255; 3]), format!("queue pair number 0xffffff {reserved}"));
     assert_eq!(wrong(20, &[1]), "PSN 17910699 exceeds 16777215");
@@ -204,15 +210,16 @@ fn every_field_is_checked_and_named() {
     wire[40] = 129;
     let Err(WireError::OutOfRange(error)) = Endpoint::from_bytes(&wire) else { panic!("129") };
     assert_eq!((error.asked, error.min, error.max), (129, 0, 128));
-    let foreign = "but this service has none: it must be 0";
+    let foreign = "must be 0 for this service, got";
     // An initiator serves nothing, and a target requests nothing.
-    assert_eq!(wrong(12, &[4]), format!("responder depth is 4, {foreign}"));
-    assert_eq!(wrong(12, &[5]), format!("initiator depth is 1, {foreign}"));
-    assert_eq!(wrong(43, &[1]), format!("the field at 43 is 1, {foreign}"));
-    let none = "GID kind 4 is none of 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) and 3 (RoCE v2)";
+    assert_eq!(wrong(12, &[4]), format!("responder depth {foreign} 4"));
+    assert_eq!(wrong(12, &[5]), format!("initiator depth {foreign} 1"));
+    assert_eq!(wrong(43, &[1]), format!("the field at 43 {foreign} 1"));
+    let none =
+        "unknown GID kind 4; expected 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) or 3 (RoCE v2)";
     assert_eq!(wrong(42, &[4]), none);
-    assert_eq!(wrong(47, &[1]), format!("Q_Key is 1, {foreign}"));
-    assert_eq!(wrong(12, &[2]), format!("initiator depth is 1, {foreign}"));
+    assert_eq!(wrong(47, &[1]), format!("Q_Key {foreign} 1"));
+    assert_eq!(wrong(12, &[2]), format!("initiator depth {foreign} 1"));
     let (qpn, psn) = (Qpn::new(0x1c).unwrap(), Psn::new(0).unwrap());
     // Fields that belong to another service.
     let [asks, serves, key] = [(40, "initiator depth"), (41, "responder depth"), (47, "Q_Key")];
@@ -232,7 +239,7 @@ fn every_field_is_checked_and_named() {
             let mut wire = wire.clone();
             wire[*at] = 1;
             let error = Endpoint::from_bytes(&wire).unwrap_err();
-            assert_eq!(error.to_string(), format!("{what} is 1, {foreign}"));
+            assert_eq!(error.to_string(), format!("{what} {foreign} 1"));
         }
     }
     assert_eq!(
@@ -357,13 +364,13 @@ fn no_read_byte_is_lost_and_no_later_byte_is_read() {
     let (mut all, at) = (error.received().to_vec(), stream.0.0.position());
     stream.read_to_end(&mut all).unwrap();
     assert!(all.starts_with(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "after {at}: {all:?}");
-    let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", \
-                these bytes with \"HTTP\"";
+    let text = "the peer sent an invalid endpoint: expected an endpoint, which starts with \"pvep\", \
+                got \"HTTP\"";
     assert_eq!(error.to_string(), text);
 
     let mut stream = Unbounded(Says(Cursor::new(plain().to_bytes()[..30].to_vec())));
     let error = exchange(&mut stream, &plain(), long()).unwrap_err();
-    assert_eq!(error.to_string(), "the peer hung up after 30 of 56 bytes");
+    assert_eq!(error.to_string(), "the peer closed the stream after 30 of 56 bytes");
     assert_eq!(error.received(), &plain().to_bytes()[..30]);
 }
 
@@ -465,12 +472,16 @@ mod serde {
             r#"{"service":{"rc":{"initiator":1,"responder":4}},"qpn":28,"psn":1133483,"mtu":1024,"gid":"::ffff:10.9.0.1","gid_kind":null,"lid":0,"send_depth":0,"recv_depth":0,"regions":[{"addr":4096,"len":16,"rkey":1,"read":true,"write":false,"atomic":false}]}"#
         );
         for (from, to, why) in [
-            ("\"qpn\":28", "\"qpn\":1", "queue pair number 0x1 belongs to management or multicast"),
+            (
+                "\"qpn\":28",
+                "\"qpn\":1",
+                "queue pair number 0x1 is reserved for management or multicast",
+            ),
             ("\"psn\":1133483", "\"psn\":16777216", "PSN 16777216 exceeds 16777215"),
             (
                 "\"mtu\":1024",
                 "\"mtu\":1500",
-                "path MTU 1500 is none of 1 to 5, or of 256 to 4096 bytes",
+                "unknown path MTU 1500; expected a code from 1 to 5, or 256 to 4096 bytes",
             ),
             ("\"initiator\":1", "\"initiator\":129", "max_rd_atomic 129 exceeds 128"),
             ("\"len\":16", "\"len\":0", "region 0: it has no bytes"),

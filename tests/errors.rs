@@ -295,8 +295,8 @@ fn messages_name_the_remedy() {
     };
     said(
         &full,
-        "ibv_post_send: work request 0: queue full: 1 work request exceeds the 0 that fit (post what there is, \
-         and poll: what is done makes room)",
+        "ibv_post_send: work request 0: queue full: posting 1 work request, room for 0 (poll the \
+         completion queue to free room)",
     );
     said(
         &proverbs::Error::from(Qkey::try_from(0x8000_0000).unwrap_err()),
@@ -324,8 +324,12 @@ fn a_refused_post_names_the_remedy() {
     let said = |kind: PostErrorKind, text: &str| assert_eq!(kind.to_string(), text, "{kind:?}");
     said(
         QueueFull { asked: 2, room: 1 },
-        "queue full: 2 work requests exceed the 1 that fit (post what there is, and poll: what is \
-         done makes room)",
+        "queue full: posting 2 work requests, room for 1 (poll the completion queue to free room)",
+    );
+    said(
+        CqFull { asked: 1, room: 0 },
+        "completion queue full: 1 work request exceeds the 0 that fit (poll it: each completion \
+         makes room for any of its queue pairs)",
     );
     said(
         InlineTooLong { asked: 17, max: 16 },
@@ -392,12 +396,13 @@ fn a_refused_post_names_the_remedy() {
     );
     said(
         OutcomeUnknown { errno: 5 },
-        "EIO: Input/output error (no bad_wr: every entry stays with the device)",
+        "EIO: Input/output error (no bad_wr: the provider did not say which work requests it \
+         accepted, so their buffers stay in flight until the queue is reset or destroyed)",
     );
     said(
         NotOnIwarp,
         "EINVAL: Invalid argument (the device speaks iWARP, which has neither immediates nor \
-         atomics: send a message in their place)",
+         atomics: send a message instead)",
     );
     said(Refused { errno: 12 }, "ENOMEM: Cannot allocate memory");
     let raw = |verb, bad_wr| RawPostError { verb, errno: 12, bad_wr }.to_string();

@@ -184,8 +184,8 @@ fn a_queue_that_is_never_polled() -> Result {
     };
     says(
         full,
-        "ibv_post_send: work request 0: queue full: 1 work request exceeds the 0 that fit (post \
-     what there is, and poll: what is done makes room)",
+        "ibv_post_send: work request 0: queue full: posting 1 work request, room for 0 (poll \
+     the completion queue to free room)",
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The passive side's answer: `rdma_accept`.
+//! Accepting a request: `rdma_accept`.
 
 #![allow(unsafe_code)] // one call that needs a device
 
@@ -25,7 +25,7 @@ use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_accept";
 
-/// An acceptance that failed: the error, and everything that went into it.
+/// An `accept` that failed, with everything that went into it.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -38,7 +38,7 @@ const VERB: &str = "rdma_accept";
 ///         Err((NotAccepted::Unanswered { request, qp }, error)) => {
 ///             eprintln!("{error}: the peer is told");
 ///             let _ = request.reject(&RejectData::none());
-///             drop(qp); // as it was: good for another request
+///             drop(qp); // unchanged, can serve another request
 ///         }
 ///         Err((NotAccepted::Failed { qp, .. }, error)) => {
 ///             eprintln!("{error}: {qp:?} is to be drained");
@@ -48,7 +48,7 @@ const VERB: &str = "rdma_accept";
 /// }
 /// ```
 pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// Nothing was answered: the request may still be accepted differently, or rejected.
+    /// Nothing was answered. The request can still be accepted with other parameters, or rejected.
     Unanswered {
         /// The request.
         request: Request<Tcp, M>,
@@ -57,16 +57,15 @@ pub enum NotAccepted<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     },
     /// The connection was not established.
     Failed {
-        /// The id, of no further use.
+        /// The id, which can only be destroyed.
         id: CmId<Tcp, Unusable, M>,
-        /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings its receives
-        /// back.
+        /// The queue pair, in the error state. [`drain`](QueuePair::drain) returns its receives.
         qp: QueuePair<Rc, Err, P>,
     },
 }
 
-/// A connection that was accepted; the peer has not confirmed it yet. [`advance`](Self::advance)
-/// processes the event with the confirmation.
+/// A connection that was accepted, but that the peer has not confirmed yet.
+/// [`advance`](Self::advance) processes the event with the confirmation.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -97,7 +96,7 @@ impl<M: Mode> Request<Tcp, M> {
         mut qp: QueuePair<Rc, Init, P>,
         param: &AcceptParam<P>,
     ) -> Result<Accepted<P, M>, Refused<NotAccepted<P, M>>> {
-        // A program that removed the parameters asks for nothing.
+        // If the program removed the parameters, the peer requests nothing.
         let peer = self.peer.unwrap_or_default();
         if let Err(error) = self.prepare(&mut qp, param.ece, &peer) {
             return Err(Refused::new(NotAccepted::Unanswered { request: self, qp }, error));
@@ -109,7 +108,7 @@ impl<M: Mode> Request<Tcp, M> {
         }
     }
 
-    /// The checks before the peer is answered.
+    /// The checks before the answer.
     fn prepare<P: Profile>(
         &mut self,
         qp: &mut QueuePair<Rc, Init, P>,
@@ -146,13 +145,13 @@ impl<M: Mode> CmId<Tcp, Requested, M> {
             unsafe { id.accept(&mut c) }.map_err(|errno| Error::os(VERB, errno, ""))
         };
         if id.is_iwarp() {
-            // The kernel moves the queue pair, and has done so when the call returns.
+            // The kernel moves the queue pair during the call.
             return match accept(id) {
                 Ok(()) => brought_up(VERB, qp, tuning.initiator_depth),
                 Err(error) => Err(Refused::new(qp.give_up(), error)),
             };
         }
-        // Before the answer, since the peer may send as soon as it receives that.
+        // Before the answer, because the peer may send as soon as it receives it.
         let qp = bring_up(id, qp, tuning)?;
         match accept(id) {
             Ok(()) => Ok(qp),
@@ -162,20 +161,21 @@ impl<M: Mode> CmId<Tcp, Requested, M> {
 }
 
 impl Request<Tcp> {
-    /// Accepts the connection with `qp`, and waits for the peer to confirm, at most `timeout`
+    /// Accepts the connection with `qp`, and waits for the peer's confirmation, at most `timeout`
     /// (`rdma_accept`).
     ///
-    /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// ([R7.12](crate::guide::rules#r7-12)). A peer may serve no READs: see
-    /// [the module](super#peers-that-serve-no-reads).
+    /// Post receives first, because the peer may send at once ([R7.12](crate::guide::rules#r7-12));
+    /// they stay posted. The peer may not serve READs: see [the
+    /// module](super#peers-that-serve-no-reads).
     ///
     /// # Errors
-    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
-    /// [`TimedOut`](crate::ErrorKind::TimedOut), [`Rejected`](crate::ErrorKind::Rejected) or
-    /// [`Cm`](crate::ErrorKind::Cm) if the peer did not confirm; [`Os`](crate::ErrorKind::Os) with
-    /// the errno of `rdma_accept`, `rdma_init_qp_attr` or `ibv_modify_qp`. EINVAL, and nothing was
-    /// answered: `qp` is not on the request's device. With `ece`, nothing was answered if the queue
-    /// pair does not take what the peer offers: EINVAL for the options of another vendor's device.
+    /// The error contains the request or the id, and the queue pair ([`NotAccepted`]).
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut), [`Rejected`](crate::ErrorKind::Rejected) or
+    ///   [`Cm`](crate::ErrorKind::Cm): the peer did not confirm.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr` or
+    ///   `ibv_modify_qp`. EINVAL before an answer: `qp` is not on the request's device, or with
+    ///   `ece` the peer offers options of another vendor's device. With `ece`, nothing is answered
+    ///   if the queue pair does not support the offered options.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
@@ -188,17 +188,18 @@ impl Request<Tcp> {
 }
 
 impl Request<Tcp, OnChannel> {
-    /// Accepts the connection with `qp` (`rdma_accept`).
+    /// Accepts the connection with `qp` (`rdma_accept`). The peer's confirmation is an event for
+    /// [`Accepted::advance`].
     ///
-    /// Receives that were posted stay posted: post them before, because the peer may send at once
-    /// ([R7.12](crate::guide::rules#r7-12)). A peer may serve no READs: see
-    /// [the module](super#peers-that-serve-no-reads).
+    /// Post receives first, because the peer may send at once ([R7.12](crate::guide::rules#r7-12));
+    /// they stay posted. The peer may not serve READs: see [the
+    /// module](super#peers-that-serve-no-reads).
     ///
     /// # Errors
-    /// Request or id, and the queue pair, are given back ([`NotAccepted`]).
+    /// The error contains the request or the id, and the queue pair ([`NotAccepted`]).
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`, `rdma_init_qp_attr` or
-    /// `ibv_modify_qp`. EINVAL, and nothing was answered: `qp` is not on the request's device. With
-    /// `ece` as for an id that waits.
+    /// `ibv_modify_qp`. EINVAL before an answer: `qp` is not on the request's device. With `ece`,
+    /// as for a synchronous id.
     #[doc(alias = "rdma_accept")]
     pub fn accept<P: Profile>(
         self,
@@ -210,7 +211,7 @@ impl Request<Tcp, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Accepted<P, M> {
-    /// The id, whose [`key`](CmId::key) is the event's.
+    /// The id. Its [`key`](CmId::key) is the key of the event.
     pub fn id(&self) -> &CmId<Tcp, Accepting, M> {
         &self.id
     }
@@ -240,10 +241,10 @@ impl<P: Profile, M: Mode> Waits for Accepted<P, M> {
 }
 
 impl<P: Profile> Accepted<P> {
-    /// Processes an event of this id: ESTABLISHED makes it a connection. An event of another id
+    /// Processes an event of this id. After ESTABLISHED it is a connection. An event of another id
     /// changes nothing.
     ///
-    /// [`Progress::Failed`] has the queue pair, in the error state, and
+    /// [`Progress::Failed`] contains the queue pair, in the error state, and
     /// [`Rejected`](crate::ErrorKind::Rejected) or [`Cm`](crate::ErrorKind::Cm) with the event.
     pub fn advance(
         self,

@@ -1,4 +1,4 @@
-//! Names to endpoints: `rdma_getaddrinfo` and `rdma_create_ep`.
+//! Name resolution and endpoints: `rdma_getaddrinfo` and `rdma_create_ep`.
 
 use std::ffi::CString;
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ const VERB: &str = "rdma_getaddrinfo";
 #[doc(alias = "rdma_addrinfo")]
 #[derive(Debug)]
 pub struct AddrInfo<PS: PortSpace> {
-    /// The local address to use, if the resolver gives one.
+    /// The local address to use, if the resolver returns one.
     #[doc(alias("ai_family", "ai_next"))]
     pub local: Option<SocketAddr>,
     /// The peer's address.
@@ -55,7 +55,7 @@ pub struct AddrInfo<PS: PortSpace> {
 ///
 /// # fn main() -> Result<(), proverbs::Error> {
 /// let any = PassiveInfo::<Tcp>::look_up(None, "7471")?;
-/// let mut bound = any[0].bind()?; // `any[0].listen(8)` where there are no options to set
+/// let mut bound = any[0].bind()?; // `any[0].listen(8)` if there are no options to set
 /// bound.set_tos(8)?;
 /// let listening = bound.listen(8)?;
 /// let request = listening.get_request()?;
@@ -74,7 +74,7 @@ pub struct PassiveInfo<PS: PortSpace> {
     _space: PhantomData<PS>,
 }
 
-/// What `of` makes of librdmacm's results: at least one.
+/// Converts librdmacm's results with `of`. Returns at least one.
 fn look_up<T>(
     node: Option<&str>,
     service: &str,
@@ -108,14 +108,15 @@ impl<PS: PortSpace> AddrInfo<PS> {
         AddrInfo { local, peer, provider, _space: PhantomData }
     }
 
-    /// The addresses of a node and a service, by name or number (`rdma_getaddrinfo`); at least one.
-    /// The call has no deadline: it takes as long as the system's resolver, and ibacm(1) where that
-    /// runs; neither getaddrinfo(3) nor ibacm takes one.
+    /// Resolves a node and a service, by name or number (`rdma_getaddrinfo`). Returns at least one
+    /// address. The call has no deadline: it takes as long as the system's resolver, and as
+    /// ibacm(1) if that runs, because neither getaddrinfo(3) nor ibacm supports a time-out.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) with the resolver's text if it knows no such node, service
-    /// or IP address; [`Absent`](ErrorKind::Absent) if this process cannot use rdma_cm;
-    /// [`Os`](ErrorKind::Os): any other errno of the call, or EINVAL for a NUL in a name.
+    /// - [`NotFound`](ErrorKind::NotFound) with the resolver's text: the node, service or IP
+    ///   address is unknown.
+    /// - [`Absent`](ErrorKind::Absent): this process cannot use rdma_cm.
+    /// - [`Os`](ErrorKind::Os): any other errno of the call, or EINVAL for a NUL in a name.
     #[doc(alias("rdma_getaddrinfo", "rdma_freeaddrinfo", "ai_flags", "ai_port_space"))]
     #[doc(alias("ai_qp_type", "ai_src_addr", "ai_src_len", "ai_dst_addr", "ai_dst_len"))]
     pub fn look_up(node: &str, service: &str) -> Result<Vec<Self>, Error> {
@@ -124,8 +125,8 @@ impl<PS: PortSpace> AddrInfo<PS> {
         })
     }
 
-    /// Makes an endpoint whose route is resolved, each step within `timeout` (`rdma_create_ep`).
-    /// Without `pd`, on the id's own.
+    /// Creates an endpoint with a resolved route, each step within `timeout` (`rdma_create_ep`). If
+    /// `pd` is `None`, it uses the [`pd`](CmId::pd) of the id.
     ///
     /// # Errors
     /// As for [`CmId::new`], [`bind_addr`](CmId::bind_addr), [`resolve_addr`](CmId::resolve_addr),
@@ -154,9 +155,9 @@ impl<PS: PortSpace> PassiveInfo<PS> {
         PassiveInfo { local, provider, _space: PhantomData }
     }
 
-    /// The addresses to listen on for a service, by name or number (`rdma_getaddrinfo` with
-    /// RAI_PASSIVE): those of `node`, or any of this machine's; at least one. The call takes as
-    /// long as the system's resolver, without a deadline.
+    /// Resolves a service to listen on, by name or number (`rdma_getaddrinfo` with RAI_PASSIVE): on
+    /// the addresses of `node`, or on any address of this machine. Returns at least one address.
+    /// The call takes as long as the system's resolver, without a deadline.
     ///
     /// # Errors
     /// As for [`AddrInfo::look_up`].
@@ -167,7 +168,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
         })
     }
 
-    /// Makes an id that is bound to the address (`rdma_create_ep`). Its
+    /// Creates an id that is bound to the address (`rdma_create_ep`). Its
     /// [requests](super::Request::create_ep) become endpoints.
     ///
     /// # Errors
@@ -176,8 +177,8 @@ impl<PS: PortSpace> PassiveInfo<PS> {
         Ok(self.provider.create_id()?.bind_addr(self.local)?)
     }
 
-    /// Makes an id that listens on the address (`rdma_create_ep`, `rdma_listen`), with at most
-    /// `backlog` waiting requests.
+    /// Creates an id that listens on the address, with at most `backlog` pending requests
+    /// (`rdma_create_ep`, `rdma_listen`).
     ///
     /// # Errors
     /// As for [`bind`](Self::bind) and [`CmId::listen`].
@@ -190,7 +191,7 @@ impl<PS: PortSpace> PassiveInfo<PS> {
 mod tests {
     use super::*;
 
-    /// The resolver may know a name that has other addresses only.
+    /// The resolver may find only addresses of other families for a name.
     #[test]
     fn a_name_without_addresses_is_not_found() {
         assert_eq!(at_least_one(vec![1, 2], "node:1").unwrap(), [1, 2]);

@@ -19,12 +19,11 @@ use crate::allows::{Allows, call};
 use crate::terms::error::{Error, Refused};
 use crate::wait::{Turns, not_registered};
 
-/// An event channel to await on, in a tokio runtime (feature `tokio`).
+/// An event channel that can be awaited in a tokio runtime (feature `tokio`).
 ///
-/// The calls of an id on a channel return at once, and what they return waits for an event:
-/// [`finish`](Self::finish) awaits it. A task has a channel for each connection that it makes; a
-/// listener takes requests, and each moves to a channel of its own, so that tasks answer at the
-/// same time:
+/// The calls of an id on a channel return at once. [`finish`](Self::finish) awaits their results.
+/// Give each task its own channel for each connection that it makes. A listener takes requests, and
+/// moves each to a channel of its own, so that tasks can answer at the same time:
 ///
 /// ```
 /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -54,7 +53,7 @@ use crate::wait::{Turns, not_registered};
 ///     let accepted = request.accept(qp, &AcceptParam::default())?;
 ///     let connection = channel.finish(accepted).await?;
 ///     // ... serve it ...
-///     channel.disconnected(&connection.id).await?; // the peer ends it
+///     channel.disconnected(&connection.id).await?; // the peer disconnects
 ///     connection.disconnect()?;
 ///     Ok(())
 /// }
@@ -82,41 +81,41 @@ use crate::wait::{Turns, not_registered};
 /// # }
 /// ```
 ///
-/// Events that are not of what is awaited are kept, and found by the next call that looks for them,
-/// as long as their id is there; [`next`](Self::next) takes all. They stay here if their id moves
-/// to another channel.
+/// Events that do not belong to the awaited id are buffered while their id exists. The next call
+/// that looks for them finds them, and [`next`](Self::next) returns all of them. They stay here if
+/// their id moves to another channel.
 ///
-/// What is kept for an id is bounded:
+/// The buffer of each id is bounded:
 ///
-/// - One event of each kind, and of each group that it joins. A second one changes nothing, so an
-///   event that ends a connection is always kept, and always found ([the table](super#events)).
-/// - 1,024 requests of a listening id, librdmacm's default backlog. Each makes room in the backlog
-///   of its [`listen`](CmId::listen). More are rejected. A listener has a channel of its own, on
-///   which only its [requests](Self::request) are awaited.
-/// - 64 events that the program [wrote](CmId::write_cm_event). More are dropped.
+/// - One event of each kind, and of each group that it joins. A second one changes nothing. An
+///   event that ends a connection is always kept and always found ([the table](super#events)).
+/// - 1,024 requests of a listening id, the default backlog of librdmacm. Each frees an entry of the
+///   backlog of its [`listen`](CmId::listen). Further requests are rejected. Give a listener a
+///   channel of its own, on which only its [requests](Self::request) are awaited.
+/// - 64 events that the program [wrote](CmId::write_cm_event). Further ones are dropped.
 #[derive(Debug)]
 pub struct AsyncEventChannel {
     fd: AsyncFd<EventChannel>,
-    /// Events that nobody asked for yet, in the order in which they came.
+    /// Events that no call has looked for yet, in the order in which they came.
     kept: VecDeque<Event>,
     turns: Turns,
 }
 
-/// Requests that are kept for a listening id.
+/// How many requests are kept for a listening id.
 const KEPT_REQUESTS: usize = 1024;
 
-/// Events of the program's own that are kept for an id.
+/// How many events that the program wrote are kept for an id.
 const KEPT_USER: usize = 64;
 
 impl EventChannel {
     /// Registers the channel with the current tokio runtime.
     ///
     /// # Errors
-    /// The channel is given back, with [`Os`](crate::ErrorKind::Os): the errno of `epoll_ctl` with
-    /// which the runtime registers it; EEXIST: a clone of the channel is registered.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `epoll_ctl` from the runtime; EEXIST if a
+    /// clone of the channel is registered. The error contains the channel.
     ///
     /// # Panics
-    /// Outside a tokio runtime, or in one without IO (`Builder::enable_io`).
+    /// Outside a tokio runtime, or in a runtime without IO (`Builder::enable_io`).
     pub fn into_async(self) -> Result<AsyncEventChannel, Refused<Self>> {
         // SAFETY: the channel keeps the descriptor open, and the result owns the channel.
         let fd = unsafe { AsyncFd::register_with_interest(self, Interest::READABLE) };
@@ -131,13 +130,13 @@ impl AsyncEventChannel {
         self.fd.get_ref()
     }
 
-    /// Waits for the next event, **for ever** if none comes: put a time-out around it. What was
-    /// kept comes first, unless its id is gone.
+    /// Returns the next event. Waits **forever** if none comes: wrap it in a time-out. Buffered
+    /// events come first, unless their id is gone.
     ///
-    /// Safe to cancel at any point: an event is taken only to be returned.
+    /// Cancel safe at any point: an event is taken only when it is returned.
     ///
     /// # Errors
-    /// As for [`EventChannel::try_event`]; and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
+    /// As for [`EventChannel::try_event`], and [`Os`](crate::ErrorKind::Os) of `epoll_ctl` if the
     /// runtime is shutting down.
     pub async fn next(&mut self) -> Result<Event, Error> {
         while let Some(event) = self.kept.pop_front() {
@@ -148,17 +147,17 @@ impl AsyncEventChannel {
         self.take().await
     }
 
-    /// Waits until what was begun is done: an address or a route that is resolved, a connection
-    /// that is asked for or accepted, a service that is looked up, a connection that the peer ends.
-    /// An address and a route have time-outs of their own; the others wait **for ever** if the peer
-    /// says nothing: put a time-out around it.
+    /// Waits until a step is done: an address or a route is resolved, a connection is requested or
+    /// accepted, a service is looked up, or the peer disconnects. Resolving an address or a route
+    /// has its own time-out. The others wait **forever** if the peer does not answer: wrap them in
+    /// a time-out.
     ///
-    /// Dropped, the future gives the attempt up, and drops what went into it: a queue pair sends
-    /// its receives back when it is gone.
+    /// Dropping the future gives up the attempt and drops what went into it. A queue pair returns
+    /// its receives when it is dropped.
     ///
     /// # Errors
-    /// What `advance` of it says, with what went into it; and as for [`next`](Self::next), with the
-    /// same.
+    /// As for `advance` of the step, and as for [`next`](Self::next). The error contains what went
+    /// into the step.
     pub async fn finish<W: Waits>(&mut self, begun: W) -> Result<W::Done, Refused<W::Failed>> {
         let (mut waiting, mut at) = (begun, 0);
         loop {
@@ -186,14 +185,14 @@ impl AsyncEventChannel {
         }
     }
 
-    /// Waits for the next request of `listening`, which must be on this channel, **for ever** if
+    /// Returns the next request of `listening`, which must be on this channel. Waits **forever** if
     /// none comes.
     ///
-    /// Safe to cancel at any point: a request is taken only to be returned.
+    /// Cancel safe at any point: a request is taken only when it is returned.
     ///
     /// # Errors
-    /// [`Cm`](crate::ErrorKind::Cm), from then on, if the device is going away; and as for
-    /// [`next`](Self::next).
+    /// [`Cm`](crate::ErrorKind::Cm) if the device is being removed, also from later calls.
+    /// Otherwise as for [`next`](Self::next).
     pub async fn request<PS: PortSpace>(
         &mut self,
         listening: &CmId<PS, Listening, OnChannel>,
@@ -211,7 +210,7 @@ impl AsyncEventChannel {
             if !(is_request && event.id() == listening.key()) {
                 at += 1;
             } else if let Some(event) = self.kept.remove(at) {
-                // A request that has no device cannot be answered, and goes.
+                // A request without a device cannot be answered, and is dropped.
                 if let Ok(request) = listening.request(event) {
                     return Ok(request);
                 }
@@ -219,16 +218,16 @@ impl AsyncEventChannel {
         }
     }
 
-    /// Waits until the connection has ended, **for ever** if it does not: the peer ended it, or
-    /// confirmed this side's [`disconnect`](super::Connection::disconnect). The id must be on this
-    /// channel. After the end, every call returns at once.
+    /// Waits until the connection has ended: the peer disconnected, or confirmed this side's
+    /// [`disconnect`](super::Connection::disconnect). Waits **forever** if it does not end. The id
+    /// must be on this channel. Later calls return at once.
     ///
-    /// Safe to cancel at any point.
+    /// Cancel safe at any point.
     ///
     /// # Errors
-    /// [`Cm`](crate::ErrorKind::Cm), at once and from then on, if the connection broke or the
-    /// device is going away: the error names the event, such as UNREACHABLE; and as for
-    /// [`next`](Self::next).
+    /// [`Cm`](crate::ErrorKind::Cm) if the connection broke or the device is being removed. The
+    /// error names the event, such as UNREACHABLE, and later calls return it at once. Otherwise as
+    /// for [`next`](Self::next).
     pub async fn disconnected<S: CmState>(
         &mut self,
         id: &CmId<Tcp, S, OnChannel>,
@@ -236,7 +235,7 @@ impl AsyncEventChannel {
     where
         CmId<Tcp, S, OnChannel>: Allows<call::Disconnected>,
     {
-        // Events are noted where they are taken.
+        // Events are recorded in the id when they are taken.
         while !id.core.id.seen().is_disconnected() {
             if let Some(error) = id.core.end("rdma_get_cm_event", Waiting::End) {
                 return Err(error);
@@ -247,9 +246,9 @@ impl AsyncEventChannel {
         Ok(())
     }
 
-    /// Keeps an event for the call that looks for it later, and returns the place of the first
-    /// event that such a call has not seen. Events of ids that are gone make room before there is
-    /// more.
+    /// Keeps an event for a later call that looks for it, and returns the index of the first event
+    /// that such a call has not seen. Removes events of ids that are gone before it grows the
+    /// buffer.
     fn keep(&mut self, event: Event) -> usize {
         if self.kept.len() == self.kept.capacity() {
             self.kept.retain(|event| !event.is_of_none());
@@ -258,10 +257,10 @@ impl AsyncEventChannel {
         let (id, kind, group) = (event.id(), event.kind(), event.group());
         let is_same = |kept: &Event| (kept.id(), kept.kind(), kept.group()) == (id, kind, group);
         let most = match kind {
-            // Dropped, a request is rejected.
+            // A request that is dropped is rejected.
             EventKind::ConnectRequest => KEPT_REQUESTS,
             EventKind::User => KEPT_USER,
-            // A second one says nothing new. The first one of a connection's end is its reason.
+            // A second one adds nothing. The first event that ends a connection is the reason.
             _ => 1,
         };
         if self.kept.iter().filter(|kept| is_same(kept)).count() >= most {
@@ -271,7 +270,7 @@ impl AsyncEventChannel {
         self.kept.len() - 1
     }
 
-    /// The next event of the descriptor. Each `await` is before it is taken.
+    /// The next event of the descriptor. All awaits come before it is taken.
     async fn take(&mut self) -> Result<Event, Error> {
         self.turns.take(&mut self.fd, |channel| channel.try_event()).await
     }
@@ -282,7 +281,7 @@ mod tests {
     use super::*;
     use crate::loopback::Fabric;
 
-    /// However many events come for an id, those that are kept are few, and the end is among them.
+    /// However many events arrive for an id, few are kept, and the end is among them.
     #[test]
     #[cfg_attr(miri, ignore = "epoll(7)")]
     fn what_is_kept_for_an_id_is_bounded() {
@@ -309,7 +308,7 @@ mod tests {
         });
     }
 
-    /// A channel on which ids come and go keeps the events of those that are there.
+    /// A channel on which ids come and go keeps the events of the ids that exist.
     ///
     /// Holds L20: events of ids that are gone do not accumulate in a channel.
     #[test]

@@ -14,15 +14,16 @@ use crate::sys::cm::Channel;
 use crate::sys::wait::{Sleep, Waker, end_of, readiness_of};
 use crate::terms::error::Error;
 
-/// An event channel (`rdma_create_event_channel`): a descriptor that is readable while an event of
-/// one of its ids waits. Only [`wait`](Self::wait), [`wait_timeout`](Self::wait_timeout) and
-/// [`wait_or_woken`](Self::wait_or_woken) sleep until one does.
+/// An event channel (`rdma_create_event_channel`): a file descriptor that is readable while an
+/// event of one of its ids is pending. Only [`wait`](Self::wait),
+/// [`wait_timeout`](Self::wait_timeout) and [`wait_or_woken`](Self::wait_or_woken) sleep until
+/// then.
 ///
-/// Threads may share a channel. Ids keep their channel alive, so it may be dropped before them;
-/// their events are then lost. Where ibacm(1) runs, [`resolve_route`](CmId::resolve_route) holds
-/// the id's channel until ibacm has answered: each call of it and of its ids waits meanwhile.
+/// Threads can share a channel. Ids keep their channel alive: if it is dropped first, their events
+/// are lost. If ibacm(1) runs, [`resolve_route`](CmId::resolve_route) locks the id's channel until
+/// ibacm has answered, and other calls of the channel and of its ids wait.
 ///
-/// Both ends of a connection in one thread:
+/// Both ends of a connection, in one thread:
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -74,8 +75,9 @@ impl EventChannel {
     /// Opens a channel (`rdma_create_event_channel`).
     ///
     /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent): the system has no rdma_cm, this process may not use
-    /// it, or it has too many open files. [`Os`](crate::ErrorKind::Os): any other errno.
+    /// - [`Absent`](crate::ErrorKind::Absent): the system does not have rdma_cm, this process may
+    ///   not use it, or it has too many open files.
+    /// - [`Os`](crate::ErrorKind::Os): any other errno.
     #[doc(alias("rdma_create_event_channel", "rdma_destroy_event_channel"))]
     pub fn new() -> Result<Self, Error> {
         Channel::open().and_then(Channel::watched).map(EventChannel::of).map_err(unopened)
@@ -85,7 +87,7 @@ impl EventChannel {
         EventChannel { channel: Arc::new(channel) }
     }
 
-    /// Creates an id whose events come by this channel (`rdma_create_id`).
+    /// Creates an id whose events are delivered to this channel (`rdma_create_id`).
     ///
     /// # Errors
     /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_create_id`.
@@ -94,8 +96,8 @@ impl EventChannel {
         CmId::create(self.channel.clone())
     }
 
-    /// The next event, if there is one (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never sleeps for
-    /// one.
+    /// Returns the next event, if one is pending (`rdma_get_cm_event`, `rdma_ack_cm_event`). Never
+    /// sleeps until one is.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -109,29 +111,30 @@ impl EventChannel {
     /// ```
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_get_cm_event`. The absence of an event
-    /// is not an error.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_get_cm_event`. It is not an error if no
+    /// event is pending.
     pub fn try_event(&self) -> Result<Option<Event>, Error> {
         take(&self.channel)
     }
 
-    /// The next event; waits **for ever** if none comes.
+    /// Returns the next event. Waits **forever** if none comes.
     ///
     /// # Errors
-    /// As for [`try_event`](Self::try_event); and [`Os`](crate::ErrorKind::Os) with the errno of
+    /// As for [`try_event`](Self::try_event), and [`Os`](crate::ErrorKind::Os) with the errno of
     /// poll(2).
     #[doc(alias("rdma_get_cm_event", "rdma_ack_cm_event"))]
     pub fn wait(&self) -> Result<Event, Error> {
         loop {
-            // Without a deadline there is an event or an error.
+            // Without a deadline, the result is an event or an error.
             if let Some(event) = Events::until(&self.channel, None).next()? {
                 return Ok(event);
             }
         }
     }
 
-    /// The next event; `None` if none came within `timeout` (in steps of a millisecond, rounded
-    /// up). While another thread asks ibacm, this waits for that besides (see the type).
+    /// Returns the next event, or `None` if none came within `timeout` (in steps of a millisecond,
+    /// rounded up). While another thread waits for ibacm, this call also waits for that (see the
+    /// type).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait). A time-out is not an error.
@@ -139,13 +142,13 @@ impl EventChannel {
         Events::until(&self.channel, end_of(Some(timeout))).next()
     }
 
-    /// A descriptor of its own that is readable while this one is (epoll(7)), for runtimes that ask
-    /// for [`AsFd`](std::os::fd::AsFd). Nothing can be read from it: events are taken
-    /// by [`try_event`](Self::try_event).
+    /// Returns a new file descriptor that is readable while the channel is (epoll(7)), for runtimes
+    /// that need an [`AsFd`](std::os::fd::AsFd). Do not read from it; take events with
+    /// [`try_event`](Self::try_event).
     ///
     /// # Errors
-    /// [`Absent`](crate::ErrorKind::Absent) if the process has no descriptor left;
-    /// [`Os`](crate::ErrorKind::Os) with any other errno of epoll_create1(2) or epoll_ctl(2).
+    /// - [`Absent`](crate::ErrorKind::Absent): the process has no file descriptors left.
+    /// - [`Os`](crate::ErrorKind::Os): any other errno of epoll_create1(2) or epoll_ctl(2).
     ///
     /// ```
     /// use proverbs::{cm::EventChannel, loopback::Fabric};
@@ -159,11 +162,11 @@ impl EventChannel {
         readiness_of(self.channel.fd())
     }
 
-    /// Like [`wait_timeout`](Self::wait_timeout), or **for ever** if `timeout` is `None`; and
-    /// [`waker`](Waker::wake) ends it. `None` if no event came until then.
+    /// Like [`wait_timeout`](Self::wait_timeout), but [`waker`](Waker::wake) ends the wait too,
+    /// which returns `None`. If `timeout` is `None`, it waits **forever**.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). Neither a time-out nor being woken is an error.
+    /// As for [`wait`](Self::wait). A time-out or a wake-up is not an error.
     ///
     /// ```
     /// use proverbs::{cm::EventChannel, completion::Waker, loopback::Fabric};
@@ -193,7 +196,7 @@ fn unopened(errno: c_int) -> Error {
     absence::error(OPEN, Wanted::Cm, errno, "")
 }
 
-/// Another channel of the same provider.
+/// Opens another channel of the same provider.
 pub(super) fn another(channel: &Channel) -> Result<Arc<Channel>, Error> {
     channel.another().map(Arc::new).map_err(unopened)
 }
@@ -219,11 +222,11 @@ fn take(channel: &Arc<Channel>) -> Result<Option<Event>, Error> {
 pub(super) struct Events<'w> {
     channel: Arc<Channel>,
     sleep: Sleep<'w>,
-    /// How many more events are taken after the deadline.
+    /// How many events may still be taken after the deadline.
     late: u32,
 }
 
-/// Events that wait already are taken even after the deadline. The limit keeps peers from
+/// Events that are pending already are taken even after the deadline. The limit prevents peers from
 /// prolonging that.
 const LATE: u32 = 64;
 
@@ -232,7 +235,7 @@ impl Events<'_> {
         Events { channel: channel.clone(), sleep: Sleep::until(deadline, None), late: LATE }
     }
 
-    /// The next event; `None` after the deadline, or if the waker was woken.
+    /// Returns the next event, or `None` after the deadline or if the waker was woken.
     pub fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             let is_late = self.sleep.is_over();
@@ -253,12 +256,13 @@ impl Events<'_> {
 }
 
 impl AsRawFd for EventChannel {
-    /// The descriptor, for poll(2), epoll(7) and event loops: readable while an event waits. It
-    /// never blocks. It is one that watches rdma_cm's own (epoll(7)), since an id that
-    /// [comes](CmId::migrate_to) with events does not wake who sleeps on that.
+    /// The file descriptor, for poll(2), epoll(7) and event loops. It is readable while an event is
+    /// pending, and never blocks. It is an epoll descriptor that watches rdma_cm's own, because an
+    /// id that [moves here](CmId::migrate_to) with pending events does not wake a thread that
+    /// sleeps on the latter.
     ///
-    /// The descriptor is a plain number (there is no `AsFd`), so that changing what it watches
-    /// takes `unsafe`. Take events by [`try_event`](EventChannel::try_event).
+    /// It is a plain number (there is no `AsFd`), so that changing what it watches takes `unsafe`.
+    /// Take events with [`try_event`](EventChannel::try_event).
     fn as_raw_fd(&self) -> RawFd {
         self.channel.fd().as_raw_fd()
     }

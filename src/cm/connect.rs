@@ -25,7 +25,7 @@ use crate::terms::transport::Rc;
 
 const VERB: &str = "rdma_connect";
 
-/// A connection attempt that failed: the error, and everything that went into the attempt.
+/// A connection attempt that failed, with everything that went into it.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -53,13 +53,13 @@ const VERB: &str = "rdma_connect";
 ///         if left == 0 {
 ///             return Err(error);
 ///         }
-///         failed.drain(cq, |_| ())?; // the receives come back
+///         failed.drain(cq, |_| ())?; // returns the receives
 ///         qp = failed.reset()?;
 ///     }
 /// }
 /// ```
 pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// The call was refused and nothing was sent: id and queue pair are as they were.
+    /// The call failed and nothing was sent. The id and the queue pair are unchanged.
     Unsent {
         /// The id.
         id: CmId<Tcp, RouteResolved, M>,
@@ -68,11 +68,11 @@ pub enum NotConnected<P: Profile = DefaultProfile, M: Mode = Synchronous> {
     },
     /// The peer refused, or the time-out expired.
     Failed {
-        /// The id, of no further use.
+        /// The id, which can only be destroyed.
         id: CmId<Tcp, Unusable, M>,
-        /// The queue pair, in the error state. [`drain`](QueuePair::drain) brings its receives
-        /// back; after a [`reset`](QueuePair::reset), [`init_qp`](CmId::init_qp) makes it ready for
-        /// another id.
+        /// The queue pair, in the error state. [`drain`](QueuePair::drain) returns its receives.
+        /// After a [`reset`](QueuePair::reset), [`init_qp`](CmId::init_qp) prepares it for another
+        /// id.
         qp: QueuePair<Rc, Err, P>,
     },
 }
@@ -137,18 +137,21 @@ impl<M: Mode> CmId<Tcp, RouteResolved, M> {
 
 impl<S: CmState> CmId<Tcp, S> {
     /// Connects `qp` to the peer, within `timeout` (`rdma_connect`). On iWARP the call itself may
-    /// wait for TCP besides: siw's does, up to 130 s where no host answers.
+    /// also wait for TCP; with siw up to 130 s if no host answers.
     ///
-    /// Receives that were posted to it stay posted.
+    /// Receives that are posted to `qp` stay posted.
     ///
     /// # Errors
-    /// Id and queue pair are given back, in the state that they reached ([`NotConnected`]).
-    /// [`Rejected`](crate::ErrorKind::Rejected) by the peer, or because no program listens
-    /// ([R16.22](crate::guide::rules#r16-22)); [`Cm`](crate::ErrorKind::Cm) if the peer is not
-    /// there; [`TimedOut`](crate::ErrorKind::TimedOut); [`Os`](crate::ErrorKind::Os) with the errno
-    /// of `rdma_connect` (a depth exceeds the device's, [R16.16](crate::guide::rules#r16-16);
-    /// EINVAL also if `qp` is not on this id's device), `rdma_init_qp_attr`, `ibv_modify_qp` or
-    /// `rdma_establish`, and with `ece` of the calls of [`Ece`](crate::qp::Ece).
+    /// The error contains the id and the queue pair, in the states that they reached
+    /// ([`NotConnected`]).
+    /// - [`Rejected`](crate::ErrorKind::Rejected): the peer rejected the request, or no program
+    ///   listens ([R16.22](crate::guide::rules#r16-22)).
+    /// - [`Cm`](crate::ErrorKind::Cm): the peer cannot be reached.
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the peer did not answer in time.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`, `rdma_init_qp_attr`,
+    ///   `ibv_modify_qp` or `rdma_establish`, and with `ece` of the calls of
+    ///   [`Ece`](crate::qp::Ece). EINVAL of `rdma_connect`: a depth exceeds the device's limit
+    ///   ([R16.16](crate::guide::rules#r16-16)), or `qp` is not on this id's device.
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
     #[doc(alias = "private_data_len")]
     pub fn connect<P: Profile>(
@@ -165,14 +168,14 @@ impl<S: CmState> CmId<Tcp, S> {
 }
 
 impl<S: CmState> CmId<Tcp, S, OnChannel> {
-    /// Requests a connection of `qp` with the peer (`rdma_connect`). On iWARP the call itself may
-    /// wait for TCP: siw's does, up to 130 s where no host answers. Receives that were posted to
-    /// the queue pair stay posted.
+    /// Requests a connection of `qp` to the peer (`rdma_connect`). Receives that are posted to `qp`
+    /// stay posted. On iWARP the call itself may wait for TCP; with siw up to 130 s if no host
+    /// answers.
     ///
     /// # Errors
-    /// Both are given back as they were ([`NotConnected::Unsent`]): [`Os`](crate::ErrorKind::Os)
-    /// with the errno of `rdma_connect` (a depth exceeds the device's,
-    /// [R16.16](crate::guide::rules#r16-16); EINVAL also if `qp` is not on this id's device).
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect` (a depth exceeds the device's
+    /// limit, [R16.16](crate::guide::rules#r16-16); EINVAL also if `qp` is not on this id's
+    /// device). The error contains the id and the queue pair, unchanged ([`NotConnected::Unsent`]).
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece"))]
     pub fn connect<P: Profile>(
         self,
@@ -187,18 +190,18 @@ impl<S: CmState> CmId<Tcp, S, OnChannel> {
 }
 
 impl<P: Profile, M: Mode> Pending<P, M> {
-    /// The id, whose [`key`](CmId::key) is the event's.
+    /// The id. Its [`key`](CmId::key) is the key of the event.
     pub fn id(&self) -> &CmId<Tcp, Connecting, M> {
         &self.id
     }
 
-    /// The queue pair, for posting receives. It cannot be replaced, since its number was sent to
+    /// The queue pair, for posting receives. It cannot be replaced, because its number was sent to
     /// the peer.
     pub fn qp(&mut self) -> Receiving<'_, P> {
         Receiving(&mut self.qp)
     }
 
-    /// Gives up the attempt: the peer gets no further answer. Drain the queue pair.
+    /// Gives up the attempt. The peer receives no further answer. Drain the queue pair.
     pub fn cancel(self) -> NotConnected<P, M> {
         NotConnected::Failed { id: self.id.to(), qp: self.qp.give_up() }
     }
@@ -216,8 +219,9 @@ impl<M: Mode> CmId<Tcp, Connecting, M> {
         let id = &mut self.core.id;
         let mut peer = event.peer_param().expect("an event of a connection");
         if event.kind() == EventKind::Established {
-            // On iWARP the answer is the last word, and the kernel has moved the queue pair. It
-            // tells what this side serves as `initiator_depth`, unlike an answer.
+            // On iWARP no confirmation follows the answer, and the kernel has moved the queue pair
+            // already. The event contains what this side serves as `initiator_depth`, unlike an
+            // answer elsewhere.
             std::mem::swap(&mut peer.initiator_depth, &mut peer.responder_resources);
             let depth = tuning.initiator_depth.min(peer.initiator_depth);
             return brought_up(VERB, qp, depth).map(|qp| (qp, peer));
@@ -249,7 +253,7 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
         let established = if qp.qp_num() == qp_num {
             id.establish(qp, tuning, event)
         } else {
-            let asked = "the queue pair was exchanged for another one";
+            let asked = "the queue pair was replaced by another one";
             Err(Refused::new(qp.give_up(), Error::os(VERB, libc::EINVAL, asked)))
         };
         match established {
@@ -258,8 +262,8 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
                 Progress::Done(Connection { qp, id: id.to(), peer, private_data })
             }
             Err(refused) => {
-                // The peer waits for a confirmation. If even the rejection is refused, it waits in
-                // vain.
+                // The peer waits for a confirmation. If the rejection fails too, it waits until its
+                // own time-out.
                 let _ = id.core.id.reject(&[]);
                 Progress::Failed(refused.map(|qp| NotConnected::Failed { id: id.to(), qp }))
             }
@@ -272,11 +276,11 @@ impl<P: Profile, M: Mode> Waits for Pending<P, M> {
 }
 
 impl<P: Profile> Pending<P> {
-    /// Processes an event of this id: when the peer accepted, the queue pair moves to RTS and the
-    /// connection is confirmed (`rdma_establish`). An event of another id changes nothing.
+    /// Processes an event of this id. When the peer has accepted, the queue pair moves to RTS and
+    /// the connection is confirmed (`rdma_establish`). An event of another id changes nothing.
     ///
-    /// [`Progress::Failed`] has the queue pair, in the error state, and the error that `connect` of
-    /// a synchronous id returns.
+    /// [`Progress::Failed`] contains the queue pair, in the error state, and the error that
+    /// `connect` of a synchronous id returns.
     pub fn advance(
         self,
         event: &Event,

@@ -1,4 +1,4 @@
-//! Connections, and their end.
+//! Connections and how they end.
 
 #![allow(unsafe_code)] // one call that needs a device
 
@@ -25,9 +25,9 @@ const WAIT: &str = "rdma_get_cm_event";
 
 /// A connection: an id and the queue pair that it connected.
 ///
-/// The two may be taken apart and used on different threads. Dropping a connection destroys the
-/// queue pair first, then the id, which notifies the peer. [`disconnect`](Self::disconnect) is the
-/// orderly end.
+/// You can take the two apart and use them on different threads. Dropping a connection destroys the
+/// queue pair, then the id, which notifies the peer. To end it in order, call
+/// [`disconnect`](Self::disconnect).
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -36,40 +36,40 @@ const WAIT: &str = "rdma_get_cm_event";
 /// fn end(connection: Connection, cq: &mut CompletionQueue) -> Result<(), proverbs::Error> {
 ///     println!("the peer {:?} said {:?}", connection.peer, connection.private_data);
 ///     let mut ended = connection.disconnect()?;
-///     ended.qp.drain(cq, |_| ())?; // every buffer comes back, whatever the peer does
+///     ended.qp.drain(cq, |_| ())?; // returns every buffer, whatever the peer does
 ///     ended.qp.destroy()?;
 ///     ended.id.wait_disconnected(Duration::from_secs(1))?; // the peer confirms
 ///     Ok(ended.id.destroy()?)
 /// }
 /// ```
 pub struct Connection<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// The queue pair, ready to send.
+    /// The queue pair, in RTS.
     pub qp: QueuePair<Rc, Rts, P>,
     /// The id.
     pub id: CmId<Tcp, Established, M>,
     /// The peer's parameters.
     pub peer: PeerParam,
-    /// The private data of the peer's request or answer, perhaps padded with zeroes
+    /// The private data of the peer's request or answer, possibly padded with zeroes
     /// ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
 }
 
 /// A connection after this side disconnected.
 pub struct Ended<P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// The queue pair, in the error state: [`drain`](QueuePair::drain) brings every buffer back.
+    /// The queue pair, in the error state. [`drain`](QueuePair::drain) returns every buffer.
     pub qp: QueuePair<Rc, Err, P>,
     /// The id, whose last event is [`EventKind::Disconnected`](super::EventKind::Disconnected).
     pub id: CmId<Tcp, Disconnected, M>,
 }
 
 impl<P: Profile, M: Mode> Connection<P, M> {
-    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`): both sides do
-    /// so ([R16.20](crate::guide::rules#r16-20)), even after the device was removed. The queue pair
-    /// moves to the error state, where posted work is flushed.
+    /// Disconnects, or confirms that the peer disconnected (`rdma_disconnect`). Both sides have to
+    /// call it ([R16.20](crate::guide::rules#r16-20)), even after the device was removed. The queue
+    /// pair moves to the error state, in which posted work requests are flushed.
     ///
     /// # Errors
-    /// The connection is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_disconnect`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`. The error contains the
+    /// connection, unchanged.
     #[doc(alias = "rdma_disconnect")]
     pub fn disconnect(self) -> Result<Ended<P, M>, Refused<Self>> {
         let Connection { qp, id, peer, private_data } = self;
@@ -79,11 +79,11 @@ impl<P: Profile, M: Mode> Connection<P, M> {
         }
     }
 
-    /// Moves the connection's id to `channel`, together with its waiting events
-    /// (`rdma_migrate_id`), so that its end is an event there.
+    /// Moves the connection's id to `channel`, with its pending events (`rdma_migrate_id`).
+    /// Disconnection is then an event of that channel.
     ///
     /// # Errors
-    /// The connection is given back, as for [`CmId::migrate_to`].
+    /// As for [`CmId::migrate_to`]. The error contains the connection.
     #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,
@@ -92,10 +92,10 @@ impl<P: Profile, M: Mode> Connection<P, M> {
         self.migrate(|id| id.migrate_to(channel))
     }
 
-    /// Makes the connection's id synchronous (`rdma_migrate_id` with no channel).
+    /// Makes the connection's id synchronous (`rdma_migrate_id` without a channel).
     ///
     /// # Errors
-    /// The connection is given back, as for [`CmId::into_synchronous`].
+    /// As for [`CmId::into_synchronous`]. The error contains the connection.
     pub fn into_synchronous(self) -> Result<Connection<P>, Refused<Self>> {
         self.migrate(CmId::into_synchronous)
     }
@@ -117,12 +117,14 @@ impl<P: Profile, M: Mode> Connection<P, M> {
 }
 
 impl<P: Profile> Connection<P, OnChannel> {
-    /// Processes an event of this id: when the peer disconnected, this side confirms, as
-    /// [`disconnect`](Self::disconnect) does. The [table](super#events) says what other events do.
+    /// Processes an event of this id. If the peer disconnected, this side confirms, like
+    /// [`disconnect`](Self::disconnect). The [table](super#events) lists the effects of other
+    /// events.
     ///
-    /// [`Progress::Failed`] has the connection as it was: [`Cm`](ErrorKind::Cm) if the connection
-    /// broke or the device is going away (then [`disconnect`](Self::disconnect) ends it without the
-    /// peer), or the error of [`disconnect`](Self::disconnect).
+    /// [`Progress::Failed`] contains the connection, unchanged, and one of these errors:
+    /// - [`Cm`](ErrorKind::Cm): the connection broke, or the device is being removed.
+    ///   [`disconnect`](Self::disconnect) then ends it without the peer.
+    /// - The error of [`disconnect`](Self::disconnect).
     ///
     /// ```
     /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -161,7 +163,7 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
         self.ended()
     }
 
-    /// This side confirms the end.
+    /// This side confirms the disconnection.
     fn ended(self) -> Progress<Self::Done, Self, Self> {
         self.disconnect().into()
     }
@@ -172,12 +174,12 @@ impl<P: Profile, M: Mode> Waits for Connection<P, M> {
 }
 
 impl CmId<Tcp, Disconnected, OnChannel> {
-    /// Processes an event of this id: when the peer confirmed the end, nothing but to destroy the
-    /// id is left. After an end that the peer began ([`Connection::advance`]) there is nothing to
-    /// wait for.
+    /// Processes an event of this id. After the peer's confirmation, only destroying the id is
+    /// left. If the peer disconnected first ([`Connection::advance`]), there is nothing to wait
+    /// for.
     ///
-    /// [`Progress::Failed`] has [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the device is
-    /// going away.
+    /// [`Progress::Failed`] contains [`Cm`](ErrorKind::Cm) if the peer cannot confirm, or the
+    /// device is being removed.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -225,12 +227,12 @@ impl<M: Mode> Waits for CmId<Tcp, Disconnected, M> {
 }
 
 impl<M: Mode> CmId<Tcp, Established, M> {
-    /// Ends the connection of a queue pair that is elsewhere (`rdma_disconnect`), like
-    /// [`Connection::disconnect`]. The program has to move the queue pair to the error state.
+    /// Disconnects, for a connection whose queue pair was taken out (`rdma_disconnect`), like
+    /// [`Connection::disconnect`]. Move the queue pair to the error state yourself.
     ///
     /// # Errors
-    /// The id is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_disconnect`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`. The error contains the id,
+    /// unchanged.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -253,13 +255,13 @@ impl<M: Mode> CmId<Tcp, Established, M> {
 }
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
-    /// Reports to rdma_cm that a message arrived before the peer's confirmation (`rdma_notify` with
-    /// COMM_EST, an event of the queue pair), which stands for it: the connection is established.
-    /// The id is that of an [`Accepted`](super::Accepted).
+    /// Notifies rdma_cm that a message arrived before the peer's confirmation (`rdma_notify` with
+    /// COMM_EST, an event of the queue pair). The message counts as the confirmation: the
+    /// connection is established. The id comes from an [`Accepted`](super::Accepted).
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_notify`: EISCONN if the peer has
-    /// confirmed.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_notify`; EISCONN if the peer has
+    /// confirmed already.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -280,8 +282,8 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
     }
 }
 
-/// States after the request was accepted, in which [`notify_established`](CmId::notify_established)
-/// stands for the peer's confirmation ([R16.1](crate::guide::rules#r16-1)).
+/// States after accepting a request, in which [`notify_established`](CmId::notify_established) can
+/// replace the peer's confirmation ([R16.1](crate::guide::rules#r16-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` waits for no confirmation",
@@ -311,22 +313,21 @@ allows! {
 }
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
-    /// Waits, for at most `timeout`, until the connection has ended: the peer ended it or confirmed
-    /// this side's [`disconnect`](Connection::disconnect). After the end, every call returns at
-    /// once.
+    /// Waits until the connection has ended, at most `timeout`. It ends when the peer disconnects,
+    /// or confirms this side's [`disconnect`](Connection::disconnect). Later calls return at once.
     ///
     /// # Errors
-    /// [`TimedOut`](ErrorKind::TimedOut) if the connection has not ended; [`Cm`](ErrorKind::Cm), at
-    /// once and from then on, if the connection broke or the device is going away: the error names
-    /// the event, such as UNREACHABLE. [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event`
-    /// or poll(2).
+    /// - [`TimedOut`](ErrorKind::TimedOut): the connection has not ended.
+    /// - [`Cm`](ErrorKind::Cm): the connection broke, or the device is being removed. The error
+    ///   names the event, such as UNREACHABLE. Later calls return it at once.
+    /// - [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
     pub fn wait_disconnected(&mut self, timeout: Duration) -> Result<(), Error>
     where
         Self: Allows<call::WaitDisconnected>,
     {
         let deadline = Instant::now().checked_add(timeout);
         let mut events = Events::until(self.core.id.channel(), deadline);
-        // Events are noted where they are taken, perhaps from another channel before.
+        // Events are recorded in the id when they are taken, perhaps from another channel.
         while !self.core.id.seen().is_disconnected() {
             if let Some(error) = self.core.end(WAIT, Waiting::End) {
                 return Err(error);
@@ -343,7 +344,7 @@ impl_debug!([P: Profile, M: Mode] Connection<P, M>, |it| "Connection({:?}, {:?})
 
 impl_debug!([P: Profile, M: Mode] Ended<P, M>, |it| "Ended({:?}, {:?})", it.id, it.qp);
 
-/// A compile-time reminder that connected ids keep their device, for `disconnect`.
+/// Checks at compile time that connected ids have a device, which `disconnect` requires.
 const _: fn() = || {
     fn has_device<PS: PortSpace, S: HasDevice>() {}
     has_device::<Tcp, Established>();

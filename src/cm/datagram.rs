@@ -1,4 +1,4 @@
-//! Datagrams: finding the queue pair of a service, and answering peers that look for one.
+//! Datagrams: looking up the queue pair of a service, and answering lookups.
 
 #![allow(unsafe_code)] // calls that need a device
 
@@ -30,18 +30,18 @@ use crate::work::address::Destination;
 const CONNECT: &str = "rdma_connect";
 const ACCEPT: &str = "rdma_accept";
 
-/// The Q_Key of every datagram queue pair that rdma_cm brings up (`RDMA_UDP_QKEY`,
-/// [R5.13](crate::guide::rules#r5-13)). A program that makes a [`UdPeer`] itself needs it, as the
-/// service in that type's example does.
+/// The Q_Key of every datagram queue pair that rdma_cm sets up (`RDMA_UDP_QKEY`,
+/// [R5.13](crate::guide::rules#r5-13)). Use it if you build a [`UdPeer`] yourself, as the service
+/// in that type's example does.
 pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
     Some(key) => key,
     None => panic!("bit 31 is clear"),
 };
 
-/// A datagram peer, or a multicast group: the only right values for sending to it
+/// A datagram peer or a multicast group, with the only values that are valid for sending to it
 /// ([R5.14](crate::guide::rules#r5-14)).
 ///
-/// The client finds a service and asks it something:
+/// The client looks up a service and sends it a request:
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -61,7 +61,7 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 /// # }
 /// ```
 ///
-/// The service answers each message to its sender:
+/// The service replies to the sender of each message:
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -80,9 +80,9 @@ pub const RDMA_UDP_QKEY: Qkey = match Qkey::new(0x0123_4567) {
 #[doc(alias = "rdma_ud_param")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdPeer {
-    /// The address vector of the peer, for [`create_ah`](crate::ProtectionDomain::create_ah).
+    /// The address vector, for [`create_ah`](crate::ProtectionDomain::create_ah).
     pub vector: AddressVector,
-    /// The queue pair; 0xffffff for a group.
+    /// The queue pair number; 0xffffff for a group.
     #[doc(alias = "qp_num")]
     pub qpn: Qpn,
     /// The Q_Key of its queue pair.
@@ -90,31 +90,30 @@ pub struct UdPeer {
 }
 
 impl UdPeer {
-    /// `None` if the numbers are not those of a peer that a program can send to.
+    /// `None` if the values do not describe a peer that a program can send to.
     pub(super) fn from_c(ah_attr: &ibv_ah_attr, qp_num: u32, qkey: u32) -> Option<Self> {
         let vector = AddressVector::from_c(ah_attr);
         Some(UdPeer { vector, qpn: Qpn::new(qp_num)?, qkey: Qkey::new(qkey)? })
     }
 
-    /// The destination of sends, once a queue pair has an address handle of the
-    /// [`vector`](Self::vector).
+    /// The destination for sends. `address_handle` must be a handle for [`vector`](Self::vector).
     pub fn destination(&self, address_handle: AhIndex) -> Destination {
         Destination { address_handle, qpn: self.qpn, qkey: self.qkey }
     }
 }
 
-/// A service that was found.
+/// The result of a successful lookup.
 #[derive(Debug)]
 pub struct Found<M: Mode = Synchronous> {
     /// The id.
     pub id: CmId<Udp, Established, M>,
     /// The service's queue pair.
     pub peer: UdPeer,
-    /// The service's private data, perhaps padded with zeroes.
+    /// The service's private data, possibly padded with zeroes.
     pub private_data: Vec<u8>,
 }
 
-/// A lookup that failed.
+/// The id after a failed lookup.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -131,7 +130,7 @@ pub struct Found<M: Mode = Synchronous> {
 /// ```
 #[derive(Debug)]
 pub enum NotFound<M: Mode = Synchronous> {
-    /// The call was refused and nothing was sent.
+    /// The call failed and nothing was sent.
     Unsent(CmId<Udp, RouteResolved, M>),
     /// The peer refused, or the time-out expired.
     Failed(CmId<Udp, Unusable, M>),
@@ -152,7 +151,8 @@ impl<M: Mode> CmId<Udp, RouteResolved, M> {
         private_data: &LookupData,
     ) -> Result<CmId<Udp, Connecting, M>, Refused<NotFound<M>>> {
         let mut c = param(private_data, 0);
-        // SAFETY: in this state the id has a device. The private data is borrowed.
+        // SAFETY: in this state the id has a device. The private data is borrowed until the call
+        // returns.
         match unsafe { self.core.id.connect(&mut c) } {
             Ok(()) => Ok(self.to()),
             Err(errno) => Err(Refused::new(NotFound::Unsent(self), Error::os(CONNECT, errno, ""))),
@@ -161,13 +161,12 @@ impl<M: Mode> CmId<Udp, RouteResolved, M> {
 }
 
 impl<S: CmState> CmId<Udp, S> {
-    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect` on UDP).
+    /// Requests the peer's queue pair number, within `timeout` (`rdma_connect` on UDP).
     ///
     /// # Errors
-    /// The id is given back ([`NotFound`]). [`Rejected`](crate::ErrorKind::Rejected),
-    /// [`Cm`](crate::ErrorKind::Cm) if there is no such peer,
-    /// [`TimedOut`](crate::ErrorKind::TimedOut), or [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_connect`.
+    /// [`Rejected`](crate::ErrorKind::Rejected), [`Cm`](crate::ErrorKind::Cm) if there is no such
+    /// peer, [`TimedOut`](crate::ErrorKind::TimedOut), or [`Os`](crate::ErrorKind::Os) with the
+    /// errno of `rdma_connect`. The error contains the id ([`NotFound`]).
     #[doc(alias("rdma_connect", "rdma_establish", "rdma_set_local_ece", "rdma_conn_param"))]
     pub fn connect(
         self,
@@ -182,12 +181,12 @@ impl<S: CmState> CmId<Udp, S> {
 }
 
 impl<S: CmState> CmId<Udp, S, OnChannel> {
-    /// Asks the peer for its queue pair (`rdma_connect` on UDP); the answer is an event for
+    /// Requests the peer's queue pair number (`rdma_connect` on UDP). The answer is an event for
     /// [`advance`](CmId::advance).
     ///
     /// # Errors
-    /// The id is given back ([`NotFound::Unsent`]): [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_connect`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_connect`. The error contains the id
+    /// ([`NotFound::Unsent`]).
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -240,10 +239,10 @@ impl<M: Mode> Waits for CmId<Udp, Connecting, M> {
 }
 
 impl CmId<Udp, Connecting, OnChannel> {
-    /// Processes an event of this id: ESTABLISHED brings the peer's numbers. An event of another id
-    /// changes nothing.
+    /// Processes an event of this id. ESTABLISHED contains the peer's queue pair number and
+    /// address. An event of another id changes nothing.
     ///
-    /// [`Progress::Failed`] has the id, and [`Rejected`](crate::ErrorKind::Rejected) or
+    /// [`Progress::Failed`] contains the id, and [`Rejected`](crate::ErrorKind::Rejected) or
     /// [`Cm`](crate::ErrorKind::Cm).
     pub fn advance(self, event: &Event) -> Progress<Found<OnChannel>, Self, NotFound<OnChannel>> {
         self.step(event)
@@ -251,15 +250,15 @@ impl CmId<Udp, Connecting, OnChannel> {
 }
 
 impl<M: Mode> Request<Udp, M> {
-    /// Answers with the number of `qp`, which may serve any number of peers (`rdma_accept` on UDP).
-    /// Afterwards the id serves only to report the device's removal.
+    /// Answers with the number of `qp`, which can serve any number of peers (`rdma_accept` on UDP).
+    /// Afterwards the id only reports the removal of the device.
     ///
-    /// Each message that arrives says where to answer:
+    /// To reply to a message, use
     /// [`UdReceived::reply_vector`](crate::completion::UdReceived::reply_vector).
     ///
     /// # Errors
-    /// The request is given back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_accept`; EINVAL also if `qp` is not on the request's device.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`; EINVAL also if `qp` is not on
+    /// the request's device. The error contains the request, unanswered.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -281,7 +280,7 @@ impl<M: Mode> Request<Udp, M> {
         }
         let mut c = param(private_data, qp.qp_num());
         c.srq = qp.has_srq().into();
-        // SAFETY: requests have a device. The private data is borrowed.
+        // SAFETY: requests have a device. The private data is borrowed until the call returns.
         match unsafe { self.id.core.id.accept(&mut c) } {
             Ok(()) => Ok(self.id.to()),
             Err(errno) => Err(Refused::new(self, Error::os(ACCEPT, errno, ""))),

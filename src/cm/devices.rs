@@ -1,8 +1,8 @@
-//! The devices that ids found, which stay open as long as anything uses them.
+//! The devices of ids, which stay open while anything uses them.
 //!
 //! librdmacm opens each device once for itself and closes it when the program exits, even while
-//! threads still run. So this crate's queue pairs are on contexts of its own. The kernel makes no
-//! difference. A fabric shares its contexts, which close when nothing uses them.
+//! threads still run. So this crate opens its own contexts for queue pairs; the kernel does not
+//! distinguish them. A fabric shares its contexts, which close when nothing uses them.
 
 // No model: one list is read and changed under its lock alone, and nothing else is locked
 // meanwhile.
@@ -21,7 +21,7 @@ use crate::sys::{device, handle};
 use crate::terms::error::Error;
 
 struct Open {
-    /// `None` if the context is the provider's own.
+    /// `None` if the context belongs to the provider.
     identity: Option<Identity>,
     context: Weak<handle::Context>,
     pd: Option<(Weak<handle::Pd>, u32)>,
@@ -29,8 +29,8 @@ struct Open {
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
 
-/// The `known` value, or otherwise the result of `make`, which is kept. `all` is locked only while
-/// it is looked at, since a device that stalls would keep the ids of the others waiting.
+/// Returns the `known` value, or stores and returns the result of `make`. `all` is not locked
+/// during `make`, because a device that stalls would block the ids of other devices.
 fn known_or_made<T: Clone>(
     all: &Mutex<Vec<Open>>,
     known: impl Fn(&mut Vec<Open>) -> Option<T>,
@@ -41,7 +41,7 @@ fn known_or_made<T: Clone>(
         return Ok(known);
     }
     let made = make()?;
-    // Another thread may have made it too. Then `made` goes, after the lock.
+    // Another thread may have made one too. Then `made` is dropped after the lock is released.
     let mut all = lock(all);
     Ok(known(&mut all).unwrap_or_else(|| {
         keep(&mut all, &made);
@@ -50,10 +50,12 @@ fn known_or_made<T: Clone>(
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// The context that the id's provider shares, if it does.
+    /// The context that the id's provider shares, if any.
     fn shared(&self) -> Result<Option<Arc<handle::Context>>, Error> {
         let shared = self.core.id.context();
-        shared.map_err(|errno| Error::os("ibv_open_device", errno, "the id went with its device"))
+        shared.map_err(|errno| {
+            Error::os("ibv_open_device", errno, "the device of this id was removed")
+        })
     }
 
     /// The context of the device, which its provider may share.
@@ -81,7 +83,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         })
     }
 
-    /// A protection domain of this context, the same each time.
+    /// A protection domain of this context, always the same one.
     fn pd_of(
         all: &Mutex<Vec<Open>>,
         context: &Context,
@@ -98,7 +100,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         })
     }
 
-    /// The device of the id, opened once more: not another one of the same name.
+    /// Opens the device of the id again. Checks that it is not another device with the same name.
     fn open_again(&self) -> Result<Context, Error> {
         let name = self.device().unwrap_or_default();
         let gone = || {
@@ -110,14 +112,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         found.map(|handle| Context { handle: handle.into() }).ok_or_else(gone)
     }
 
-    /// The context of the id's device. Ids on one device share it, and it closes when nothing uses
+    /// The context of the id's device. All ids on one device share it. It closes when nothing uses
     /// it.
     ///
-    /// A [`Context`] that the program opened itself serves as well.
+    /// A [`Context`] that the program opened itself works as well.
     ///
     /// # Errors
-    /// [`Os`](crate::ErrorKind::Os): ENODEV if the device was removed, even if another one has its
-    /// name now; the errno of `ibv_open_device` if it may not be opened.
+    /// [`Os`](crate::ErrorKind::Os). ENODEV: the device was removed, even if another one has its
+    /// name now. Otherwise the errno of `ibv_open_device`.
     #[doc(alias("rdma_cm_id", "verbs"))]
     pub fn context(&self) -> Result<Context, Error>
     where
@@ -138,8 +140,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Self::pd_of(&OPEN, &context, || context.alloc_pd())
     }
 
-    /// Checks that the object of `context` is on this id's device. The kernel takes the number of
-    /// a queue pair alone, and one of another device may have the same.
+    /// Checks that the object of `context` is on this id's device. The kernel identifies a queue
+    /// pair only by its number, and a queue pair of another device may have the same number.
     pub(super) fn check_context(&self, verb: &'static str, context: &Context) -> Result<(), Error> {
         let mine = self.device().unwrap_or_default();
         let is_mine = match self.shared()? {
@@ -173,14 +175,14 @@ mod tests {
     use crate::loopback::Fabric;
     use crate::provider_tests::cm as stub;
 
-    /// An id of a provider that shares no contexts.
+    /// An id of a provider that does not share contexts.
     fn id(device: &str) -> CmId<Tcp, BoundToDevice> {
         let mut core = Core::new(stub::noting(7));
         core.device = Some((device.into(), 1));
         CmId::from_core(core)
     }
 
-    /// A device for tests is none of an id of librdmacm, whatever its name.
+    /// A test device does not belong to an id of librdmacm, whatever its name.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn a_name_alone_makes_no_device_the_ids() {
@@ -190,8 +192,8 @@ mod tests {
         assert_eq!(error.errno(), Some(libc::EINVAL));
     }
 
-    /// The same name and the same place in memory do not make two devices one: the kernel's index
-    /// tells them apart. Where there is none, libibverbs' objects do.
+    /// Two devices with the same name and address in memory are distinguished by the kernel's
+    /// index. If there is no index, they are distinguished by libibverbs' objects.
     #[test]
     fn a_device_is_known_by_what_is_not_used_again() {
         let [old, new] = [Identity::for_tests(3, 0x1000), Identity::for_tests(4, 0x1000)];
@@ -221,8 +223,8 @@ mod tests {
         assert_eq!(count, 2, "the first one is closed");
     }
 
-    /// A device that stalls while it is opened, or while a domain is made, does not keep others
-    /// waiting. If two threads open one, both use the first.
+    /// A device that stalls while it is opened, or while a domain is allocated, does not block
+    /// others. If two threads open one, both use the first.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn the_lock_is_free_while_a_device_is_asked() {

@@ -1,4 +1,4 @@
-//! Options of connections by rdma_cm: `rdma_set_local_ece`, `rdma_get_remote_ece`,
+//! Vendor options of rdma_cm connections: `rdma_set_local_ece`, `rdma_get_remote_ece`,
 //! `rdma_reject_ece`.
 
 use super::id::CmId;
@@ -16,7 +16,7 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 use crate::terms::state::State;
 use crate::terms::transport::Rc;
 
-/// States after a message of the peer's, which may tell options of the connection
+/// States after a message from the peer, which may contain options of the connection
 /// ([R23.1](crate::guide::rules#r23-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -32,8 +32,8 @@ impl HeardPeer for Established {}
 allows! { [S: HeardPeer, M: Mode] CmId<Tcp, S, M>: RemoteEce; }
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
-    /// The options that the peer's request offered, or that its answer took
-    /// (`rdma_get_remote_ece`); `None` if it told none, as one without `ece` in its
+    /// The options that the peer's request offered, or that its answer accepted
+    /// (`rdma_get_remote_ece`). `None` if it sent none, such as a peer without `ece` in its
     /// [`ConnParam`](super::ConnParam).
     ///
     /// # Errors
@@ -86,12 +86,12 @@ impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
 }
 
 impl<M: Mode> Request<Tcp, M> {
-    /// Refuses the connection because of the options that the peer offers (`rdma_reject_ece`): it
-    /// is told reason 35 of IBA 12.6.7.2, and may ask again without.
+    /// Rejects the connection because of the options that the peer offers (`rdma_reject_ece`). The
+    /// peer receives reason 35 of IBA 12.6.7.2, and may try again without options.
     ///
     /// # Errors
-    /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
-    /// `rdma_reject_ece`; ENOSYS if the library is older than rdma-core 31.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_reject_ece`; ENOSYS if the library is older
+    /// than rdma-core 31. The error contains the request, unanswered.
     #[doc(alias = "rdma_reject_ece")]
     pub fn reject_ece(mut self, private_data: &RejectData) -> Result<(), Refused<Self>> {
         let rejected = self.id.core.id.reject_ece(private_data);
@@ -104,18 +104,19 @@ fn heard(id: &Id) -> Result<Option<Ece>, Error> {
     Ok(ece.map(|ibv_ece { vendor_id, options, .. }| Ece { vendor_id, options }))
 }
 
-/// Whether device or library have no options, so that the connection is made without.
+/// Whether the device or the library does not support options, so that the connection is made
+/// without.
 fn has_none(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Os { errno: libc::EOPNOTSUPP | libc::ENOSYS, .. })
 }
 
-/// The next message to the peer tells the options that the queue pair has, if it has any.
+/// Adds the options of the queue pair, if any, to the next message to the peer.
 pub(super) fn tell<S: State, P: Profile>(
     id: &mut Id,
     qp: &QueuePair<Rc, S, P>,
 ) -> Result<(), Error> {
     let Ece { vendor_id, options } = match qp.query_ece() {
-        // No vendor's: there is nothing to tell.
+        // No vendor: there are no options to send.
         Ok(Ece { vendor_id: 0, .. }) => return Ok(()),
         Ok(ece) => ece,
         Err(error) if has_none(&error) => return Ok(()),
@@ -130,7 +131,7 @@ pub(super) fn tell<S: State, P: Profile>(
     }
 }
 
-/// The queue pair takes what the peer told, if it told anything. Returns whether it did.
+/// Sets the options that the peer sent, if any, on the queue pair. Returns whether it did.
 pub(super) fn take<S: TakesEce, P: Profile>(
     id: &Id,
     qp: &mut QueuePair<Rc, S, P>,
@@ -199,7 +200,7 @@ mod tests {
             self.channel.try_event().unwrap().unwrap()
         }
 
-        /// An id on the way to the one that listens, and its queue pair.
+        /// An id with a resolved route to the listening one, and its queue pair.
         fn routed(&self) -> (CmId<Tcp, RouteResolved, OnChannel>, QueuePair<Rc, Init>) {
             let id = self.channel.create_id::<Tcp>().unwrap();
             let at = self.listening.local_addr().unwrap();
@@ -216,7 +217,7 @@ mod tests {
         }
     }
 
-    /// The queue pair refuses them before anything is answered, so that the program has the choice.
+    /// The queue pair rejects them before anything is answered, so that the program can decide.
     /// Proves R23.1.
     #[test]
     fn options_of_another_vendor_are_refused_before_the_answer() {
@@ -242,7 +243,7 @@ mod tests {
         done(accepted.advance(&ground.event()));
     }
 
-    /// No connection comes about by an answer with options that the queue pair does not take.
+    /// An answer with options that the queue pair does not support does not establish a connection.
     #[test]
     fn options_of_another_vendor_are_refused_in_an_answer() {
         let ground = Ground::new();
@@ -259,8 +260,8 @@ mod tests {
         let Progress::Failed(_) = accepted.advance(&ground.event()) else { panic!("rejected") };
     }
 
-    /// A side that asked for none makes nothing of those that an answer has, and a device without
-    /// options nothing of those that it is asked for.
+    /// A side that offered no options ignores options in an answer. A device without options
+    /// ignores offered options.
     #[test]
     fn options_that_nobody_takes_change_nothing() {
         let ground = Ground::with(Personality::Rxe);
@@ -276,7 +277,7 @@ mod tests {
         let _active = done(pending.advance(&ground.event()));
         done(accepted.advance(&ground.event()));
 
-        // With a device that would take its own.
+        // A device that would accept its own options.
         let ground = Ground::new();
         let (id, qp) = ground.routed();
         let pending = id.connect(qp, &ConnParam::default()).unwrap();
@@ -288,7 +289,7 @@ mod tests {
         done(accepted.advance(&ground.event()));
     }
 
-    /// A device without options is asked to connect without; one that does not answer is not.
+    /// A device without options connects without them. A device that does not answer does not.
     #[test]
     fn a_device_that_does_not_answer_has_not_no_options() {
         let ground = Ground::new();

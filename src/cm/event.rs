@@ -1,4 +1,4 @@
-//! Events: owned copies, acknowledged before the program sees them.
+//! Events: owned copies, acknowledged before they are returned.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use super::datagram::UdPeer;
 pub use crate::sys::cm::PeerParam;
 use crate::sys::cm::{Arm, Copied};
 
-/// The id that an event is about. Unique in the process and never reused, so a program with many
-/// ids may use it as the key of a map.
+/// The id that an event belongs to. It is unique in the process and never reused, so you can use it
+/// as the key of a map.
 ///
 /// ```no_run
 /// use std::collections::HashMap;
@@ -22,12 +22,12 @@ use crate::sys::cm::{Arm, Copied};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdKey(pub(super) u64);
 
-/// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`): a copy, acknowledged
-/// already, so that a forgotten event blocks nothing ([R16.12](crate::guide::rules#r16-12)).
+/// An event of an [`EventChannel`](super::EventChannel) (`rdma_get_cm_event`). It is a copy that is
+/// already acknowledged, so an event that is never dropped blocks nothing
+/// ([R16.12](crate::guide::rules#r16-12)).
 ///
-/// Give it to [`advance`](super::CmId::advance) of the id that waits for it, or, if it is a
-/// connection request, to [`request`](super::CmId::request) of the listening id. A dropped request
-/// is rejected.
+/// Pass it to [`advance`](super::CmId::advance) of the id that waits for it, or a connection
+/// request to [`request`](super::CmId::request) of the listening id. A dropped request is rejected.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -48,7 +48,7 @@ pub struct Event {
     pub(super) copied: Copied,
 }
 
-/// C's numbers.
+/// The numbers of rdma_cma.h.
 #[allow(non_snake_case)]
 mod Type {
     pub(super) use crate::sys::cm::RDMA_CM_EVENT_USER;
@@ -88,7 +88,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// C's number.
+            /// The number in C.
             #[cfg(feature = "loopback")]
             pub(super) fn to_c(self) -> u32 {
                 match self {
@@ -119,18 +119,18 @@ kinds! {
     ConnectError = RDMA_CM_EVENT_CONNECT_ERROR, "The connection failed.";
     Unreachable = RDMA_CM_EVENT_UNREACHABLE, "The peer does not answer, or cannot be reached.";
     Rejected = RDMA_CM_EVENT_REJECTED, "The peer rejected the request.";
-    Established = RDMA_CM_EVENT_ESTABLISHED, "The connection stands; on UDP, the peer answered.";
+    Established = RDMA_CM_EVENT_ESTABLISHED, "The connection is established; on UDP, the peer answered.";
     Disconnected = RDMA_CM_EVENT_DISCONNECTED, "The connection was ended by either side.";
     DeviceRemoval = RDMA_CM_EVENT_DEVICE_REMOVAL, "The device is going away.";
     MulticastJoin = RDMA_CM_EVENT_MULTICAST_JOIN, "The group was joined.";
     MulticastError = RDMA_CM_EVENT_MULTICAST_ERROR, "The group was not joined, or was lost.";
     AddrChange = RDMA_CM_EVENT_ADDR_CHANGE, "The network device's address changed.";
     TimewaitExit = RDMA_CM_EVENT_TIMEWAIT_EXIT, "The queue pair number may be used again.";
-    User = RDMA_CM_EVENT_USER, "The program wrote it ([`CmId::write_cm_event`](super::CmId::write_cm_event)).";
+    User = RDMA_CM_EVENT_USER, "An event that the program wrote ([`CmId::write_cm_event`](super::CmId::write_cm_event)).";
 }
 
 impl Event {
-    /// The id that the event is about; for a connection request, the listening id.
+    /// The id that the event belongs to; for a connection request, the listening id.
     #[doc(alias = "listen_id")]
     pub fn id(&self) -> IdKey {
         IdKey(self.copied.key)
@@ -142,19 +142,19 @@ impl Event {
     }
 
     /// 0, a negative errno, for [`EventKind::Rejected`] the peer's reason, or for
-    /// [`EventKind::User`] what was written.
+    /// [`EventKind::User`] the value that was written.
     pub fn status(&self) -> i32 {
         self.copied.status
     }
 
-    /// The private data of the event, perhaps padded with zeroes
+    /// The private data of the event, possibly padded with zeroes
     /// ([R16.15](crate::guide::rules#r16-15)).
     #[doc(alias("private_data_len", "ah_attr"))]
     pub fn private_data(&self) -> &[u8] {
         &self.copied.data
     }
 
-    /// The connection's parameters, as the peer requests or has them; `None` for datagrams.
+    /// The connection's parameters, as the peer requests or uses them; `None` for datagrams.
     pub fn peer_param(&self) -> Option<PeerParam> {
         match self.copied.arm {
             Arm::Conn(param) => Some(param),
@@ -170,7 +170,7 @@ impl Event {
         }
     }
 
-    /// Whether the id that the event is about is gone.
+    /// Whether the id that the event belongs to is gone.
     #[cfg(feature = "tokio")]
     pub(super) fn is_of_none(&self) -> bool {
         self.copied.life.is_over()

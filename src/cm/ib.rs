@@ -1,6 +1,6 @@
-//! Addresses of InfiniBand's own (AF_IB), for ids that need no IP address.
+//! InfiniBand addresses (AF_IB), for ids without an IP address.
 
-#![allow(clippy::type_complexity)] // spelt out, the results say what comes back
+#![allow(clippy::type_complexity)] // shows what is returned
 
 use std::fmt;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::sys::cm::{IbSocket, ib_to_c};
 use crate::terms::error::Refused;
 use crate::terms::gid::Gid;
 
-/// An address of InfiniBand's own: a GID, a partition, and a port of the id's port space
-/// (`struct sockaddr_ib` of rdma/ib.h, family AF_IB). It needs no IP address on the network
-/// interface, and none to be looked up for the peer.
+/// A native InfiniBand address: a GID, a partition, and a port of the id's port space (`struct
+/// sockaddr_ib` of rdma/ib.h, family AF_IB). The network interface does not need an IP address, and
+/// no IP address of the peer is looked up.
 ///
 /// ```
 /// use proverbs::{cm::*, loopback::{Fabric, World}, prelude::*};
@@ -39,22 +39,22 @@ use crate::terms::gid::Gid;
 #[doc(alias("RDMA_IB_IP_PS_TCP", "RDMA_IB_IP_PS_UDP"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IbAddr {
-    /// The port's GID; all zeroes for any of this machine's.
+    /// The GID of the port; all zeroes for any port of this machine.
     pub gid: Gid,
-    /// The partition, which must be in the port's table.
+    /// The partition, which must be in the P_Key table of the port.
     pub pkey: u16,
-    /// The port in the id's port space; 0 takes a free one.
+    /// The port in the id's port space; 0 selects a free one.
     pub port: u16,
 }
 
 impl IbAddr {
-    /// In the default partition, 0xffff.
+    /// An address in the default partition, 0xffff.
     pub fn new(gid: Gid, port: u16) -> IbAddr {
         IbAddr { gid, pkey: 0xffff, port }
     }
 
     fn to_socket<PS: PortSpace>(self) -> IbSocket {
-        // `RDMA_IB_IP_PS_TCP` and `RDMA_IB_IP_PS_UDP` are the port spaces' own numbers.
+        // `RDMA_IB_IP_PS_TCP` and `RDMA_IB_IP_PS_UDP` have the same values as the port spaces.
         let sid = u64::from(PS::C) << 16 | u64::from(self.port);
         IbSocket { gid: self.gid.0, pkey: self.pkey, sid }
     }
@@ -71,12 +71,12 @@ impl fmt::Display for IbAddr {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Binds the id to a local address of InfiniBand's own (`rdma_bind_addr`).
+    /// Binds the id to a local InfiniBand address (`rdma_bind_addr`).
     ///
     /// # Errors
-    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
-    /// the address. ENODEV: no device has it, or the device's fabric has no such addresses;
-    /// EADDRINUSE: another id has the port.
+    /// The error contains the id. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr`
+    /// and the address. ENODEV: no device has the address, or the device's fabric does not have
+    /// such addresses. EADDRINUSE: another id has the port.
     pub fn bind_ib_addr(self, address: IbAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
         Self: Allows<call::BindAddr>,
@@ -84,13 +84,13 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.bind_to(ib_to_c(address.to_socket::<PS>()), |_| address.to_string())
     }
 
-    /// The local address, once the id is bound to one of InfiniBand's own.
+    /// The local address, if the id is bound to an InfiniBand address.
     pub fn local_ib_addr(&self) -> Option<IbAddr> {
         self.core.id.ib_addresses().0.map(IbAddr::of)
     }
 
-    /// The peer's address, once it was resolved or the peer sent a request, if it is of
-    /// InfiniBand's own.
+    /// The peer's address, once it was resolved or the peer sent a request, if it is an InfiniBand
+    /// address.
     pub fn peer_ib_addr(&self) -> Option<IbAddr> {
         self.core.id.ib_addresses().1.map(IbAddr::of)
     }

@@ -1,4 +1,4 @@
-//! The id: a connection end as a typestate.
+//! The id: one end of a connection, as a typestate.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,16 +22,16 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 /// A communication id (`rdma_cm_id`) of port space `PS` in state `S`: the rdma_cm side of a
 /// connection.
 ///
-/// A step takes the id and returns it in its next state; a step that is refused gives it back.
-/// There is no other way from one state to another, so no call can come too early
-/// ([R16.1](crate::guide::rules#r16-1) to [R16.7](crate::guide::rules#r16-7)).
+/// Each step consumes the id and returns it in its next state. If the step fails, the error
+/// contains the id. There is no other way from one state to another, so no call can be made too
+/// early ([R16.1](crate::guide::rules#r16-1) to [R16.7](crate::guide::rules#r16-7)).
 ///
-/// The id does not own a queue pair: [`create_qp`](Self::create_qp) makes an ordinary
-/// [`QueuePair`](crate::QueuePair), and connecting takes it along. So either may be dropped first,
-/// and posting costs what it costs without rdma_cm.
+/// The id does not own a queue pair. [`create_qp`](Self::create_qp) returns an ordinary
+/// [`QueuePair`](crate::QueuePair), and connecting takes it as an argument. You can drop either
+/// first, and posting costs the same as without rdma_cm.
 ///
-/// Dropping an id destroys it (`rdma_destroy_id`): the peer of a connection is notified, and an
-/// unanswered request is rejected. A forgotten id leaks.
+/// Dropping an id destroys it (`rdma_destroy_id`). The peer of a connection is notified, and an
+/// unanswered request is rejected. An id that is leaked with `mem::forget` leaks its resources.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -43,13 +43,13 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 /// let mut id = CmId::<Tcp, _>::new()?;
 /// id.set_tos(8)?;
 /// id.set_ack_timeout(Timeout::MS_67)?;
-/// let id = id.bind_addr("10.77.0.2:0".parse()?)?; // to come from this address
+/// let id = id.bind_addr("10.77.0.2:0".parse()?)?; // to connect from this address
 /// println!("from {:?}", id.local_addr());
 /// let id = id.resolve_addr("10.77.0.1:7471".parse()?, second)?;
 /// println!("by port {} of {:?} to {:?}", id.port(), id.device(), id.peer_addr());
 /// let id = id.resolve_route(second)?;
 /// // ... `create_qp`, `connect`: see the module's example ...
-/// id.destroy()?; // dropping it does the same, and says nothing
+/// id.destroy()?; // dropping it does the same, and reports no error
 ///
 /// let mut listening = CmId::<Tcp, _>::new()?;
 /// listening.set_reuse_addr(true)?;
@@ -60,7 +60,7 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 ///     Err(error) => println!("{error}"),
 /// }
 ///
-/// // Its events can go to a channel from here on, and back.
+/// // From here on its events can go to a channel, and back.
 /// let channel = EventChannel::new()?;
 /// let listening = listening.migrate_to(&channel)?;
 /// println!("events name it {:?}", listening.key());
@@ -80,11 +80,11 @@ pub(super) struct Core {
     pub id: Id,
     pub local: Option<SocketAddr>,
     pub peer: Option<SocketAddr>,
-    /// Name and port; `Some` in every state that `HasDevice`.
+    /// Name and port. `Some` in every state that `HasDevice`.
     pub device: Option<(String, u8)>,
-    /// What tells the device from others, if the provider shares no contexts.
+    /// What distinguishes the device from others, if the provider does not share contexts.
     pub identity: Option<Identity>,
-    /// Who of several threads waits for its requests.
+    /// Which of several threads waits for requests.
     pub turn: Turn,
 }
 
@@ -93,14 +93,14 @@ impl Core {
         Core { id, local: None, peer: None, device: None, identity: None, turn: Turn::new() }
     }
 
-    /// Copies the device's name from librdmacm, which may write it during the next event.
+    /// Copies the device's name from librdmacm, which may overwrite it during the next event.
     pub fn look(&mut self) {
         (self.local, self.peer) = self.id.addresses();
         self.device = self.id.device();
         self.identity = self.id.identity();
     }
 
-    /// The error of an event that ended what waits, whichever call took the event.
+    /// The error of an event that ended the step in progress, whichever call took the event.
     pub fn end(&self, verb: &'static str, waiting: Waiting) -> Option<Error> {
         let seen = self.id.seen();
         let broken = seen.broken().map(|(event, status)| (EventKind::from_c(event), status));
@@ -111,7 +111,7 @@ impl Core {
         Some(ended_by(verb, event, status))
     }
 
-    /// An error if the device is going away, after which no event comes.
+    /// An error if the device is being removed. No event follows.
     pub fn removal(&self, verb: &'static str) -> Result<(), Error> {
         let removal = self.id.seen().removal();
         removal.map_or(Ok(()), |status| Err(ended_by(verb, EventKind::DeviceRemoval, status)))
@@ -137,7 +137,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         CmId { core, _types: PhantomData }
     }
 
-    /// The same id in the state `To`.
+    /// Returns the id in the state `To`.
     pub(super) fn to<To: CmState>(self) -> CmId<PS, To, M> {
         CmId::from_core(self.core)
     }
@@ -167,7 +167,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.core.device.as_ref().map(|(name, _)| name.as_str())
     }
 
-    /// The port of the device, counted from 1.
+    /// The port of the device. The first is port 1.
     #[doc(alias = "port_num")]
     pub fn port(&self) -> u8
     where
@@ -177,8 +177,8 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     }
 
     /// Sets the type of service of the connection's packets (`rdma_set_option` with
-    /// RDMA_OPTION_ID_TOS). The kernel reads it when it resolves the route or joins a group: later
-    /// it would have no effect.
+    /// RDMA_OPTION_ID_TOS). The kernel reads it when it resolves the route or joins a group, so it
+    /// has no effect later.
     ///
     /// # Errors
     /// [`Os`](ErrorKind::Os) with the errno of `rdma_set_option`, the option and the state.
@@ -190,7 +190,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.set_option(0, &[tos], "RDMA_OPTION_ID_TOS")
     }
 
-    /// Lets several ids bind to one address (`rdma_set_option` with RDMA_OPTION_ID_REUSEADDR).
+    /// Allows several ids to bind to one address (`rdma_set_option` with RDMA_OPTION_ID_REUSEADDR).
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos).
@@ -202,7 +202,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.set_option(1, &i32::from(on).to_ne_bytes(), "RDMA_OPTION_ID_REUSEADDR")
     }
 
-    /// Lets an IPv6 id listen for IPv6 only (`rdma_set_option` with RDMA_OPTION_ID_AFONLY).
+    /// Restricts an IPv6 id to IPv6 when it listens (`rdma_set_option` with RDMA_OPTION_ID_AFONLY).
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos).
@@ -219,16 +219,16 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         set.map_err(|errno| Error::os("rdma_set_option", errno, format!("{name} in {}", S::NAME)))
     }
 
-    /// Brings an event of the program's own, [`EventKind::User`], to the id's channel
-    /// (`rdma_write_cm_event`): it wakes the thread that waits there.
+    /// Writes an event of the program, [`EventKind::User`], to the id's channel
+    /// (`rdma_write_cm_event`). It wakes a thread that waits on the channel.
     ///
-    /// That of a [request](super::Request) which is not accepted yet goes nowhere: librdmacm throws
-    /// it away, since the kernel does not know before by which name to tell of the id.
+    /// An event for a [request](super::Request) that is not accepted yet is lost: librdmacm
+    /// discards it, because the kernel does not know the library's handle of the id before the
+    /// request is accepted.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`: ENOSYS if the library is
-    /// older than rdma-core 60; EINVAL, ENOSYS or EOPNOTSUPP if the kernel is older than its
-    /// support.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_write_cm_event`. ENOSYS: the library is older
+    /// than rdma-core 60. EINVAL, ENOSYS or EOPNOTSUPP: the kernel does not support it.
     ///
     /// ```
     /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -246,7 +246,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     ///             _ => println!("{event:?}"),
     ///         }
     ///     });
-    ///     listening.write_cm_event(0, 1)?; // that is all for today
+    ///     listening.write_cm_event(0, 1)?; // stops the server
     ///     server.join().unwrap()
     /// })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -257,10 +257,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         written.map_err(|errno| Error::os("rdma_write_cm_event", errno, format!("{arg:#x}")))
     }
 
-    /// Destroys the id (`rdma_destroy_id`) and reports the error that dropping it ignores.
+    /// Destroys the id (`rdma_destroy_id`). Unlike dropping it, this reports an error.
     ///
     /// # Errors
-    /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_destroy_id`. The error contains the id.
     #[doc(alias = "rdma_destroy_id")]
     pub fn destroy(self) -> Result<(), Refused<Self>> {
         self.core.id.destroy().map_err(|(id, errno)| {
@@ -276,19 +276,19 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         }
     }
 
-    /// Moves the id to `channel`, together with its waiting events (`rdma_migrate_id`).
+    /// Moves the id to `channel`, with its pending events (`rdma_migrate_id`).
     ///
-    /// Requests that wait at a listening id do not come along on Linux (seen on 6.1 to 7.3): nobody
-    /// gets them, and their peers are refused. A program that moves a listening id takes its
-    /// requests before, or moves it before it listens ([R16.21](crate::guide::rules#r16-21)).
+    /// On Linux, pending requests of a listening id do not move with it (seen on 6.1 to 7.3): no
+    /// program receives them, and their peers are rejected. To move a listening id, take its
+    /// requests first, or move it before it listens ([R16.21](crate::guide::rules#r16-21)).
     ///
-    /// What an `AsyncEventChannel` took and keeps stays there, and who awaits it elsewhere waits
-    /// **for ever**. So a step that was begun on one is finished there before the id moves. (The
-    /// end of a connection is known everywhere.)
+    /// Events already buffered by an `AsyncEventChannel` stay there. Awaiting them elsewhere waits
+    /// **forever**, so finish a step on the channel that it was started on before you move the id.
+    /// (The end of a connection is recorded in the id, and is found on every channel.)
     ///
     /// # Errors
-    /// The id is given back: [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also
-    /// if one is of a loopback fabric and the other is not.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_migrate_id`; EINVAL also if only one of the
+    /// two is on a loopback fabric. The error contains the id.
     #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,
@@ -297,10 +297,11 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.migrate(channel.channel.clone())
     }
 
-    /// Makes the id synchronous, with a channel of its own (`rdma_migrate_id` with no channel).
+    /// Makes the id synchronous, with its own channel (`rdma_migrate_id` without a channel).
     ///
     /// # Errors
-    /// The id is given back. As for [`EventChannel::new`] and [`migrate_to`](Self::migrate_to).
+    /// As for [`EventChannel::new`] and [`migrate_to`](Self::migrate_to). The error contains the
+    /// id.
     pub fn into_synchronous(self) -> Result<CmId<PS, S, Synchronous>, Refused<Self>> {
         match channel::another(self.core.id.channel()) {
             Ok(channel) => self.migrate(channel),
@@ -310,9 +311,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<S: CmState, M: Mode> CmId<Tcp, S, M> {
-    /// Sets the ACK timeout of queue pairs that connect by this id (`rdma_set_option` with
-    /// RDMA_OPTION_ID_ACK_TIMEOUT). [`ConnParam::ack_timeout`](super::ConnParam::ack_timeout) does
-    /// so for one connection, of either side. On iWARP, TCP has time-outs of its own.
+    /// Sets the ACK timeout of queue pairs that connect with this id (`rdma_set_option` with
+    /// RDMA_OPTION_ID_ACK_TIMEOUT). [`ConnParam::ack_timeout`](super::ConnParam::ack_timeout) sets
+    /// it for one connection, on either side. On iWARP, TCP has its own time-outs.
     ///
     /// # Errors
     /// As for [`set_tos`](Self::set_tos).
@@ -353,7 +354,7 @@ mod tests {
         CmId::from_core(Core::new(noting(7)))
     }
 
-    /// The numbers of rdma_cma.h, and values of the kernel's sizes.
+    /// The numbers of rdma_cma.h, and values of the sizes that the kernel expects.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn options_reach_c_as_they_are() {

@@ -1,4 +1,4 @@
-//! The passive side, up to the answer: `rdma_listen`, `rdma_get_request`, `rdma_reject`.
+//! The passive side, until a request is answered: `rdma_listen`, `rdma_get_request`, `rdma_reject`.
 
 use std::time::{Duration, Instant};
 
@@ -13,33 +13,33 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 
 const GET_REQUEST: &str = "rdma_get_request";
 
-/// A peer's request for a connection (on UDP: for the queue pair of a service). Dropping it rejects
-/// it.
+/// A peer's request for a connection, or on UDP for the queue pair of a service. Dropping it
+/// rejects it.
 pub struct Request<PS: PortSpace, M: Mode = Synchronous> {
-    /// The id of the connection to be.
+    /// The id of the future connection.
     pub id: CmId<PS, Requested, M>,
     /// The peer's parameters; `None` on UDP.
     pub peer: Option<PeerParam>,
-    /// The peer's private data, perhaps padded with zeroes ([R16.15](crate::guide::rules#r16-15)).
+    /// The peer's private data, possibly padded with zeroes ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Listens for connection requests, of which at most `backlog` wait (`rdma_listen`). One waits
-    /// until its event is taken: what a program, or an `AsyncEventChannel`, takes and keeps without
-    /// an answer is not counted any more.
+    /// Listens for connection requests, of which at most `backlog` can be pending (`rdma_listen`).
+    /// A request is pending until its event is taken. Requests that a program or an
+    /// `AsyncEventChannel` has taken but not answered do not count.
     ///
-    /// A request that finds the backlog full is dropped, and its client asks again. Linux does so
-    /// after some seconds, so a short time-out may expire before, and newer requests come first. A
-    /// fabric does so when the program waits for the next event. On iWARP and on UDP the request is
-    /// refused.
+    /// If the backlog is full, a request is dropped and its client tries again. Linux does so after
+    /// some seconds, so a short time-out may expire first, and newer requests may be accepted
+    /// earlier. A fabric does so when the program waits for the next event. On iWARP and on UDP the
+    /// request is rejected instead.
     ///
-    /// A request whose client has gone stays in the backlog. Answering it fails: `create_qp`,
+    /// A request stays in the backlog even if its client is gone. Answering it fails: `create_qp`,
     /// `accept` and `reject` with EINVAL, and on iWARP `accept` and `reject` with ECONNRESET.
     ///
     /// # Errors
-    /// The id is given back, bound: [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the
-    /// address. EADDRINUSE: another id listens there.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_listen` and the address. EADDRINUSE: another
+    /// id listens there. The error contains the id, bound.
     #[doc(alias = "rdma_listen")]
     pub fn listen(mut self, backlog: u32) -> Result<CmId<PS, Listening, M>, Refused<Self>>
     where
@@ -58,20 +58,22 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         }
     }
 
-    /// The next connection request (`rdma_get_request`); waits **for ever** if none comes. Its id
-    /// is synchronous too. Several threads may take requests from one id.
+    /// Returns the next connection request (`rdma_get_request`). Waits **forever** if none comes.
+    /// The id of the request is synchronous too. Several threads can take requests from one id.
     ///
     /// # Errors
-    /// [`Cm`](ErrorKind::Cm), in each thread and from then on, if the device is going away;
-    /// [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2); for the request's id
-    /// as for [`into_synchronous`](Self::into_synchronous), and then the request is rejected.
+    /// - [`Cm`](ErrorKind::Cm): the device is being removed. Every thread and every later call gets
+    ///   this error.
+    /// - [`Os`](ErrorKind::Os) with the errno of `rdma_get_cm_event` or poll(2).
+    /// - As for [`into_synchronous`](Self::into_synchronous) of the request's id. The request is
+    ///   then rejected.
     #[doc(alias = "rdma_get_request")]
     pub fn get_request(&self) -> Result<Request<PS>, Error>
     where
         Self: Allows<call::GetRequest>,
     {
         loop {
-            // Without a deadline there is a request or an error.
+            // Without a deadline, the result is a request or an error.
             if let Some(request) = self.next_request(None)? {
                 return Ok(request);
             }
@@ -105,10 +107,10 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, Listening, OnChannel> {
-    /// The connection request of an event of this id.
+    /// Returns the connection request in an event of this id.
     ///
     /// # Errors
-    /// Any other event is given back, and so is a request for which librdmacm found no device.
+    /// The event, if it is another event, or a request for which librdmacm found no device.
     pub fn request(&self, event: Event) -> Result<Request<PS, OnChannel>, Event> {
         if event.id() != self.key() {
             return Err(event);
@@ -139,11 +141,11 @@ impl<PS: PortSpace> Request<PS, OnChannel> {
 }
 
 impl<PS: PortSpace, M: Mode> Request<PS, M> {
-    /// Moves the request to `channel` (`rdma_migrate_id`), so that it is answered there while
-    /// others come. `AsyncEventChannel` has an example.
+    /// Moves the request to `channel` (`rdma_migrate_id`), so that it can be answered there while
+    /// other requests arrive. `AsyncEventChannel` has an example.
     ///
     /// # Errors
-    /// The request is given back, as for [`CmId::migrate_to`].
+    /// As for [`CmId::migrate_to`]. The error contains the request.
     pub fn migrate_to(
         self,
         channel: &EventChannel,
@@ -155,11 +157,11 @@ impl<PS: PortSpace, M: Mode> Request<PS, M> {
         }
     }
 
-    /// Refuses the connection, with private data for the peer (`rdma_reject`).
+    /// Rejects the request, with private data for the peer (`rdma_reject`).
     ///
     /// # Errors
-    /// The request is given back, unanswered: [`Os`](ErrorKind::Os) with the errno of
-    /// `rdma_reject`.
+    /// [`Os`](ErrorKind::Os) with the errno of `rdma_reject`. The error contains the request,
+    /// unanswered.
     #[doc(alias = "rdma_reject")]
     pub fn reject(mut self, private_data: &PS::RejectData) -> Result<(), Refused<Self>> {
         let id: &mut Id = &mut self.id.core.id;
@@ -180,8 +182,8 @@ mod tests {
 
     use super::super::turn::Turn;
 
-    /// librdmacm may find no device for a request: then its event is given back, with the id whose
-    /// end rejects it.
+    /// librdmacm may find no device for a request. The event is then returned with the id. Dropping
+    /// the id rejects the request.
     #[test]
     #[cfg_attr(miri, ignore = "eventfd(2)")]
     fn a_request_without_a_device_is_given_back() {
@@ -198,7 +200,8 @@ mod tests {
         assert_eq!(stub::seen(), ["destroy_id", "destroy_event_channel"]);
     }
 
-    /// The event comes once; each thread that asks is told, whoever took it.
+    /// The event comes once. Each thread that waits gets the error, whichever thread took the
+    /// event.
     #[test]
     fn every_thread_is_told_that_the_device_goes() {
         use crate::cm::space::Tcp;
@@ -219,13 +222,13 @@ mod tests {
         std::mem::forget(id);
     }
 
-    /// Several threads wait for what one of them is told: all learn of it.
+    /// Several threads wait for an event that one of them takes. All get it.
     #[test]
     fn what_one_is_told_all_learn() {
         let (turn, asked, told) = (Turn::new(), AtomicU32::new(0), std::sync::OnceLock::new());
         let wait = || {
             let _turn = turn.take(None).unwrap();
-            // The event is taken by the first.
+            // The first thread takes the event.
             *told.get_or_init(|| asked.fetch_add(1, Ordering::Relaxed))
         };
         thread::scope(|scope| {
@@ -237,7 +240,7 @@ mod tests {
         assert_eq!(asked.into_inner(), 1);
     }
 
-    /// A thread whose wait has a time does not wait longer for another thread's turn.
+    /// A thread with a time-out does not wait longer for another thread's turn.
     #[test]
     fn a_turn_that_others_have_is_waited_for_until_the_deadline() {
         let turn = Turn::new();
@@ -257,7 +260,7 @@ mod tests {
         let turn = Turn::new();
         let panics = || {
             let _turn = turn.take(None);
-            panic!("amid a turn");
+            panic!("during a turn");
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).unwrap_err();
         assert!(turn.take(Some(Instant::now())).is_some());

@@ -1,4 +1,4 @@
-//! rdma_cm on a loopback fabric: where ids, channels and addresses of one come from.
+//! rdma_cm on a loopback fabric: how to create its ids, channels and addresses.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -37,11 +37,11 @@ fn unopened(errno: c_int) -> Error {
 }
 
 impl EventChannel {
-    /// Opens a channel on a [loopback fabric](Fabric), in the place of [`new`](Self::new): its ids
-    /// are on the devices of the fabric, and their queue pairs too.
+    /// Opens a channel on a [loopback fabric](Fabric), instead of [`new`](Self::new). Its ids and
+    /// their queue pairs are on the devices of the fabric.
     ///
     /// # Errors
-    /// [`Absent`](ErrorKind::Absent): the process has no descriptor left.
+    /// [`Absent`](ErrorKind::Absent): the process has no file descriptors left.
     pub fn on(fabric: &Fabric) -> Result<Self, Error> {
         let opened = loopback::cm::open_channel(&fabric.0).and_then(Channel::watched);
         opened.map(EventChannel::of).map_err(unopened)
@@ -49,9 +49,8 @@ impl EventChannel {
 }
 
 impl<PS: PortSpace> CmId<PS, Created> {
-    /// Creates an id on a [loopback fabric](Fabric), in the place of [`new`](Self::new). The first
-    /// device of a fabric has the address 10.0.0.1, the next one 10.0.0.2
-    /// ([`Fabric::ip_of`]).
+    /// Creates an id on a [loopback fabric](Fabric), instead of [`new`](Self::new). The first
+    /// device of a fabric has the address 10.0.0.1, the next one 10.0.0.2 ([`Fabric::ip_of`]).
     ///
     /// ```
     /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -78,13 +77,13 @@ impl<PS: PortSpace> CmId<PS, Created> {
 }
 
 impl Fabric {
-    /// Raises an event on an id of this fabric, as a kernel may at any time: a neighbour whose
-    /// address changes is UNREACHABLE, with status -ETIMEDOUT. What the fabric knows of the
-    /// connection stays as it is, but DEVICE_REMOVAL is the id's last event.
+    /// Raises an event on an id of this fabric, as a kernel may at any time. For example,
+    /// UNREACHABLE with status -ETIMEDOUT means that the address of a neighbour changed. The
+    /// fabric's state of the connection does not change, but DEVICE_REMOVAL is the id's last event.
     ///
-    /// Returns false if the id is not of this fabric or its device was removed, and for the events
-    /// that do not come alone: CONNECT_REQUEST (connect an id), those of multicast groups (join
-    /// one), and USER ([`CmId::write_cm_event`]).
+    /// Returns false if the id is not on this fabric or its device was removed, and for events that
+    /// cannot be raised alone: CONNECT_REQUEST (connect an id instead), events of multicast groups
+    /// (join one), and USER ([`CmId::write_cm_event`]).
     ///
     /// ```
     /// use proverbs::{cm::*, prelude::*};
@@ -106,34 +105,34 @@ impl Fabric {
     }
 }
 
-/// Two connected ends on a loopback fabric of their own, with all that a test needs around them:
-/// see [`loopback_pair`].
+/// Two connected ends on their own loopback fabric, with everything that a test needs: see
+/// [`loopback_pair`].
 pub struct ConnectedPair {
-    /// The fabric, to open more devices, and to [silence](Fabric::silence_device) or
+    /// The fabric, to open more devices, or to [silence](Fabric::silence_device) or
     /// [remove](Fabric::remove_device) this one.
     pub fabric: Fabric,
-    /// The one device of both.
+    /// The device of both ends.
     pub context: Context,
-    /// The protection domain of both.
+    /// The protection domain of both ends.
     pub pd: ProtectionDomain,
-    /// The completion queue of all four queues, with room for 64.
+    /// The completion queue of all four work queues, with room for 64 completions.
     pub cq: CompletionQueue,
     /// 16 buffers of 256 bytes.
     pub pool: Pool,
-    /// The end that asked, with room for 8 sends and 8 receives.
+    /// The end that connected, with room for 8 sends and 8 receives.
     pub a: Connection,
     /// The end that accepted, like `a`.
     pub b: Connection,
 }
 
-/// Connects two queue pairs by rdma_cm on a new [`Fabric`], as [`loopback::pair`] does without it,
-/// so that a program's own functions can be tested without a device.
+/// Connects two queue pairs with rdma_cm on a new [`Fabric`], like [`loopback::pair`] without
+/// rdma_cm. Use it to test a program's functions without a device.
 ///
 /// ```
 /// use proverbs::{cm::{self, *}, loopback, prelude::*};
 /// use std::time::Duration;
 ///
-/// // What is to be tested:
+/// // The function to test:
 /// fn leave(mut connection: Connection) -> Result<Ended, Box<dyn std::error::Error>> {
 ///     connection.qp.post_send(wr::Send::inline(b"bye"))?;
 ///     Ok(connection.disconnect()?)
@@ -153,7 +152,7 @@ pub struct ConnectedPair {
 /// ```
 ///
 /// # Errors
-/// [`Os`](ErrorKind::Os) with the errno of the call that failed: the process is out of memory or of
+/// [`Os`](ErrorKind::Os) with the errno of the failed call: the process is out of memory or of file
 /// descriptors.
 pub fn loopback_pair() -> Result<ConnectedPair, Error> {
     let fabric = Fabric::new();
@@ -181,7 +180,7 @@ pub fn loopback_pair() -> Result<ConnectedPair, Error> {
     Ok(ConnectedPair { fabric, context, pd, cq, pool, a, b })
 }
 
-/// The step that is done: on a fabric the event is there when the call returns.
+/// The result of a step. On a fabric its event is pending when the call returns.
 fn done<D, W, F>(step: Progress<D, W, F>) -> Result<D, Error> {
     match step {
         Progress::Done(done) => Ok(done),
@@ -191,10 +190,10 @@ fn done<D, W, F>(step: Progress<D, W, F>) -> Result<D, Error> {
 }
 
 fn unexpected(event: &Event) -> Error {
-    Error::os(EVENT, libc::EPROTO, format!("{event:?} in the place of a request"))
+    Error::os(EVENT, libc::EPROTO, format!("{event:?} instead of a request"))
 }
 
-/// The address of a node, an IP address or the name of a device, and a service, a port.
+/// The address of a node (an IP address or the name of a device) and a service (a port).
 fn look_up(fabric: &Fabric, node: Option<&str>, service: &str) -> Result<SocketAddr, Error> {
     let ip = match node {
         None => Some(fabric.0.unspecified_ip()),
@@ -203,18 +202,18 @@ fn look_up(fabric: &Fabric, node: Option<&str>, service: &str) -> Result<SocketA
     let port = service.parse::<u16>().ok();
     ip.zip(port).map(SocketAddr::from).ok_or_else(|| {
         let asked = format!("{}:{service}", node.unwrap_or("*"));
-        let possible = "a loopback fabric knows IP addresses, names of its devices, and ports";
+        let possible = "a loopback fabric resolves IP addresses, names of its devices, and ports";
         Error::new("rdma_getaddrinfo", ErrorKind::NotFound(format!("{asked}: {possible}")))
     })
 }
 
 impl<PS: PortSpace> AddrInfo<PS> {
-    /// The address of a node and a service on a [loopback fabric](Fabric), in the place of
-    /// [`look_up`](Self::look_up): the node is an IP address or the name of a device, the service a
-    /// port.
+    /// Resolves a node and a service on a [loopback fabric](Fabric), instead of
+    /// [`look_up`](Self::look_up). The node is an IP address or the name of a device, the service
+    /// is a port.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) if either is anything else.
+    /// [`NotFound`](ErrorKind::NotFound) for any other node or service.
     pub fn look_up_on(fabric: &Fabric, node: &str, service: &str) -> Result<Vec<Self>, Error> {
         let peer = look_up(fabric, Some(node), service)?;
         Ok(vec![AddrInfo::of(None, peer, Provider::Fabric(fabric.clone()))])
@@ -222,7 +221,7 @@ impl<PS: PortSpace> AddrInfo<PS> {
 }
 
 impl<PS: PortSpace> PassiveInfo<PS> {
-    /// The address to listen on for a service on a [loopback fabric](Fabric), in the place of
+    /// Resolves a service to listen on, on a [loopback fabric](Fabric), instead of
     /// [`look_up`](Self::look_up).
     ///
     /// # Errors

@@ -1,17 +1,18 @@
-//! rdma_cm: connections in the right order, and the calls of rdma_verbs.h.
+//! rdma_cm: connection management as a typestate, and the calls of rdma_verbs.h.
 //!
-//! A [`CmId`] is a typestate. On the active side it goes from created (and bound, if the local
-//! address matters) to address resolved, route resolved and connected. On the passive side it goes
-//! from bound to listening, and each [`Request`] that it yields is accepted or rejected. Each step
-//! takes the id and returns it in its next state; a step that fails gives back what went into it.
+//! A [`CmId`] is a typestate. On the active side it is created (and bound, if the local address
+//! matters), then resolves an address and a route, and connects. On the passive side it is bound
+//! and listens, and each [`Request`] that it returns is accepted or rejected. Each step consumes
+//! the id and returns it in its next state. If a step fails, its error contains everything that
+//! went into it.
 //!
-//! Ids come in two modes. A **synchronous** id ([`CmId::new`]) waits inside each call, for at most
-//! the call's time-out. The calls of an id **on a channel** ([`EventChannel::create_id`]) return at
-//! once; the program polls the channel's file descriptor, takes [`Event`]s, and gives each to the
-//! [`advance`](CmId::advance) of the id that it names. Events are owned copies, acknowledged before
-//! they are handed out.
+//! Ids have two modes. A **synchronous** id ([`CmId::new`]) waits inside each call, at most the
+//! call's time-out. The calls of an id **on a channel** ([`EventChannel::create_id`]) return at
+//! once. The program polls the channel's file descriptor, takes [`Event`]s, and passes each to the
+//! [`advance`](CmId::advance) of the id that it names. Events are owned copies that are already
+//! acknowledged.
 //!
-//! The types in full; programs mostly leave them to inference:
+//! The types in full. Programs mostly leave them to inference:
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};
@@ -79,13 +80,13 @@
 //!
 //! # Queue pairs
 //!
-//! [`CmId::create_qp`] makes an ordinary [`QueuePair`](crate::QueuePair): RC in INIT on [`Tcp`], so
-//! that receives can be posted; UD in RTS on [`Udp`]. `connect` and `accept` take it and return it
-//! in RTS, in a [`Connection`]. librdmacm never sees it: this crate moves it with the attributes
-//! that rdma_cm negotiates (`rdma_init_qp_attr`), destroys it with `ibv_destroy_qp`, and keeps its
-//! counters like any other's. So id and queue pair may be dropped in any order, a queue pair may
-//! outlive a failed attempt and try again, and it may be on any [`Context`](crate::Context) of the
-//! id's device.
+//! [`CmId::create_qp`] returns an ordinary [`QueuePair`](crate::QueuePair): RC in INIT on [`Tcp`],
+//! so that receives can be posted; UD in RTS on [`Udp`]. `connect` and `accept` take it and return
+//! it in RTS, in a [`Connection`]. librdmacm never sees the queue pair: this crate moves it with
+//! the attributes that rdma_cm negotiates (`rdma_init_qp_attr`), destroys it with `ibv_destroy_qp`,
+//! and counts its work requests as usual. So you can drop id and queue pair in any order, reuse a
+//! queue pair after a failed attempt, and create it on any [`Context`](crate::Context) of the id's
+//! device.
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};
@@ -105,7 +106,7 @@
 //! let mut connection = id.connect(qp, &ConnParam::default(), second)?;
 //! post_send!(connection.qp, [wr::Send::inline(b"hello")])?;
 //! // ... poll `cq` ...
-//! let ended = connection.disconnect()?; // and `ended.qp.drain(..)` brings every buffer back
+//! let ended = connection.disconnect()?; // and `ended.qp.drain(..)` returns every buffer
 //! # Ok(())
 //! # }
 //! ```
@@ -143,24 +144,22 @@
 //! # }
 //! ```
 //!
-//! Its end as an event: [`Connection::advance`]. Options of the devices' vendor for it (ECE):
+//! Disconnection as an event: [`Connection::advance`]. Vendor options of the connection (ECE):
 //! [`ConnParam::ece`], [`CmId::remote_ece`].
 //!
-//! Both sides in one thread, by events: [`EventChannel`]; on tokio: `AsyncEventChannel`. Datagrams:
-//! [`UdPeer`]; multicast: [`Group`]. The calls of rdma_verbs.h: [`verbs`].
+//! Both sides in one thread, with events: [`EventChannel`]. On tokio: `AsyncEventChannel`.
+//! Datagrams: [`UdPeer`]. Multicast: [`Group`]. The calls of rdma_verbs.h: [`verbs`].
 //!
 //! # Peers that serve no READs
 //!
-//! Some peers serve no READs or atomics: Linux's NVMe-oF and iSER targets accept with depths of 0,
-//! and so do C programs that leave `rdma_conn_param` zeroed. Such a connection works on every
-//! profile for SENDs and WRITEs. [`Connection::peer`] has an
-//! [`initiator_depth`](PeerParam::initiator_depth) of 0, and so has a request's. A READ or atomic
-//! that is posted all the same is refused by the peer and completes with
-//! [`RemInvReq`](crate::completion::WcStatus::RemInvReq), which ends the connection. On iWARP,
-//! where such a READ would never complete, the connection itself is refused with
-//! [`Limit`](crate::ErrorKind::Limit) unless the profile has no reads. A program that needs no
-//! READs says so with a profile of [`NoReads`](crate::qp::NoReads), on which they do not
-//! compile:
+//! Some peers do not serve READs or atomics: Linux's NVMe-oF and iSER targets accept with depths of
+//! 0, and so do C programs that leave `rdma_conn_param` zeroed. SENDs and WRITEs work on such a
+//! connection with every profile. [`Connection::peer`] and [`Request::peer`] then have an
+//! [`initiator_depth`](PeerParam::initiator_depth) of 0. The peer refuses a READ or atomic, which
+//! completes with [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and breaks the connection.
+//! On iWARP such a READ would never complete, so connecting fails with
+//! [`Limit`](crate::ErrorKind::Limit) unless the profile has no reads. If your program does not
+//! need READs, use a profile with [`NoReads`](crate::qp::NoReads), on which they do not compile:
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};
@@ -184,7 +183,7 @@
 //!
 //! # Events
 //!
-//! What each event does to a call or a future that waits for its id:
+//! The effect of each event on a call or a future that waits for its id:
 //!
 //! | event (`RDMA_CM_EVENT_`) | `resolve_addr` | `resolve_route` | `connect` | `accept` | end of a connection |
 //! |---|---|---|---|---|---|
@@ -200,42 +199,42 @@
 //! | `DEVICE_REMOVAL` | fails | fails | fails | fails | fails |
 //! | `ADDR_CHANGE`, `USER`, unknown ones | | | | | |
 //!
-//! A step that is done by its event fails if the event's status is not 0. An empty cell changes
-//! nothing: the step still waits. A listening id takes `CONNECT_REQUEST`, and fails by
-//! `DEVICE_REMOVAL`; `MULTICAST_JOIN` and `MULTICAST_ERROR` end the join of their group.
+//! A step that an event completes fails if the event's status is not 0. An empty cell has no
+//! effect: the step still waits. A listening id accepts `CONNECT_REQUEST`, and fails at
+//! `DEVICE_REMOVAL`. `MULTICAST_JOIN` and `MULTICAST_ERROR` complete the join of their group.
 //!
 //! Notes on the events that Linux sends (read in 6.12):
 //!
 //! - An id that listens on a wildcard address (`0.0.0.0` or `::`) never gets `DEVICE_REMOVAL`. It
-//!   goes on listening on the other devices, and on devices that are added later. The connections
-//!   of the removed device get the event. To learn of the removal itself, read the
+//!   keeps listening on the other devices, and on devices that are added later. The connections of
+//!   the removed device get the event. To detect the removal itself, read the
 //!   [events](crate::Context::events) of the device, or listen on an address of the device.
-//! - A server that refuses a datagram lookup ([`Udp`]) is reported as `UNREACHABLE`, not as
-//!   `REJECTED`: the client gets [`Cm`](crate::ErrorKind::Cm) with the status of the reply, which
+//! - A server that rejects a datagram lookup ([`Udp`]) is reported as `UNREACHABLE`, not as
+//!   `REJECTED`. The client gets [`Cm`](crate::ErrorKind::Cm) with the status of the reply, which
 //!   is positive. A lookup without an answer has the status -110 (ETIMEDOUT).
-//! - `ADDR_CHANGE` comes only for a bonding interface that fails over.
-//! - On iWARP, `DISCONNECTED` is sent whether the peer ended the connection in order or TCP broke,
-//!   so the two look alike. A protocol that must tell them apart sends a last message.
+//! - `ADDR_CHANGE` is sent only when a bonding interface fails over.
+//! - On iWARP, `DISCONNECTED` does not distinguish an orderly end from a broken TCP connection. A
+//!   protocol that has to distinguish them needs a last message.
 //! - No kernel sends these: `CONNECT_ERROR` for `accept` and for the end of a connection;
 //!   `DISCONNECTED` and `TIMEWAIT_EXIT` for `connect` except on iWARP; `UNREACHABLE` and `REJECTED`
-//!   for the end of a connection on iWARP. The calls fail if they come all the same.
+//!   for the end of a connection on iWARP. If they are sent nevertheless, the calls fail.
 //!
-//! The end of a connection is what [`CmId::wait_disconnected`], [`Connection::advance`] and
-//! `AsyncEventChannel::disconnected` wait for. It fails with [`Cm`](crate::ErrorKind::Cm) and the
-//! event if the connection broke. Linux 6.0 and later sends `UNREACHABLE` for an established
-//! connection when the MAC address of its neighbour changes (RoCE, and only the side that resolved
-//! the route): nothing that is sent arrives any more. [`Connection::disconnect`] ends such a
-//! connection without the peer. Once the end was reported, every later call reports it at once.
-//! This includes waiting for the peer's confirmation after `disconnect`, which fails with the event
-//! that broke the connection.
+//! [`CmId::wait_disconnected`], [`Connection::advance`] and `AsyncEventChannel::disconnected` wait
+//! for the end of a connection. They fail with [`Cm`](crate::ErrorKind::Cm) and the event if the
+//! connection broke. Linux 6.0 and later sends `UNREACHABLE` for an established connection when the
+//! MAC address of its neighbour changes (on RoCE, and only to the side that resolved the route):
+//! messages no longer arrive. [`Connection::disconnect`] ends such a connection without the peer.
+//! Once the end was reported, every later call reports it at once. This includes waiting for the
+//! peer's confirmation after `disconnect`, which fails with the event that broke the connection.
 //!
 //! # Without a device
 //!
-//! With the feature `loopback` all of this runs on a [`Fabric`](crate::loopback::Fabric), whose
-//! first device has the address 10.0.0.1. A program says so where it makes its first object, and
-//! nowhere else: [`EventChannel::on`], [`CmId::on`], [`AddrInfo::look_up_on`] and
-//! [`PassiveInfo::look_up_on`] take the fabric, and what comes of these is on it. So functions that
-//! are to be tested take the channel or the id. [`loopback_pair`] makes two connected ends.
+//! With the feature `loopback`, all of this runs on a [`Fabric`](crate::loopback::Fabric), whose
+//! first device has the address 10.0.0.1. Only the code that creates the first object names the
+//! fabric: [`EventChannel::on`], [`CmId::on`], [`AddrInfo::look_up_on`] and
+//! [`PassiveInfo::look_up_on`] take it, and objects that they create are on it. So write the
+//! functions that you want to test so that they take the channel or the id. [`loopback_pair`]
+//! returns two connected ends.
 //!
 //! ```
 //! use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -271,19 +270,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! There is no clock: each event is in its channel when the call that caused it returns. An answer
-//! that can never come is a time-out at once: that of an address that no device has, or of a device
-//! that the test [silenced](crate::loopback::Fabric::silence_device). One that may still come, from
-//! a listener that takes its time, is waited for as long as the program says. A test takes a device
-//! away by [`remove_device`](crate::loopback::Fabric::remove_device).
+//! There is no clock: each event is in its channel when the call that caused it returns. A step
+//! whose answer can never come times out at once, such as resolving an address that no device has,
+//! or connecting to a device that the test [silenced](crate::loopback::Fabric::silence_device). If
+//! the answer can still come, such as from a slow listener, the step waits for its time-out. A test
+//! removes a device with [`remove_device`](crate::loopback::Fabric::remove_device).
 //!
 //! # Differences from C
 //!
-//! - Calls that crash C because they come too early do not compile: see the methods' states.
-//! - `connect` and `accept` take time-outs; librdmacm's may take more than a minute.
-//! - Transport retries are six by default, not seven: Soft-RoCE takes seven as "for ever". RNR
-//!   retries are six too, since seven are infinite, and the RNR timer is 82 ms.
-//! - The default context and protection domain are this crate's own, not librdmacm's.
+//! - Calls in the wrong order, which crash C programs, do not compile: see the states of the
+//!   methods.
+//! - `connect` and `accept` take time-outs. In librdmacm they may take more than a minute.
+//! - Transport retries are six by default, not seven, because Soft-RoCE treats seven as "forever".
+//!   RNR retries are six too, because seven is infinite. The RNR timer is 82 ms.
+//! - The default context and protection domain belong to this crate, not to librdmacm.
 
 mod accept;
 mod addrinfo;

@@ -26,7 +26,7 @@ use crate::terms::transport::Ud;
 const VERB: &str = "rdma_join_multicast";
 const VERB_EX: &str = "rdma_join_multicast_ex";
 
-/// What a member of a group does: [`FullMember`] or [`SendOnlyFullMember`].
+/// What a member of a group can do: [`FullMember`] or [`SendOnlyFullMember`].
 ///
 /// ```
 /// use proverbs::cm::*;
@@ -40,12 +40,12 @@ pub trait Membership: sealed::Sealed + 'static {
     const FLAGS: u32;
 }
 
-/// Sends to the group, and receives from it with queue pairs that are attached.
+/// Sends to the group, and receives from it with attached queue pairs.
 #[doc(alias("rdma_cm_mc_join_flags", "RDMA_MC_JOIN_FLAG_FULLMEMBER"))]
 #[derive(Debug)]
 pub enum FullMember {}
-/// Sends to the group. Switches send it nothing, so no queue pair can be attached
-/// ([R23.3](crate::guide::rules#r23-3)).
+/// Only sends to the group. Switches do not forward its messages to this member, so no queue pair
+/// can be attached ([R23.3](crate::guide::rules#r23-3)).
 #[doc(alias = "RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER")]
 #[derive(Debug)]
 pub enum SendOnlyFullMember {}
@@ -57,7 +57,7 @@ impl Membership for SendOnlyFullMember {
     const FLAGS: u32 = SENDONLY_FULLMEMBER;
 }
 
-/// Members to which messages come: [`FullMember`].
+/// Members that receive messages: [`FullMember`].
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` of a group receives nothing from it",
@@ -75,11 +75,10 @@ mod sealed {
     impl Sealed for super::SendOnlyFullMember {}
 }
 
-/// The address of a group to join, and what kind of member the id will be
-/// (`rdma_join_multicast_ex`). A [`SocketAddr`] alone is that of a group to join as a
-/// [`FullMember`], by `rdma_join_multicast`.
+/// The address of a group to join, and the kind of member to join as (`rdma_join_multicast_ex`).
+/// Pass a plain [`SocketAddr`] to join as a [`FullMember`] (`rdma_join_multicast`).
 ///
-/// A member that only sends costs switches and the other members' links nothing:
+/// A member that only sends causes no traffic to itself:
 ///
 /// ```
 /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -107,7 +106,7 @@ pub struct Join<J: Membership = FullMember> {
 }
 
 impl<J: Membership> Join<J> {
-    /// To join the group of `address` as a `J`.
+    /// Joins the group of `address` as a `J`.
     pub fn new(address: SocketAddr) -> Self {
         Join { address, flags: Some(J::FLAGS), member: PhantomData }
     }
@@ -119,8 +118,8 @@ impl From<SocketAddr> for Join {
     }
 }
 
-/// A group that an id joined. [`leave_multicast`](CmId::leave_multicast) leaves it, and so does
-/// destroying the id.
+/// A group that an id joined. [`leave_multicast`](CmId::leave_multicast) or destroying the id
+/// leaves it.
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -135,7 +134,7 @@ impl From<SocketAddr> for Join {
 ///
 /// let group = id.join_multicast(at, second)?;
 /// println!("{} is {:?}", group.address, group.gid());
-/// group.attach(&mut qp)?; // to receive from it
+/// group.attach(&mut qp)?; // to receive messages
 /// let address_handle = qp.add_address_handle(pd.create_ah(group.peer.vector)?)?;
 /// qp.post_send(wr::Send::inline(b"to all").to(group.peer.destination(address_handle)))?;
 /// // ... poll `cq` ...
@@ -150,13 +149,13 @@ pub struct Group<J: Membership = FullMember> {
     key: u64,
     /// The group's IP address.
     pub address: SocketAddr,
-    /// The destination of messages to the group.
+    /// The destination for messages to the group.
     pub peer: UdPeer,
     member: PhantomData<J>,
 }
 
-/// A group that is being joined. Dropped, the attempt is given up: who joins the group again leaves
-/// it first, and so does destroying the id.
+/// A group that is being joined. Dropping it gives up the attempt. The id leaves the group when it
+/// joins it again or is destroyed.
 #[derive(Debug)]
 pub struct Joining<J: Membership = FullMember> {
     id: IdKey,
@@ -221,13 +220,12 @@ impl<S: CmState> CmId<Udp, S> {
 }
 
 impl<S: CmState, M: Mode> CmId<Udp, S, M> {
-    /// Leaves a group (`rdma_leave_multicast`). The program has to detach the queue pairs that it
-    /// attached.
+    /// Leaves a group (`rdma_leave_multicast`). Detach queue pairs that you attached yourself.
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): EADDRNOTAVAIL if another id joined the group, or the errno of
-    /// `rdma_leave_multicast`, ENXIO after the device was removed. What could not be left ends the
-    /// id: its waiting events are gone, and its other calls fail with ENXIO.
+    /// [`Os`](ErrorKind::Os) with EADDRNOTAVAIL if another id joined the group, or the errno of
+    /// `rdma_leave_multicast`, such as ENXIO after the device was removed. If leaving fails, the id
+    /// is unusable: its pending events are lost, and its other calls fail with ENXIO.
     #[doc(alias = "rdma_leave_multicast")]
     pub fn leave_multicast<J: Membership>(&mut self, group: Group<J>) -> Result<(), Error>
     where
@@ -243,16 +241,19 @@ impl<S: CmState, M: Mode> CmId<Udp, S, M> {
 }
 
 impl<S: CmState> CmId<Udp, S> {
-    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`), or as what kind
-    /// of member a [`Join`] says (`rdma_join_multicast_ex`). To receive from it, attach queue pairs
-    /// with [`Group::attach`]. The id's device is that of the address that it is bound to
-    /// ([`on_device`](Self::on_device)), or that it resolved: the group's own.
+    /// Joins the group of an IP address, within `timeout` (`rdma_join_multicast`). With a [`Join`],
+    /// joins as the kind of member that it names (`rdma_join_multicast_ex`). To receive, attach
+    /// queue pairs with [`Group::attach`]. The group is joined on the id's device: the device of
+    /// its bound address ([`on_device`](Self::on_device)), or of the resolved address of the group.
     ///
     /// # Errors
-    /// [`Cm`](ErrorKind::Cm) if the group cannot be joined, [`TimedOut`](ErrorKind::TimedOut), or
-    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
-    /// errno of the verb. EOPNOTSUPP, as errno or as status, if the subnet manager of an InfiniBand
-    /// knows no members that only send.
+    /// - [`Cm`](ErrorKind::Cm): the group cannot be joined.
+    /// - [`TimedOut`](ErrorKind::TimedOut).
+    /// - [`Os`](ErrorKind::Os): EADDRINUSE if this id joined the group already, on any port, or the
+    ///   errno of the verb.
+    ///
+    /// EOPNOTSUPP, as errno or as status, means that the subnet manager of an InfiniBand fabric
+    /// does not support send-only members.
     #[doc(alias("rdma_join_multicast", "rdma_join_multicast_ex"))]
     pub fn join_multicast<J: Membership>(
         &mut self,
@@ -268,12 +269,12 @@ impl<S: CmState> CmId<Udp, S> {
 }
 
 impl<S: CmState> CmId<Udp, S, OnChannel> {
-    /// Starts to join the group of an IP address (`rdma_join_multicast`), or as what kind of member
-    /// a [`Join`] says (`rdma_join_multicast_ex`).
+    /// Starts to join the group of an IP address (`rdma_join_multicast`). With a [`Join`], joins as
+    /// the kind of member that it names (`rdma_join_multicast_ex`).
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os): EADDRINUSE if this id joined it already, by whatever port, or the
-    /// errno of the verb.
+    /// [`Os`](ErrorKind::Os) with EADDRINUSE if this id joined the group already, on any port, or
+    /// the errno of the verb.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};
@@ -306,13 +307,13 @@ impl<S: CmState> CmId<Udp, S, OnChannel> {
 }
 
 impl<J: Membership> Joining<J> {
-    /// Processes an event of the id: MULTICAST_JOIN completes the join. An event of another id or
+    /// Processes an event of the id. MULTICAST_JOIN completes the join. An event of another id or
     /// group changes nothing.
     ///
-    /// [`Progress::Failed`] has [`Cm`](ErrorKind::Cm) with the event, which may be that of the
-    /// device's removal.
+    /// [`Progress::Failed`] contains [`Cm`](ErrorKind::Cm) with the event, which may be the removal
+    /// of the device.
     pub fn advance(mut self, event: &Event) -> Progress<Group<J>, Self, ()> {
-        // It is of no group, and nothing comes after it.
+        // DEVICE_REMOVAL does not name a group, and no event follows it.
         let is_removal = event.kind() == EventKind::DeviceRemoval;
         if event.id() != self.id || !(is_removal || event.group() == self.key) {
             return Progress::Waiting(self);
@@ -329,7 +330,7 @@ impl<J: Membership> Joining<J> {
 }
 
 impl<J: Membership> Drop for Joining<J> {
-    /// Nobody is left who would be told of the group.
+    /// No caller is left to leave the group.
     fn drop(&mut self) {
         if !self.joined {
             self.failed.set();
@@ -344,7 +345,7 @@ impl<J: Membership> Group<J> {
         self.peer.vector.global.map_or(Gid::default(), |route| route.dgid)
     }
 
-    /// Makes `qp` receive the messages to the group (`ibv_attach_mcast`).
+    /// Attaches `qp` to the group, so that it receives the group's messages (`ibv_attach_mcast`).
     ///
     /// # Errors
     /// As for [`QueuePair::attach_mcast`].
@@ -355,8 +356,7 @@ impl<J: Membership> Group<J> {
         qp.attach_mcast(self.gid(), self.peer.vector.dlid)
     }
 
-    /// Ends what [`attach`](Self::attach) began (`ibv_detach_mcast`). Returns whether `qp` was
-    /// attached.
+    /// Detaches `qp` from the group (`ibv_detach_mcast`). Returns whether it was attached.
     ///
     /// # Errors
     /// As for [`QueuePair::detach_mcast`].

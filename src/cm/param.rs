@@ -10,10 +10,10 @@ use crate::terms::error::Error;
 /// The parameters that one side of a connection requests (`rdma_conn_param`), for queue pairs of
 /// profile `P`.
 ///
-/// With the defaults a dead peer is noticed: six transport retries, not C's seven, which Soft-RoCE
-/// takes as "for ever" ([R8.10](crate::guide::rules#r8-10), [R16.19](crate::guide::rules#r16-19)).
-/// A peer that posts no receives is noticed too: six RNR retries, not C's seven, which are infinite
-/// ([R8.11](crate::guide::rules#r8-11)). Both hold whatever the peer requests.
+/// The defaults detect a dead peer: six transport retries, not C's seven, which Soft-RoCE treats as
+/// "forever" ([R8.10](crate::guide::rules#r8-10), [R16.19](crate::guide::rules#r16-19)). They also
+/// detect a peer that posts no receives: six RNR retries, not C's seven, which are infinite
+/// ([R8.11](crate::guide::rules#r8-11)). Both apply whatever the peer requests.
 ///
 /// ```
 /// use proverbs::cm::{ConnParam, PrivateData};
@@ -24,32 +24,32 @@ use crate::terms::error::Error;
 #[doc(alias = "rdma_conn_param")]
 #[derive(Debug)]
 pub struct ConnParam<P: Profile = DefaultProfile, const DATA: usize = 56> {
-    /// Data for the peer's program.
+    /// Private data for the peer.
     pub private_data: PrivateData<DATA>,
-    /// The reads and atomics that this side wants outstanding; the peer may serve fewer. A
+    /// How many reads and atomics this side wants outstanding; the peer may serve fewer. A
     /// [`ReadDepth`](crate::bounded::ReadDepth), or [`NoDepth`](crate::qp::NoDepth) if the profile
     /// has no reads.
     pub initiator_depth: <P::Initiator as Initiator>::Depth,
-    /// The reads and atomics of the peer's that this side serves at once; 0 refuses them.
+    /// How many reads and atomics of the peer this side serves at once; 0 rejects them.
     pub responder_resources: ResponderDepth,
-    /// The most transport retries of this side, whatever the peer requests.
+    /// The maximum number of transport retries of this side, whatever the peer requests.
     pub retry_count: RetryCount,
-    /// RNR retries of the peer, when this side has no receive posted
-    /// ([R8.11](crate::guide::rules#r8-11)); and the most RNR retries of this side, whatever the
-    /// peer requests.
+    /// The RNR retries of the peer, when this side has no receive posted
+    /// ([R8.11](crate::guide::rules#r8-11)). Also the maximum number of RNR retries of this side,
+    /// whatever the peer requests.
     pub rnr_retry_count: RnrRetry,
-    /// How long the peer waits before each RNR retry; 82 ms by default. (C has no such parameter:
-    /// rdma_cm uses 655 ms.)
+    /// How long the peer waits before each RNR retry; 82 ms by default. (C does not have this
+    /// parameter: rdma_cm uses 655 ms.)
     pub min_rnr_timer: MinRnrTimer,
-    /// How long to wait for an acknowledgement; `None` for rdma_cm's value, which depends on the
+    /// How long to wait for an acknowledgement; `None` for rdma_cm's default, which depends on the
     /// path.
     pub ack_timeout: Option<Timeout>,
-    /// Whether the devices agree on options of the connection ([`Ece`](crate::qp::Ece)), where both
-    /// have some: a request offers what its queue pair has, an answer tells what of that the other
-    /// one took, and that is set in turn ([R23.1](crate::guide::rules#r23-1)). Between devices
-    /// without options, or of a peer that tells none, the connection is made as if this were false,
-    /// the default. An id that offered options and whose request was not sent
-    /// (`NotConnected::Unsent`) offers them again.
+    /// Whether to negotiate vendor options of the connection ([`Ece`](crate::qp::Ece)), if both
+    /// devices support them. A request offers the options of its queue pair, the answer contains
+    /// those that the other side accepted, and these are set on the queue pair
+    /// ([R23.1](crate::guide::rules#r23-1)). If a device does not support options or the peer sends
+    /// none, the connection is made as with false, the default. An id that offered options, and
+    /// whose request was not sent (`NotConnected::Unsent`), offers them again.
     pub ece: bool,
 }
 
@@ -77,7 +77,7 @@ impl<P: Profile, const DATA: usize> Clone for ConnParam<P, DATA> {
     }
 }
 
-/// The parameters with which the queue pair is moved.
+/// The parameters that limit the transitions of the queue pair.
 #[derive(Clone, Copy)]
 pub(super) struct Tuning {
     pub initiator_depth: u8,
@@ -90,7 +90,7 @@ pub(super) struct Tuning {
 }
 
 impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
-    /// The parameters as a C struct, which points into `self`.
+    /// The parameters as a C struct that points into `self`.
     pub(super) fn to_c(&self, qp_num: u32, srq: bool) -> rdma_conn_param {
         rdma_conn_param {
             private_data: self.private_data.as_ptr().cast(),
@@ -119,7 +119,7 @@ impl<P: Profile, const DATA: usize> ConnParam<P, DATA> {
 }
 
 impl Tuning {
-    /// Limits the parameters to what the peer can do.
+    /// Limits the parameters to what the peer supports.
     pub(super) fn within(mut self, peer: &PeerParam) -> Self {
         self.initiator_depth = self.initiator_depth.min(peer.initiator_depth);
         self.responder_resources = self.responder_resources.min(peer.responder_resources);
@@ -140,8 +140,8 @@ pub(super) fn check_depth<P: Profile>(verb: &'static str, offered: u8) -> Result
 }
 
 /// The depth of a queue pair: at least 1 if its profile has reads, even if the peer serves none.
-/// With 0 a READ would never complete ([R4.6](crate::guide::rules#r4-6)); with 1 such a peer
-/// refuses it.
+/// With a depth of 0 a READ would never complete ([R4.6](crate::guide::rules#r4-6)); with 1 the
+/// peer refuses it.
 pub(super) fn depth_of<P: Profile>(offered: u8) -> u8 {
     offered.max(<P::Initiator as Initiator>::Depth::LEAST.to_c())
 }

@@ -1,4 +1,4 @@
-//! Private data: the bytes that travel with the messages of the connection manager.
+//! Private data: bytes that are sent with the messages of the connection manager.
 
 use std::ops::Deref;
 
@@ -9,10 +9,10 @@ use crate::allows::{Allows, Same, Seal, call};
 use crate::terms::bounded::OutOfRange;
 use crate::work::limits::{Answer, Max, Within};
 
-/// Private data of at most `MAX` bytes: the message's field without rdma_cm's own header
+/// Private data of at most `MAX` bytes: the message's field without the header of rdma_cm
 /// ([R16.15](crate::guide::rules#r16-15)).
 ///
-/// The peer may see more bytes than were sent, padded with zeroes.
+/// The peer may receive more bytes than were sent, padded with zeroes.
 ///
 /// ```
 /// use proverbs::cm::{AcceptData, ConnectData, PrivateData, ReplyData};
@@ -30,7 +30,7 @@ pub struct PrivateData<const MAX: usize>(ArrayVec<u8, MAX>);
 pub type ConnectData = PrivateData<56>;
 /// The private data of an acceptance: `rdma_accept` on TCP.
 pub type AcceptData = PrivateData<196>;
-/// The private data of a refusal: `rdma_reject` on TCP.
+/// The private data of a rejection: `rdma_reject` on TCP.
 pub type RejectData = PrivateData<148>;
 /// The private data of a lookup of a datagram service: `rdma_connect` on UDP.
 pub type LookupData = PrivateData<180>;
@@ -38,15 +38,15 @@ pub type LookupData = PrivateData<180>;
 pub type ReplyData = PrivateData<136>;
 
 impl<const MAX: usize> PrivateData<MAX> {
-    /// No bytes.
+    /// Empty private data.
     pub const fn none() -> Self {
         PrivateData(ArrayVec::new_const())
     }
 
-    /// The private data `bytes`, if there are at most `MAX`.
+    /// Private data with these bytes, at most `MAX`.
     ///
     /// # Errors
-    /// [`OutOfRange`], with both lengths, if there are more than `MAX`
+    /// [`OutOfRange`], with both lengths, if there are more than `MAX` bytes
     /// ([R16.15](crate::guide::rules#r16-15)).
     pub fn new(bytes: &[u8]) -> Result<Self, OutOfRange> {
         let (asked, max) = (bytes.len() as u64, MAX as u64);
@@ -54,7 +54,7 @@ impl<const MAX: usize> PrivateData<MAX> {
         bytes.map(PrivateData).map_err(|_| OutOfRange { what: "private data", asked, min: 0, max })
     }
 
-    /// The private data `bytes`, whose length is checked by the compiler.
+    /// Private data with these bytes. The compiler checks the length.
     pub fn of<const N: usize>(bytes: &[u8; N]) -> Self
     where
         Self: Allows<call::PrivateBytes<N>>,

@@ -1,4 +1,4 @@
-//! Who makes ids: the system's librdmacm, or a fabric.
+//! Where ids come from: the system's librdmacm, or a fabric.
 
 use super::id::CmId;
 use super::space::PortSpace;

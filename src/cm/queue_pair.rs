@@ -1,4 +1,4 @@
-//! Queue pairs of ids: made on the id's device, and moved with the attributes of the connection.
+//! Queue pairs of ids: created on the id's device, and moved with the attributes of the connection.
 
 use super::id::CmId;
 use super::param::{Tuning, check_depth, depth_of};
@@ -16,7 +16,7 @@ use crate::terms::error::{Error, Refused};
 use crate::terms::state::{Err, Init, Reset, Rtr, Rts, State};
 use crate::terms::transport::{Rc, Transport, Ud};
 
-/// The queue pair that an id of port space `PS` makes with [`create_qp`](CmId::create_qp): RC in
+/// The queue pair that [`create_qp`](CmId::create_qp) of an id of port space `PS` returns: RC in
 /// INIT, UD in RTS.
 pub type MadeBy<PS, P> = QueuePair<<PS as PortSpace>::Transport, <PS as PortSpace>::Made, P>;
 
@@ -33,9 +33,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
     /// Creates a queue pair on this id's device (`rdma_create_qp`) that completes into the
     /// program's completion queues.
     ///
-    /// Its transport is that of the port space ([R16.9](crate::guide::rules#r16-9)). On TCP it is
-    /// in INIT, so that receives can be posted before [`connect`](Self::connect) or `accept`, which
-    /// take it along; sends can be posted once it is connected. On UDP it is in RTS at once.
+    /// Its transport depends on the port space ([R16.9](crate::guide::rules#r16-9)). On TCP it is
+    /// in INIT, so that you can post receives before [`connect`](Self::connect) or `accept`, which
+    /// take it. You can post sends once it is connected. On UDP it is in RTS at once.
     ///
     /// ```no_run
     /// use proverbs::{cm::*, prelude::*};
@@ -68,14 +68,14 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         Ok(self.init_qp(pd, qp)?)
     }
 
-    /// Moves a queue pair from RESET to the state in which `create_qp` returns one. This is for
-    /// queue pairs that were reset, or created before there was an id. `pd` is the queue pair's, on
-    /// this id's device.
+    /// Moves a queue pair from RESET to the state in which `create_qp` returns one. Use it for
+    /// queue pairs that were reset, or created before the id. `pd` is the protection domain of the
+    /// queue pair, on this id's device.
     ///
     /// # Errors
-    /// The queue pair is given back, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch) if it
-    /// is on another protection domain; [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on this
-    /// id's device, or the errno of `rdma_init_qp_attr` or `ibv_modify_qp`.
+    /// The error contains the queue pair, in RESET. [`PdMismatch`](crate::ErrorKind::PdMismatch):
+    /// it has another protection domain. [`Os`](crate::ErrorKind::Os): EINVAL if `pd` is not on
+    /// this id's device, or the errno of `rdma_init_qp_attr` or `ibv_modify_qp`.
     ///
     /// ```no_run
     /// use proverbs::{cm::*, prelude::*};
@@ -107,7 +107,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 /// A queue pair in the state `To`, or the error and the queue pair in the state `Left`.
 pub(super) type Moved<T, To, Left, P> = Result<QueuePair<T, To, P>, Refused<QueuePair<T, Left, P>>>;
 
-/// Moves the queue pair to `To` with the attributes that `id` negotiated, as `tune` leaves them.
+/// Moves the queue pair to `To`, with the attributes that `id` negotiated, adjusted by `tune`.
 fn step<T: Transport, From: State, To: State, P: Profile>(
     id: &Id,
     qp: QueuePair<T, From, P>,
@@ -125,7 +125,7 @@ fn step<T: Transport, From: State, To: State, P: Profile>(
     }
 }
 
-/// Moves a queue pair of TCP to INIT.
+/// Moves a TCP queue pair to INIT.
 pub(super) fn bring_rc<P: Profile>(
     from: &Attributes<'_>,
     qp: QueuePair<Rc, Reset, P>,
@@ -133,15 +133,16 @@ pub(super) fn bring_rc<P: Profile>(
     step(from.0, qp, |_| ())
 }
 
-/// Moves a queue pair of UDP to RTS.
+/// Moves a UDP queue pair to RTS.
 pub(super) fn bring_ud<P: Profile>(
     from: &Attributes<'_>,
     qp: QueuePair<Ud, Reset, P>,
 ) -> Moved<Ud, Rts, Reset, P> {
     let qp = step::<_, _, Init, _>(from.0, qp, |_| ())?;
     let back = |mut qp: QueuePair<Ud, Err, P>| {
-        // (At once: its number is unknown to peers, so it used no shared receives.) If that is
-        // refused, nothing was posted, and nothing can be: as good as reset.
+        // This resets at once: peers do not know the queue pair's number, so it has consumed no
+        // shared receives. If the reset fails, nothing was posted, and nothing can be, which is as
+        // good.
         if let Ok(rest) = qp.core.reset_now(Err::STATE) {
             rest.give_back();
         }
@@ -155,9 +156,9 @@ pub(super) fn bring_ud<P: Profile>(
         .map_err(|refused| refused.map(|qp| back(qp.give_up())))
 }
 
-/// The queue pair, where the kernel has brought it to RTS as it connected the id: on iWARP, whose
-/// queue pairs nobody else brings there ([R24.5](crate::guide::rules#r24-5)). The kernel sets its
-/// depths. If the peer serves no READs and the profile has some, it is in the error state.
+/// The queue pair after the kernel moved it to RTS while it connected the id. This is iWARP, where
+/// only the kernel does so ([R24.5](crate::guide::rules#r24-5)). The kernel sets its depths. If the
+/// peer does not serve READs and the profile has them, the queue pair is in the error state.
 pub(super) fn brought_up<P: Profile>(
     verb: &'static str,
     qp: QueuePair<Rc, Init, P>,
@@ -170,7 +171,7 @@ pub(super) fn brought_up<P: Profile>(
 }
 
 /// Moves the queue pair through INIT and RTR to RTS, with the attributes of the connection that
-/// `id` negotiated, within `tuning`. If that is refused, the queue pair is in the error state.
+/// `id` negotiated, limited by `tuning`. If that fails, the queue pair is in the error state.
 pub(super) fn bring_up<P: Profile>(
     id: &Id,
     qp: QueuePair<Rc, Init, P>,

@@ -1,7 +1,7 @@
 //! From a new id to a route: `rdma_bind_addr`, `rdma_resolve_addr`, `rdma_resolve_route`.
 
 #![allow(unsafe_code)] // one call that needs a device
-#![allow(clippy::type_complexity)] // spelt out, the results say what comes back
+#![allow(clippy::type_complexity)] // shows what is returned
 
 use std::ffi::c_int;
 use std::net::SocketAddr;
@@ -25,15 +25,15 @@ use crate::terms::error::{Error, Refused};
 const ADDR: &str = "rdma_resolve_addr";
 const ROUTE: &str = "rdma_resolve_route";
 
-/// Milliseconds as C takes them. More than 24 days is cut.
+/// The time-out in milliseconds for C. More than 24 days is truncated.
 fn milliseconds(timeout: Duration) -> i32 {
     timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32
 }
 
-/// The address as it was asked for, and which one is possible.
+/// The requested address, and a hint.
 fn asked(address: SocketAddr, errno: c_int) -> String {
     if errno == libc::ENODEV && address.ip().is_loopback() {
-        return format!("{address}, which no RDMA device has: take that of its network interface");
+        return format!("{address}: no RDMA device has it; use the address of a network interface");
     }
     if errno == libc::ENODEV {
         return format!("{address}: no RDMA device of this machine has it or reaches it");
@@ -47,22 +47,24 @@ fn asked(address: SocketAddr, errno: c_int) -> String {
     address.to_string()
 }
 
-/// The kernel keeps the time-out and answers. This limit is for when it does not.
+/// The kernel enforces the time-out and reports it. This limit is for a kernel that does not.
 pub(super) fn patience(timeout: Duration) -> Duration {
     timeout.saturating_add(Duration::from_secs(1))
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Binds the id to a local address (`rdma_bind_addr`). Port 0 takes a free port, and the
-    /// unspecified address any of this machine's. 127.0.0.1 is not an RDMA address: Linux listens
-    /// there as on the unspecified address, and finds no route to it on RoCE. Use the network
-    /// device's ([R16.23](crate::guide::rules#r16-23)).
+    /// Binds the id to a local address (`rdma_bind_addr`). Port 0 selects a free port. The
+    /// unspecified address stands for all addresses of this machine. 127.0.0.1 is not an RDMA
+    /// address: Linux listens there as on the unspecified address, and finds no route to it on
+    /// RoCE. Use the address of the network interface ([R16.23](crate::guide::rules#r16-23)).
     ///
     /// # Errors
-    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr` and
-    /// the address. EADDRNOTAVAIL: no network interface has it, or the port is taken and one of
-    /// the two addresses is the unspecified one; ENODEV: no RDMA device has it; EADDRINUSE: another
-    /// id has the port.
+    /// The error contains the id. [`Os`](crate::ErrorKind::Os) with the errno of `rdma_bind_addr`
+    /// and the address:
+    /// - EADDRNOTAVAIL: no network interface has it, or another id has the port and one of the two
+    ///   addresses is unspecified.
+    /// - ENODEV: no RDMA device has it.
+    /// - EADDRINUSE: another id has the port.
     #[doc(alias = "rdma_bind_addr")]
     pub fn bind_addr(self, address: SocketAddr) -> Result<CmId<PS, Bound, M>, Refused<Self>>
     where
@@ -71,7 +73,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.bind_to(to_c(address), |errno| asked(address, errno))
     }
 
-    /// Binds the id to an address of either family.
+    /// Binds the id to an address of any family.
     pub(super) fn bind_to(
         mut self,
         address: sockaddr_storage,
@@ -91,12 +93,12 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
-    /// The id with the device whose address it is bound to: queue pairs can be made on it, and
-    /// [groups](super::Group) joined, without an address that is resolved.
+    /// Returns the id with the device of the address that it is bound to. You can create queue
+    /// pairs on it and join [groups](super::Group) without resolving an address.
     ///
     /// # Errors
-    /// The id is given back: [`Os`](crate::ErrorKind::Os) with ENODEV if it is bound to an address
-    /// that is not one device's, like 0.0.0.0.
+    /// [`Os`](crate::ErrorKind::Os) with ENODEV if the id is bound to an address that does not
+    /// belong to one device, such as 0.0.0.0. The error contains the id.
     ///
     /// ```
     /// # use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -119,7 +121,7 @@ impl<PS: PortSpace, M: Mode> CmId<PS, Bound, M> {
 }
 
 impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
-    /// Of either family.
+    /// For addresses of any family.
     pub(super) fn begin_addr(
         mut self,
         peer: sockaddr_storage,
@@ -134,18 +136,19 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
-    /// Finds the device that reaches `peer`, and the peer's address, within `timeout`
+    /// Finds the device that reaches `peer`, and resolves the peer's address, within `timeout`
     /// (`rdma_resolve_addr`). To choose the local address, bind the id first.
     ///
     /// # Errors
-    /// The id is given back. [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR if the
-    /// kernel finds no way or gets no answer in time; [`TimedOut`](crate::ErrorKind::TimedOut) if
-    /// the kernel has not said so a second later; [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_resolve_addr` and the address: ENETUNREACH if this machine has no route to it, ENODEV
-    /// if no RDMA device reaches it. The kernel binds the id on the way, so its type is that of one
-    /// that is bound. After an `Os` it may be bound to nothing: then
-    /// [`local_addr`](Self::local_addr) is `None`, and [`listen`](Self::listen) takes any address
-    /// on Linux, and is refused on a fabric.
+    /// The error contains the id, bound.
+    /// - [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ADDR_ERROR: the kernel finds no path, or
+    ///   receives no answer in time.
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a time-out a second
+    ///   later.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address.
+    ///   ENETUNREACH: this machine has no route to it. ENODEV: no RDMA device reaches it. The id
+    ///   may not be bound to an address then: [`local_addr`](Self::local_addr) is `None`, and
+    ///   [`listen`](Self::listen) listens on any address on Linux, and fails on a fabric.
     #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
@@ -162,11 +165,11 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
     /// Starts to find the device that reaches `peer` (`rdma_resolve_addr`). To choose the local
-    /// address, bind the id first.
+    /// address, bind the id first. The result is an event for [`advance`](CmId::advance).
     ///
     /// # Errors
-    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and
-    /// the address. It may be bound to nothing, as that of a synchronous id.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_addr` and the address. The
+    /// error contains the id, which may not be bound to an address, as for a synchronous id.
     #[doc(alias = "rdma_resolve_addr")]
     pub fn resolve_addr(
         self,
@@ -203,11 +206,11 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingAddr, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, ResolvingAddr, OnChannel> {
-    /// Processes an event of this id: ADDR_RESOLVED gives the id a device. An event of another id
-    /// changes nothing.
+    /// Processes an event of this id. After ADDR_RESOLVED the id has a device. An event of another
+    /// id changes nothing.
     ///
-    /// [`Progress::Failed`] has the id, bound, and the error that `resolve_addr` of a synchronous
-    /// id returns.
+    /// [`Progress::Failed`] contains the id, bound, and the error that `resolve_addr` of a
+    /// synchronous id returns.
     pub fn advance(
         self,
         event: &Event,
@@ -233,15 +236,17 @@ impl<PS: PortSpace, M: Mode> CmId<PS, AddrResolved, M> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
-    /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`). Where ibacm(1) runs,
-    /// librdmacm asks it before it asks the kernel, and waits for the answer, which has a time of
-    /// its own.
+    /// Finds the route to the peer, within `timeout` (`rdma_resolve_route`). If ibacm(1) runs,
+    /// librdmacm queries it before the kernel, and waits for its answer without regard to
+    /// `timeout`.
     ///
     /// # Errors
-    /// The id is given back, with its address resolved. [`Cm`](crate::ErrorKind::Cm) with
-    /// RDMA_CM_EVENT_ROUTE_ERROR if the kernel finds no route or gets no answer in time;
-    /// [`TimedOut`](crate::ErrorKind::TimedOut) if the kernel has not said so a second later;
-    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    /// The error contains the id, with its address resolved.
+    /// - [`Cm`](crate::ErrorKind::Cm) with RDMA_CM_EVENT_ROUTE_ERROR: the kernel finds no route, or
+    ///   receives no answer in time.
+    /// - [`TimedOut`](crate::ErrorKind::TimedOut): the kernel has not reported a time-out a second
+    ///   later.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
     #[doc(alias = "rdma_resolve_route")]
     pub fn resolve_route(
         self,
@@ -255,12 +260,13 @@ impl<PS: PortSpace, S: CmState> CmId<PS, S, Synchronous> {
 }
 
 impl<PS: PortSpace, S: CmState> CmId<PS, S, OnChannel> {
-    /// Starts to find the route to the peer (`rdma_resolve_route`). Where ibacm(1) runs, librdmacm
-    /// asks it first, and this call waits for the answer, which has a time of its own. Meanwhile it
-    /// holds the [channel](super::EventChannel).
+    /// Starts to find the route to the peer (`rdma_resolve_route`). If ibacm(1) runs, librdmacm
+    /// queries it first. This call then waits for its answer, and locks the
+    /// [channel](super::EventChannel) during the wait.
     ///
     /// # Errors
-    /// The id is given back: [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_resolve_route`. The error contains the
+    /// id.
     #[doc(alias = "rdma_resolve_route")]
     pub fn resolve_route(
         self,
@@ -291,10 +297,10 @@ impl<PS: PortSpace, M: Mode> Waits for CmId<PS, ResolvingRoute, M> {
 }
 
 impl<PS: PortSpace> CmId<PS, ResolvingRoute, OnChannel> {
-    /// Processes an event of this id: after ROUTE_RESOLVED the id may connect. An event of another
+    /// Processes an event of this id. After ROUTE_RESOLVED the id can connect. An event of another
     /// id changes nothing.
     ///
-    /// [`Progress::Failed`] has the id, with its address resolved, and the error that
+    /// [`Progress::Failed`] contains the id, with its address resolved, and the error that
     /// `resolve_route` of a synchronous id returns.
     pub fn advance(
         self,
@@ -314,7 +320,8 @@ mod tests {
     use crate::provider_tests::cm as stub;
     use crate::sys::types::raw::rdma_cm_event_type as Type;
 
-    /// Time-outs are rounded up, and cut where C's number ends; and the kernel has a second more.
+    /// Time-outs are rounded up and truncated to the range of C's type. The kernel has one more
+    /// second to report them.
     #[test]
     fn time_outs_as_c_takes_them() {
         let micros = [0, 1, 1000, 1001, 60_000_000].map(Duration::from_micros);
@@ -324,8 +331,8 @@ mod tests {
         assert_eq!(patience(Duration::MAX), Duration::MAX);
     }
 
-    /// In the next state an id has a device, which librdmacm does not look for. So one that has
-    /// none does not come there.
+    /// Ids in the next state have a device, which librdmacm does not check. An id without a device
+    /// must not reach that state.
     #[test]
     fn an_address_without_a_device_is_not_resolved() {
         let id = CmId::<Tcp, ResolvingAddr>::from_core(Core::new(stub::id(7, None)));

@@ -1,4 +1,4 @@
-//! Port spaces: the kind of queue pair that an id may have.
+//! Port spaces: which kind of queue pair an id has.
 
 use std::ops::Deref;
 
@@ -19,7 +19,7 @@ pub enum Tcp {}
 #[derive(Debug)]
 pub enum Udp {}
 
-/// [`Tcp`] or [`Udp`]. It fixes the transport of the queue pair
+/// [`Tcp`] or [`Udp`]. It determines the transport of the queue pair
 /// ([R16.9](crate::guide::rules#r16-9)).
 ///
 /// ```no_run
@@ -34,7 +34,7 @@ pub enum Udp {}
 /// # Ok::<_, proverbs::Error>(())
 /// ```
 ///
-/// A queue pair of either:
+/// A function for queue pairs of both:
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -58,16 +58,17 @@ pub enum Udp {}
 pub trait PortSpace: sealed::Sealed + 'static {
     /// The transport of its queue pairs.
     type Transport: HasBothQueues;
-    /// The state of a queue pair that an id made: receives may be posted in either, sends on UD.
+    /// The state of a queue pair that an id created. Receives can be posted in both, sends only on
+    /// UD.
     type Made: State;
-    /// The private data of a refusal.
+    /// The private data of a rejection.
     type RejectData: Deref<Target = [u8]>;
     /// The name of the port space.
     const NAME: &'static str;
     #[doc(hidden)]
     const C: u32;
 
-    /// Moves a queue pair to the state in which receives may be posted (`rdma_init_qp_attr`).
+    /// Moves a queue pair to the state in which receives can be posted (`rdma_init_qp_attr`).
     #[doc(hidden)]
     fn bring<P: Profile>(
         attributes: &Attributes<'_>,

@@ -3,37 +3,37 @@
 use super::id::CmId;
 use super::space::{PortSpace, Udp};
 
-/// New: neither address nor device.
+/// New, without an address or a device.
 #[derive(Debug)]
 pub enum Created {}
-/// Bound to a local address, and to its device if it is a device's address.
+/// Bound to a local address, and to its device if the address belongs to one device.
 #[derive(Debug)]
 pub enum Bound {}
 /// Bound to the address of a device ([`on_device`](super::CmId::on_device)).
 #[derive(Debug)]
 pub enum BoundToDevice {}
-/// `rdma_resolve_addr` is under way.
+/// `rdma_resolve_addr` is in progress.
 #[derive(Debug)]
 pub enum ResolvingAddr {}
-/// The peer's address is known, and the device that reaches it.
+/// The peer's address and the device that reaches it are known.
 #[derive(Debug)]
 pub enum AddrResolved {}
-/// `rdma_resolve_route` is under way.
+/// `rdma_resolve_route` is in progress.
 #[derive(Debug)]
 pub enum ResolvingRoute {}
-/// The route is known: ready to connect.
+/// The route is known. Ready to connect.
 #[derive(Debug)]
 pub enum RouteResolved {}
 /// A connection request was sent.
 #[derive(Debug)]
 pub enum Connecting {}
-/// A connection request arrived and waits for an answer.
+/// A connection request arrived and is not answered yet.
 #[derive(Debug)]
 pub enum Requested {}
 /// A connection request was accepted; the peer has not confirmed it yet.
 #[derive(Debug)]
 pub enum Accepting {}
-/// Connected, as far as this program knows. On UDP: the peer was found or answered.
+/// Connected, as far as this program knows. On UDP, the peer was found or answered.
 #[derive(Debug)]
 pub enum Established {}
 /// Listening for connection requests.
@@ -111,7 +111,7 @@ pub trait CmState: sealed::Sealed + 'static {
     const NAME: &'static str;
 }
 
-/// States in which the id has a device, so that queue pairs and regions can be made
+/// States in which the id has a device, so that queue pairs and regions can be created
 /// ([R16.5](crate::guide::rules#r16-5)).
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` has no device yet",
@@ -191,8 +191,8 @@ impl Resolves for Created {}
 impl Resolves for Bound {}
 impl Resolves for BoundToDevice {}
 
-/// States in which the options of a connection can be set: before the route is resolved, which is
-/// when the kernel reads them.
+/// States in which the options of a connection can be set. The kernel reads them when it resolves
+/// the route.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "an id in state `{Self}` takes no options any more",
@@ -205,7 +205,7 @@ impl TakesOptions for Bound {}
 impl TakesOptions for BoundToDevice {}
 impl TakesOptions for AddrResolved {}
 
-/// States in which an id joins multicast groups: it has a device, and is on no other way
+/// States in which an id can join multicast groups: it has a device, and no connection was started
 /// ([R23.4](crate::guide::rules#r23-4)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -217,8 +217,8 @@ pub trait JoinsGroups: HasDevice {}
 impl JoinsGroups for BoundToDevice {}
 impl JoinsGroups for AddrResolved {}
 
-/// Whether events go to a channel that the program reads ([`OnChannel`]), or each call waits for
-/// its own event ([`Synchronous`]).
+/// Whether events are delivered to a channel that the program reads ([`OnChannel`]), or each call
+/// waits for its own event ([`Synchronous`]).
 ///
 /// Blocking calls require a synchronous id ([R16.14](crate::guide::rules#r16-14)).
 ///

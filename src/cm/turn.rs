@@ -1,16 +1,19 @@
-//! One of several threads waits for the events of an id, and the others wait for it.
+//! Of several threads that wait for the events of an id, one sleeps on the channel, and the others
+//! wait for it.
 //!
-//! An event comes once, to one thread. If all slept for it, those that it does not wake in time, or
-//! that come to sleep a moment later, would not learn what it was: DEVICE_REMOVAL is the last event
-//! of an id. So only the thread that has the turn sleeps on the channel, and looks before at what
-//! was seen. When it gives the turn back it wakes one other, which looks in its place.
+//! An event is delivered once, to one thread. If all threads slept on the channel, a thread that is
+//! not woken in time, or that goes to sleep a moment later, would miss it, and DEVICE_REMOVAL is
+//! the last event of an id. So only the thread that has the turn sleeps on the channel, after it
+//! has checked the events seen so far. When it gives the turn back, it wakes one other thread,
+//! which takes over.
 //!
-//! # Why none sleeps on
+//! # Why no thread sleeps forever
 //!
-//! The turn is free or taken, under a lock. A thread sleeps only while it is taken, and whoever has
-//! it gives it back, whatever happened, and then wakes one. If that one finds the turn taken again,
-//! by a thread that did not sleep, that thread will wake one in its turn. If its time is over, it
-//! leaves only with the turn taken, and so with the same promise.
+//! The turn is free or taken, under a lock. A thread sleeps only while the turn is taken. Its
+//! holder always gives it back, even if it panics, and then wakes one sleeper. If the sleeper finds
+//! the turn taken again, by a thread that did not sleep, that thread wakes one when it is done. A
+//! thread whose deadline has passed gives up only while the turn is taken, so the same holds for
+//! the others.
 
 use std::time::Instant;
 
@@ -21,7 +24,7 @@ pub(super) struct Turn {
     is_free: Condvar,
 }
 
-/// The turn, until it is dropped.
+/// Holds the turn until it is dropped.
 pub(super) struct Taken<'a>(&'a Turn);
 
 impl Turn {
@@ -33,7 +36,7 @@ impl Turn {
         lock(&self.is_taken)
     }
 
-    /// Takes the turn; `None` if others had it until the deadline.
+    /// Takes the turn, or returns `None` if other threads held it until the deadline.
     pub fn take(&self, deadline: Option<Instant>) -> Option<Taken<'_>> {
         let mut is_taken = self.lock();
         while *is_taken {

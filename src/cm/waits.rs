@@ -1,4 +1,4 @@
-//! Waiting for the event that ends a step: what the event does, and the error if it is a failure.
+//! Waiting for the event that completes a step: the effect of each event, and the errors.
 
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ use crate::terms::error::{Error, ErrorKind, Refused};
 pub enum Progress<D, W, F> {
     /// The step is done.
     Done(D),
-    /// The event was of another id, or of another kind: the id still waits.
+    /// The event belongs to another id or is of another kind. The id still waits.
     Waiting(W),
     /// The step failed.
     Failed(Refused<F>),
 }
 
 impl<D, W, F> Progress<D, W, F> {
-    /// The same, with something that is kept beside it.
+    /// Adds `kept` to each result.
     pub(super) fn beside<T>(self, kept: T) -> Progress<(D, T), (W, T), (F, T)> {
         match self {
             Progress::Done(done) => Progress::Done((done, kept)),
@@ -56,14 +56,14 @@ impl<D, W, F> From<Result<D, Refused<F>>> for Progress<D, W, F> {
     }
 }
 
-/// What waits for an event of its id: a step of a [`CmId`] that is under way, a
-/// [`Pending`](super::Pending) or an [`Accepted`](super::Accepted) connection, a
-/// [`Connection`](super::Connection) whose peer ends it. Each has `advance`,
-/// and with the feature `tokio` `AsyncEventChannel::finish` awaits it.
+/// A step that waits for an event of its id: a step of a [`CmId`], a [`Pending`](super::Pending) or
+/// an [`Accepted`](super::Accepted) connection, or a [`Connection`](super::Connection) until the
+/// peer disconnects. Each has `advance`. With the feature `tokio`, `AsyncEventChannel::finish`
+/// awaits it.
 pub trait Waits: Sized {
     /// The result of the step.
     type Done;
-    /// The object that is given back if the step fails.
+    /// The object that is returned if the step fails.
     type Failed;
 
     #[doc(hidden)]
@@ -73,7 +73,7 @@ pub trait Waits: Sized {
     #[doc(hidden)]
     fn done(self, event: &Event) -> Progress<Self::Done, Self, Self::Failed>;
 
-    /// The result of a step that ends with the connection.
+    /// The result for a step that completes when the connection ends.
     #[doc(hidden)]
     fn ended(self) -> Progress<Self::Done, Self, Self::Failed> {
         Progress::Waiting(self)
@@ -97,7 +97,7 @@ pub trait Waits: Sized {
         }
     }
 
-    /// The result of events that were taken before, perhaps from another channel.
+    /// The result of events that were taken earlier, perhaps from another channel.
     #[doc(hidden)]
     fn look(self) -> Progress<Self::Done, Self, Self::Failed> {
         let Awaited { verb, waiting, core } = self.awaits();
@@ -111,7 +111,7 @@ pub trait Waits: Sized {
     }
 }
 
-/// The step, its id, and the verb that errors name.
+/// The step, its id, and the verb to name in errors.
 #[doc(hidden)]
 pub struct Awaited<'id> {
     pub(super) verb: &'static str,
@@ -124,13 +124,13 @@ impl<'id> Awaited<'id> {
         Awaited { verb, waiting, core }
     }
 
-    /// The end of an established connection.
+    /// Waits for the end of an established connection.
     pub(super) fn of_an_end<M: Mode>(id: &'id CmId<Tcp, Established, M>) -> Self {
         Awaited::new("rdma_get_cm_event", Waiting::End, &id.core)
     }
 }
 
-/// Waits for the result, for at most `timeout`, with the calling thread asleep.
+/// Waits for the result, at most `timeout`. The calling thread sleeps.
 pub(super) fn finish<W: Waits>(
     mut begun: W,
     timeout: Duration,

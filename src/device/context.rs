@@ -206,6 +206,8 @@ impl Context {
     ///   ([`events`](crate::Context::events)); if the other code reads it too, either sees only a
     ///   part of the events. Events of completion queues and shared receive queues that are made
     ///   from the value name them by ids of this crate.
+    /// - If the provider is siw, no READ of no bytes is posted to its queue pairs
+    ///   ([R24.18](crate::guide::rules#r24-18)).
     pub unsafe fn from_raw<K: Send + Sync + 'static>(
         context: NonNull<ibv_context>,
         keep: K,

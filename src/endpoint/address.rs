@@ -10,15 +10,16 @@ use crate::terms::error::Error;
 use crate::terms::gid::{Gid, GidKind};
 
 impl Endpoint {
-    /// The address vector of this endpoint from `port` of `context`, whose GID has `gid_index`: by
-    /// GID if both sides have one, otherwise by LID.
+    /// Returns the address vector that reaches this endpoint from `port` of `context`, whose GID
+    /// has index `gid_index`. It uses GIDs if both sides have one, otherwise LIDs.
     ///
     /// # Errors
-    /// [`Unreachable`](crate::ErrorKind::Unreachable) if both kinds are known, and packets from one
-    /// GID do not reach the other ([R18.22](crate::guide::rules#r18-22),
-    /// [R18.23](crate::guide::rules#r18-23)). [`Os`](crate::ErrorKind::Os): EINVAL, with the name
-    /// of the missing number (a GID of the peer's or a `gid_index` on RoCE, otherwise the peer's
-    /// LID); or the errno of `ibv_query_port` or `ibv_query_gid_ex`.
+    /// - [`Unreachable`](crate::ErrorKind::Unreachable): both GID kinds are known, and packets from
+    ///   one GID do not reach the other ([R18.22](crate::guide::rules#r18-22),
+    ///   [R18.23](crate::guide::rules#r18-23)).
+    /// - [`Os`](crate::ErrorKind::Os) with EINVAL and the name of the missing value: RoCE needs the
+    ///   peer's GID and a `gid_index`, InfiniBand without GIDs the peer's LID.
+    /// - [`Os`](crate::ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`.
     pub fn address(
         &self,
         context: &Context,
@@ -34,7 +35,7 @@ impl Endpoint {
         self.address_from(mine, context, port, gid_index)
     }
 
-    /// `address`, with this side's GID and kind, if known.
+    /// `address`, with this side's GID and its kind, if known.
     pub(super) fn address_from(
         &self,
         mine: Option<(Gid, GidKind)>,
@@ -61,7 +62,7 @@ impl Endpoint {
     }
 }
 
-/// The source of packets.
+/// The GID that this side sends from.
 pub(super) fn source(
     context: &Context,
     port: u8,

@@ -1,4 +1,4 @@
-//! Connecting over a stream of tokio.
+//! Connecting over a tokio stream.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -19,11 +19,11 @@ use crate::terms::state::Rts;
 use crate::terms::transport::Rc;
 
 impl<P: Profile> RcConnector<P> {
-    /// Like [`connect`](Self::connect), over a stream of tokio (feature `tokio`). It waits **for
-    /// ever** for a peer that says nothing: put a time-out around it.
+    /// Like [`connect`](Self::connect), over a tokio stream (feature `tokio`). It waits **forever**
+    /// if the peer sends nothing: wrap it in a time-out.
     ///
-    /// Dropped, the future drops the queue pair, whose receives then go back. The stream is of no
-    /// further use, since some of the peer's message may have been read.
+    /// Dropping the future drops the queue pair, which returns the buffers of its receives. The
+    /// stream cannot be used any more, because part of the peer's message may have been read.
     ///
     /// ```
     /// use proverbs::{endpoint::{ConnectError, RcConnector}, loopback::Fabric, prelude::*};
@@ -54,8 +54,8 @@ impl<P: Profile> RcConnector<P> {
     /// ```
     ///
     /// # Errors
-    /// As for [`connect`](Self::connect), but for the time-out.
-    #[allow(clippy::type_complexity)] // spelt out, it says what comes back
+    /// As for [`connect`](Self::connect), without the time-out.
+    #[allow(clippy::type_complexity)] // shows what is returned
     pub async fn connect_async<S>(
         self,
         stream: &mut S,
@@ -82,11 +82,11 @@ impl<P: Profile> RcConnector<P> {
 }
 
 impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
-    /// Like [`connect_in_place`](Self::connect_in_place), over a stream of tokio (feature `tokio`).
-    /// It waits **for ever** for a peer that says nothing: put a time-out around it.
+    /// Like [`connect_in_place`](Self::connect_in_place), over a tokio stream (feature `tokio`). It
+    /// waits **forever** if the peer sends nothing: wrap it in a time-out.
     ///
-    /// Dropped, the future leaves the queue pair in the state that it reached. The stream is of no
-    /// further use, since some of the peer's message may have been read.
+    /// Dropping the future leaves the queue pair in the state that it reached. The stream cannot be
+    /// used any more, because part of the peer's message may have been read.
     ///
     /// ```
     /// use proverbs::{endpoint::RcConnector, loopback::Fabric, prelude::*};
@@ -118,7 +118,7 @@ impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
     /// ```
     ///
     /// # Errors
-    /// As for [`connect_in_place`](Self::connect_in_place), but for the time-out.
+    /// As for [`connect_in_place`](Self::connect_in_place), without the time-out.
     pub async fn connect_in_place_async<S>(self, stream: &mut S) -> Result<Endpoint, ConnectError>
     where
         S: AsyncRead + AsyncWrite + Unpin + ?Sized,
@@ -133,7 +133,7 @@ impl<P: Profile> RcConnector<P, &mut AnyQueuePair<Rc, P>> {
     }
 }
 
-/// Exchanges endpoints; the peer's.
+/// Exchanges endpoints. Returns the peer's.
 async fn meet<S>(mine: &Endpoint, stream: &mut S) -> Result<Endpoint, ExchangeError>
 where
     S: AsyncRead + AsyncWrite + Unpin + ?Sized,
@@ -151,7 +151,7 @@ where
     }
 }
 
-/// Tells the peer that this side can receive, and waits for the same.
+/// Notifies the peer that this side can receive, and waits for the same message from the peer.
 async fn agree<S>(stream: &mut S) -> Result<(), ConnectError>
 where
     S: AsyncRead + AsyncWrite + Unpin + ?Sized,
@@ -186,7 +186,7 @@ where
     }
 }
 
-/// Tells the peer, if the stream takes it at once, that this side will not connect.
+/// Notifies the peer that this side will not connect, if the stream accepts the message at once.
 async fn refuse<S: AsyncWrite + Unpin + ?Sized>(stream: &mut S) {
     poll_fn(|task| {
         if Pin::new(&mut *stream).poll_write(task, &REFUSED).is_ready() {

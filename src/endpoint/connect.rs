@@ -24,7 +24,7 @@ use crate::terms::state::{Init, Rts};
 use crate::terms::transport::Rc;
 use crate::work::opcode::RdmaRead;
 
-/// An RC queue pair before it is connected.
+/// An RC queue pair that is about to be connected to a peer.
 ///
 /// Post receives before [`connect`](Self::connect): the peer may send as soon as its own call
 /// returns.
@@ -45,7 +45,7 @@ use crate::work::opcode::RdmaRead;
 ///     let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, Depth { send: 4, recv: 4 })?;
 ///     let qp = qp.modify(ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() })?;
 ///
-///     let gid = context.roce_v2_gid(1)?; // on InfiniBand `None` in its place
+///     let gid = context.roce_v2_gid(1)?; // `None` on InfiniBand
 ///     let mut connector = RcConnector::new(qp, Some(gid.index()))?;
 ///     connector.export(region.remote()).expect("few regions");
 ///     let second = std::time::Duration::from_secs(1);
@@ -60,12 +60,11 @@ use crate::work::opcode::RdmaRead;
 /// # }
 /// ```
 ///
-/// A queue pair in a field of a struct stays there while it is connected:
-/// [`in_place`](Self::in_place).
+/// To connect a queue pair that stays in a field of a struct, use [`in_place`](Self::in_place).
 ///
-/// The queue pair remembers what its connector offered (PSN, MTU and depths) until it is reset. A
-/// connector that is made again for it, in a later step of a handshake, offers and connects with
-/// the same. Exported regions are not remembered.
+/// The queue pair remembers the offered PSN, MTU and depths until it is reset. If a later step of a
+/// handshake creates another connector for it, that connector offers and uses the same values.
+/// Exported regions are not remembered.
 #[doc(alias = "handshake")]
 pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> {
     pub(super) qp: Q,
@@ -73,7 +72,7 @@ pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> 
     gid_index: Option<u8>,
     context: Context,
     port: u8,
-    /// Makes the queue pair remember the offer, for a connector that is made later.
+    /// Stores the offer in the queue pair, for connectors that are created later.
     keep: fn(&mut Q, Offered),
     /// How long to wait for an acknowledgement; 67 ms by default.
     pub timeout: Timeout,
@@ -81,21 +80,21 @@ pub struct RcConnector<P: Profile = DefaultProfile, Q = QueuePair<Rc, Init, P>> 
     pub retry_cnt: RetryCount,
     /// RNR retries; six by default ([R8.11](crate::guide::rules#r8-11)).
     pub rnr_retry: RnrRetry,
-    /// How long the peer waits when there is no receive; 82 ms by default.
+    /// How long the peer waits before it retries when no receive is posted; 82 ms by default.
     pub min_rnr_timer: MinRnrTimer,
     /// The service level; 0 by default.
     pub sl: ServiceLevel,
-    /// The most routers on the way; 64 by default.
+    /// The hop limit of packets; 64 by default.
     pub hop_limit: u8,
     of: PhantomData<fn() -> P>,
 }
 
 impl<P: Profile> RcConnector<P> {
-    /// Collects what the peer must know of `qp`. `gid_index` is the index of this side's GID, which
-    /// RoCE needs.
+    /// Creates a connector for `qp`, with the endpoint that the peer needs. `gid_index` is the
+    /// index of this side's GID, which RoCE requires.
     ///
     /// # Errors
-    /// The queue pair is given back. As for [`Endpoint::of_rc`].
+    /// As for [`Endpoint::of_rc`]. The error contains the queue pair.
     pub fn new(
         qp: QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -114,25 +113,28 @@ impl<P: Profile> RcConnector<P> {
         Receiving(&mut self.qp)
     }
 
-    /// The queue pair, unconnected.
+    /// Returns the queue pair, unconnected.
     pub fn into_qp(self) -> QueuePair<Rc, Init, P> {
         self.qp
     }
 
-    /// Exchanges endpoints over `stream` and connects, within `timeout`, as the peer does at the
-    /// same time. Returns the queue pair in RTS, and the peer's endpoint.
+    /// Exchanges endpoints over `stream` and connects, within `timeout`, while the peer does the
+    /// same. Returns the queue pair in RTS, and the peer's endpoint.
     ///
-    /// When it returns the peer is ready to receive too. Nothing is read from the stream behind the
-    /// peer's last message, so the stream can be used further. A peer that is slow, silent, or
-    /// sends a byte now and then delays the call no longer than `timeout`, plus the 10 ms that a
-    /// refusal may take. `Duration::MAX` means for ever.
+    /// When it returns, the peer is ready to receive too. It reads nothing after the peer's last
+    /// message, so the stream can be used further. A slow, silent or malicious peer cannot delay
+    /// the call beyond `timeout`, plus up to 10 ms to notify the peer of a failure. `Duration::MAX`
+    /// waits forever.
     ///
     /// # Errors
-    /// The queue pair is given back in the state that it reached ([`Stage`]), and the peer is
-    /// notified, if it still listens. [`Exchange`](ConnectError::Exchange) if the peer's endpoint
-    /// or last message was not received in time; [`PeerRefused`](ConnectError::PeerRefused);
-    /// [`NoVerdict`](ConnectError::NoVerdict); otherwise as for [`connect_to`](Self::connect_to).
-    #[allow(clippy::type_complexity)] // spelt out, it says what comes back
+    /// The error contains the queue pair in the state that it reached ([`Stage`]). The peer is
+    /// notified, if it still reads.
+    /// - [`Exchange`](ConnectError::Exchange): the peer's endpoint or last message did not arrive
+    ///   in time.
+    /// - [`PeerRefused`](ConnectError::PeerRefused): the peer will not connect.
+    /// - [`NoVerdict`](ConnectError::NoVerdict): the peer's last message is unknown.
+    /// - Otherwise as for [`connect_to`](Self::connect_to).
+    #[allow(clippy::type_complexity)] // shows what is returned
     pub fn connect<S: Timed + ?Sized>(
         self,
         stream: &mut S,
@@ -149,14 +151,15 @@ impl<P: Profile> RcConnector<P> {
         }
     }
 
-    /// Connects to an endpoint that was received by other means. The peer must connect too before
-    /// anything is sent to it.
+    /// Connects to an endpoint that was received by other means. Do not send anything before the
+    /// peer has connected too.
     ///
     /// # Errors
-    /// The queue pair is given back in the state that it reached ([`Stage`]).
-    /// [`NotRc`](ConnectError::NotRc); [`NoReads`](ConnectError::NoReads)
-    /// ([R4.6](crate::guide::rules#r4-6), [R4.8](crate::guide::rules#r4-8));
-    /// [`Verbs`](ConnectError::Verbs) as for [`Endpoint::address`] and `ibv_modify_qp`.
+    /// The error contains the queue pair in the state that it reached ([`Stage`]).
+    /// - [`NotRc`](ConnectError::NotRc): the peer's endpoint has another transport.
+    /// - [`NoReads`](ConnectError::NoReads): the peer serves no reads
+    ///   ([R4.6](crate::guide::rules#r4-6), [R4.8](crate::guide::rules#r4-8)).
+    /// - [`Verbs`](ConnectError::Verbs): as for [`Endpoint::address`] and `ibv_modify_qp`.
     ///
     /// ```
     /// use proverbs::{endpoint::*, loopback::Fabric, prelude::*};
@@ -186,7 +189,7 @@ impl<P: Profile> RcConnector<P> {
     /// let attr = a.query()?;
     /// assert_eq!((attr.path_mtu, attr.max_rd_atomic), (Some(Mtu::Bytes1024), 4));
     ///
-    /// // What does not connect comes back.
+    /// // An error returns the queue pair.
     /// let c = connector()?;
     /// let number = Qpn::try_from(17)?;
     /// let uc = Endpoint::new(
@@ -217,7 +220,8 @@ impl<P: Profile> RcConnector<P> {
     }
 }
 
-/// What the peer must know of `qp`: what it was offered before, or the defaults.
+/// The endpoint to offer to the peer: with the values of an earlier connector, if any, otherwise
+/// the defaults.
 pub(super) fn offer<P: Profile>(
     qp: &QueuePair<Rc, Init, P>,
     gid_index: Option<u8>,
@@ -225,7 +229,7 @@ pub(super) fn offer<P: Profile>(
     let mut mine = Endpoint::of_rc(qp, gid_index)?;
     let initiator = <Depth<P>>::from_agreed(1).and_then(|d| ReadDepth::new(d.to_c()));
     mine.service = Service::ReliableConnection { initiator, responder: ResponderDepth::ONE };
-    // A connector before this one may have told the peer already.
+    // An earlier connector may have sent its offer already.
     if let Some(Offered { psn, mtu, initiator, responder }) = qp.core.offered {
         (mine.psn, mine.mtu) = (psn, mtu);
         mine.service = Service::ReliableConnection { initiator, responder };
@@ -234,7 +238,7 @@ pub(super) fn offer<P: Profile>(
 }
 
 impl<P: Profile, Q> RcConnector<P, Q> {
-    /// The defaults, around a queue pair whose [`offer`] is `mine`.
+    /// A connector with the defaults, for a queue pair whose [`offer`] is `mine`.
     pub(super) fn around(
         qp: Q,
         mine: Endpoint,
@@ -262,8 +266,8 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         connector
     }
 
-    /// The queue pair keeps what the peer may have been told, so that a connector that is made
-    /// again offers the same.
+    /// Stores the offer in the queue pair, because the peer may have received it. A later connector
+    /// then offers the same.
     fn remember(&mut self) {
         if let Service::ReliableConnection { initiator, responder } = self.mine.service {
             let (psn, mtu) = (self.mine.psn, self.mine.mtu);
@@ -271,12 +275,12 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         }
     }
 
-    /// This side's endpoint, as the peer receives it.
+    /// This side's endpoint, as sent to the peer.
     pub fn endpoint(&self) -> &Endpoint {
         &self.mine
     }
 
-    /// Adds a region to this side's endpoint, so that the peer may reach it.
+    /// Adds a region to this side's endpoint, so that the peer can access it.
     ///
     /// # Errors
     /// As for [`Endpoint::export`].
@@ -284,7 +288,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         self.mine.export(region)
     }
 
-    /// Sets the reads and atomics of the peer's that this side serves at once; one by default
+    /// Sets how many reads and atomics of the peer this side serves at once; one by default
     /// ([R4.7](crate::guide::rules#r4-7)).
     pub fn set_responder_depth(&mut self, depth: ResponderDepth) {
         if let Service::ReliableConnection { responder, .. } = &mut self.mine.service {
@@ -293,8 +297,8 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         self.remember();
     }
 
-    /// Sets the reads and atomics that this side wants outstanding; one by default. It gets no more
-    /// than the peer serves ([R4.8](crate::guide::rules#r4-8)).
+    /// Sets how many reads and atomics this side wants outstanding; one by default. The peer's
+    /// responder depth limits it ([R4.8](crate::guide::rules#r4-8)).
     pub fn set_initiator_depth(&mut self, depth: ReadDepth)
     where
         Self: Allows<call::SetInitiatorDepth>,
@@ -305,20 +309,21 @@ impl<P: Profile, Q> RcConnector<P, Q> {
         self.remember();
     }
 
-    /// Sets the largest path MTU; the port's by default. The smaller of both sides' is used
-    /// ([R8.6](crate::guide::rules#r8-6)).
+    /// Sets the largest path MTU; the MTU of the port by default. The connection uses the smaller
+    /// of both sides' values ([R8.6](crate::guide::rules#r8-6)).
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.mine.mtu = mtu;
         self.remember();
     }
 
-    /// Sets the number of the first packet; random by default, anew after each reset.
+    /// Sets the number of the first packet. By default it is random, with a new one after each
+    /// reset.
     pub fn set_psn(&mut self, psn: Psn) {
         self.mine.psn = psn;
         self.remember();
     }
 
-    /// The attributes of both transitions, made before anything is changed.
+    /// The attributes of both transitions. Nothing is changed yet.
     pub(super) fn plan(&self, peer: &Endpoint) -> Result<(RcRtr, RcRts<P>), ConnectError> {
         let Service::ReliableConnection { responder: serves, .. } = peer.service else {
             return Err(ConnectError::NotRc(peer.service));
@@ -351,7 +356,7 @@ impl<P: Profile, Q> RcConnector<P, Q> {
     }
 }
 
-/// Exchanges endpoints; the stream for what comes behind them, and the peer's.
+/// Exchanges endpoints. Returns the stream, for the messages that follow, and the peer's endpoint.
 pub(super) fn meet<'s, S: Timed + ?Sized>(
     mine: &Endpoint,
     stream: &'s mut S,
@@ -391,7 +396,8 @@ mod tests {
     use crate::loopback;
     use crate::prelude::*;
 
-    /// A connector that is made again for its queue pair offers what was set, each for itself.
+    /// A later connector for the same queue pair offers the values that were set. Each is tested
+    /// alone.
     #[test]
     fn what_was_set_is_remembered() {
         let context = loopback::Fabric::new().open_device();
@@ -417,7 +423,7 @@ mod tests {
         }
     }
 
-    /// Everything that a program can set, and everything that the peer sends, reaches the device.
+    /// Everything that a program sets and that the peer sends reaches the device.
     #[test]
     fn what_was_set_is_what_the_device_is_told() {
         let context = loopback::Fabric::new().open_device();

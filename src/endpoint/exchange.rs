@@ -1,8 +1,8 @@
 //! The exchange of endpoints over a stream.
 //!
-//! Both sides do the same, so neither has to be the server. They alternate between writing and
-//! reading a chunk, so that two long endpoints cannot block each other: at most two chunks are
-//! under way in each direction.
+//! Both sides do the same, so neither has to be the server. Each alternates between writing and
+//! reading a chunk, so that two long endpoints cannot block each other: at most two chunks are in
+//! transit in each direction.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -17,7 +17,7 @@ pub const CHUNK: usize = 1024;
 
 /// Why the peer's endpoint was not received.
 ///
-/// The error has the bytes that the peer had sent: nothing that was read is lost.
+/// The error contains the bytes that the peer had sent, so nothing that was read is lost.
 ///
 /// ```
 /// use std::io::Write;
@@ -49,7 +49,7 @@ pub enum ExchangeError {
     },
     /// The time-out expired.
     TimedOut {
-        /// The time-out.
+        /// The time-out in force.
         after: Duration,
         /// The number of bytes expected, as far as known.
         needed: usize,
@@ -63,7 +63,7 @@ pub enum ExchangeError {
         /// The bytes received.
         received: Vec<u8>,
     },
-    /// The bytes received are not an endpoint.
+    /// The received bytes are not an endpoint.
     Malformed {
         /// The reason.
         error: WireError,
@@ -72,18 +72,17 @@ pub enum ExchangeError {
     },
 }
 
-/// Sends `mine` and receives the peer's endpoint, which is checked, within `timeout`. The peer does
-/// the same at the same time; it does not matter which of them connected the stream.
+/// Sends `mine` and receives the peer's endpoint, within `timeout`. The received endpoint is
+/// validated. The peer calls this at the same time; either side may have opened the stream.
 ///
-/// Not one byte behind the peer's endpoint is read, and no more than
-/// [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN) in all, whatever the peer claims. A peer that sends a
-/// byte now and then delays the call no longer than a silent one. The stream's own time-outs are
-/// restored afterwards. A non-blocking stream is polled every millisecond. `Duration::MAX` means
-/// for ever.
+/// It reads nothing after the peer's endpoint, and at most [`MAX_WIRE_LEN`](Endpoint::MAX_WIRE_LEN)
+/// bytes, whatever length the peer claims. A peer that sends single bytes cannot extend the
+/// time-out. The stream's own time-outs are restored afterwards. A non-blocking stream is polled
+/// every millisecond. `Duration::MAX` waits forever.
 ///
 /// # Errors
 /// [`ExchangeError`]: the stream failed, the time-out expired, the peer closed the stream, or the
-/// bytes received, which the error has, are not an endpoint.
+/// received bytes are not an endpoint. The error contains those bytes.
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
@@ -115,8 +114,9 @@ pub fn exchange<S: Timed + ?Sized>(
     dialogue.peer(run)
 }
 
-/// A message each way at the same time, in turns of at most [`CHUNK`] bytes, so that no side waits
-/// for the other to read. The caller does what [`next`](Self::next) says, and tells the result.
+/// One message in each direction, in turns of at most [`CHUNK`] bytes, so that both sides can write
+/// without waiting for the other to read. The caller performs the step that [`next`](Self::next)
+/// returns, and reports the result.
 pub(super) struct Dialogue {
     out: Vec<u8>,
     sent: usize,
@@ -134,18 +134,18 @@ pub(super) enum Next<'d> {
     /// Write some of these bytes.
     Write(&'d [u8]),
     Flush,
-    /// Read at most so many bytes.
+    /// Read at most this many bytes.
     Read(usize),
     Done,
 }
 
 impl Dialogue {
-    /// The exchange of endpoints. At first only the fixed part is read, which has the length.
+    /// The exchange of endpoints. At first it reads only the fixed part, which contains the length.
     pub(super) fn of_endpoints(mine: &Endpoint, timeout: Duration) -> Self {
         Self::new(mine.to_bytes(), Endpoint::MIN_WIRE_LEN, wire::announced, timeout)
     }
 
-    /// The last messages of a connection.
+    /// The exchange of the last messages of a connection.
     pub(super) fn of_verdicts(timeout: Duration) -> Self {
         Self::new(READY.to_vec(), READY.len(), |_| Ok(READY.len()), timeout)
     }
@@ -160,12 +160,12 @@ impl Dialogue {
         Dialogue { out, sent: 0, is_flushed, received, needed, announced, turns: 0, timeout }
     }
 
-    /// Whether the peer has received, or will receive, all that this side sends.
+    /// Whether everything that this side sends has been written to the stream.
     pub(super) fn is_sent(&self) -> bool {
         self.sent == self.out.len()
     }
 
-    /// Where a message of this length stops in this turn.
+    /// How much of a message of this length may be transferred by the end of this turn.
     fn end_of(&self, length: usize) -> usize {
         length.min(self.turns * CHUNK)
     }
@@ -187,7 +187,7 @@ impl Dialogue {
     }
 
     pub(super) fn wrote(&mut self, count: usize) -> Result<(), Stop> {
-        // A writer may claim more bytes than it was given.
+        // A faulty writer may claim more bytes than it received.
         self.sent = self.end_of(self.out.len()).min(self.sent.saturating_add(count));
         self.is_flushed = false;
         if count == 0 { Err(io::Error::from(io::ErrorKind::WriteZero).into()) } else { Ok(()) }
@@ -224,7 +224,7 @@ impl Dialogue {
                 }
                 Next::Read(most) => {
                     let count = stream.call(|stream| stream.read(&mut bytes[..most]))?;
-                    // A reader may claim more bytes than it was given room for.
+                    // A faulty reader may claim more bytes than fit.
                     self.came(&bytes[..count.min(most)])?;
                 }
                 Next::Done => return Ok(()),
@@ -232,13 +232,13 @@ impl Dialogue {
         }
     }
 
-    /// The peer's endpoint, or why it did not come.
+    /// The peer's endpoint, or why it was not received.
     pub(super) fn peer(&mut self, run: Result<(), Stop>) -> Result<Endpoint, ExchangeError> {
         let peer = run.and_then(|()| Endpoint::from_bytes(&self.received).map_err(Stop::Malformed));
         peer.map_err(|stop| self.stopped(stop))
     }
 
-    /// The meaning of the peer's last message.
+    /// What the peer's last message means.
     pub(super) fn verdict(&mut self, run: Result<(), Stop>) -> Result<(), ConnectError> {
         run.map_err(|stop| self.stopped(stop))?;
         let mut word = [0; 4];
@@ -265,8 +265,8 @@ impl Dialogue {
 pub(super) const READY: [u8; 4] = *b"pvok";
 pub(super) const REFUSED: [u8; 4] = *b"pvno";
 
-/// Tells the peer that this side can receive, and waits for the same message, so that neither sends
-/// too early.
+/// Notifies the peer that this side can receive, and waits for the same message, so that neither
+/// sends too early.
 pub(super) fn agree<S: Timed + ?Sized>(
     stream: &mut Until<'_, S>,
     timeout: Duration,
@@ -276,10 +276,10 @@ pub(super) fn agree<S: Timed + ?Sized>(
     dialogue.verdict(run)
 }
 
-/// How long a refusal may take after the time-out.
+/// How long notifying the peer of a failure may take after the time-out.
 const LAST_WORD: Duration = Duration::from_millis(10);
 
-/// Tells the peer, if it still listens, that this side will not connect.
+/// Notifies the peer, if it still reads, that this side will not connect.
 pub(super) fn refuse<S: Timed + ?Sized>(stream: &mut Until<'_, S>) {
     stream.extend(LAST_WORD);
     let _ = Dialogue::new(REFUSED.to_vec(), 0, |_| Ok(0), LAST_WORD).run(stream);
@@ -305,13 +305,13 @@ impl fmt::Display for ExchangeError {
             }
             ExchangeError::TimedOut { after, needed, received } => {
                 let came = received.len();
-                write!(f, "the peer said {came} of {needed} bytes within {after:?}")
+                write!(f, "received {came} of {needed} bytes from the peer within {after:?}")
             }
             ExchangeError::HungUp { needed, received } => {
-                write!(f, "the peer hung up after {} of {needed} bytes", received.len())
+                write!(f, "the peer closed the stream after {} of {needed} bytes", received.len())
             }
             ExchangeError::Malformed { error, .. } => {
-                write!(f, "what the peer sent is no endpoint: {error}")
+                write!(f, "the peer sent an invalid endpoint: {error}")
             }
         }
     }

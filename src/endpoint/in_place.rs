@@ -1,4 +1,4 @@
-//! Connecting a queue pair that stays where it is.
+//! Connecting a queue pair in place.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::terms::state::Init;
 use crate::terms::transport::Rc;
 
 impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
-    /// As [`new`](RcConnector::new), for a queue pair in INIT that stays where it is, as in a field
-    /// of a struct. Post receives before: the connector borrows the queue pair.
+    /// Like [`new`](RcConnector::new), for a queue pair in INIT that stays where it is, such as in
+    /// a field of a struct. The connector borrows the queue pair, so post receives first.
     ///
     /// ```
     /// use std::{os::unix::net::UnixStream, time::Duration};
@@ -64,12 +64,13 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if it is not in INIT; as for
-    /// [`Endpoint::of_rc`].
+    /// [`ErrorKind::Os`](crate::ErrorKind::Os) with EINVAL if the queue pair is not in INIT;
+    /// otherwise as for [`Endpoint::of_rc`].
     pub fn in_place(qp: &'q mut AnyQueuePair<Rc, P>, gid_index: Option<u8>) -> Result<Self, Error> {
         let state = qp.state();
         let Some(init) = qp.as_state::<Init>() else {
-            let asked = format!("connecting a queue pair in {state}, not in INIT: reset it first");
+            let asked =
+                format!("cannot connect a queue pair in {state}, only in INIT: reset it first");
             return Err(Error::os("ibv_modify_qp", libc::EINVAL, asked));
         };
         let mine = offer(init, gid_index)?;
@@ -82,12 +83,12 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
         Ok(Self::around(qp, mine, gid_index, context, port, keep))
     }
 
-    /// As [`connect`](RcConnector::connect); the queue pair is in RTS, and where it was. Returns
+    /// Like [`connect`](RcConnector::connect), but leaves the queue pair in place, in RTS. Returns
     /// the peer's endpoint.
     ///
     /// # Errors
-    /// As for [`connect`](RcConnector::connect). The queue pair stays in the state that it
-    /// reached, which [`AnyQueuePair::state`] tells; [`AnyQueuePair::reset`] leads back.
+    /// As for [`connect`](RcConnector::connect). The queue pair stays in the state that it reached
+    /// ([`AnyQueuePair::state`]). To try again, call [`AnyQueuePair::reset`].
     pub fn connect_in_place<S: Timed + ?Sized>(
         self,
         stream: &mut S,
@@ -99,11 +100,11 @@ impl<'q, P: Profile> RcConnector<P, &'q mut AnyQueuePair<Rc, P>> {
         Ok(peer)
     }
 
-    /// As [`connect_to`](RcConnector::connect_to); the queue pair is in RTS, and where it was.
+    /// Like [`connect_to`](RcConnector::connect_to), but leaves the queue pair in place, in RTS.
     ///
     /// # Errors
     /// As for [`connect_to`](RcConnector::connect_to). The queue pair stays in the state that it
-    /// reached, which [`AnyQueuePair::state`] tells; [`AnyQueuePair::reset`] leads back.
+    /// reached ([`AnyQueuePair::state`]). To try again, call [`AnyQueuePair::reset`].
     pub fn connect_in_place_to(self, peer: &Endpoint) -> Result<(), ConnectError> {
         let (rtr, rts) = self.plan(peer)?;
         self.qp.modify(rtr)?;

@@ -1,17 +1,16 @@
-//! Endpoint exchange: the few numbers that a peer needs, checked on the way in.
+//! Endpoint exchange: the values that a peer needs to connect, validated when received.
 //!
-//! An [`Endpoint`] describes a queue pair and the regions that the peer may reach. It travels by
-//! whatever means two programs have: [`exchange`] sends it over any `Read + Write`,
-//! [`RcConnector::connect`] connects an RC pair on top of that (on tokio,
-//! `RcConnector::connect_async`), and with the feature `serde` it
-//! goes into any format.
+//! An [`Endpoint`] describes a queue pair and the regions that the peer can access. Send it to the
+//! peer by any means: [`exchange`] sends it over any `Read + Write`, [`RcConnector::connect`] also
+//! connects an RC pair (on tokio, `RcConnector::connect_async`), and the feature `serde` writes it
+//! in any format.
 //!
-//! Nothing here is secret, and nothing authenticates the peer: any program that can write to the
-//! stream can send numbers.
+//! An endpoint contains no secrets, and nothing authenticates the peer: any program that can write
+//! to the stream can send an endpoint.
 //!
 //! # The wire format, version 2
 //!
-//! Integers are in network order. The first 12 bytes mean the same in every version.
+//! Integers are in network byte order. The first 12 bytes mean the same in every version.
 //!
 //! | offset | bytes | what |
 //! |---|---|---|
@@ -95,42 +94,42 @@ use crate::terms::gid::{Gid, GidKind};
 use crate::terms::state::Init;
 use crate::terms::transport::{Rc, Transport, Uc, Ud, Xrc};
 
-/// The transport of an endpoint, with the numbers that only it has.
+/// The transport of an endpoint, with the values that are specific to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// RC.
     ReliableConnection {
-        /// The reads and atomics that it wants outstanding; `None` if it issues none.
+        /// How many reads and atomics it wants outstanding; `None` if it issues none.
         initiator: Option<ReadDepth>,
-        /// The reads and atomics of the peer's that it serves at once.
+        /// How many reads and atomics of the peer it serves at once.
         responder: ResponderDepth,
     },
     /// UC.
     UnreliableConnection,
     /// UD.
     UnreliableDatagram {
-        /// The Q_Key that messages to it must carry.
+        /// The Q_Key that messages to it must contain.
         qkey: Qkey,
     },
-    /// An initiator of XRC.
+    /// An XRC initiator.
     XrcInitiator {
-        /// The reads and atomics that it wants outstanding; `None` if it issues none.
+        /// How many reads and atomics it wants outstanding; `None` if it issues none.
         initiator: Option<ReadDepth>,
     },
-    /// A target of XRC.
+    /// An XRC target.
     XrcTarget {
-        /// The reads and atomics of the initiator's that it serves at once.
+        /// How many reads and atomics of the initiator it serves at once.
         responder: ResponderDepth,
-        /// A shared receive queue that work requests may name ([R26.1](crate::guide::rules#r26-1)).
-        /// A target with several tells its peer the others in messages.
+        /// A shared receive queue that work requests can name ([R26.1](crate::guide::rules#r26-1)).
+        /// A target with several sends the other numbers to its peer in messages.
         srq: SrqNum,
     },
 }
 
-/// The description of a queue pair, and of the regions that the peer may reach.
+/// The description of a queue pair, and of the regions that the peer can access.
 ///
-/// However an endpoint was made, [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes)
-/// carry it unchanged.
+/// [`to_bytes`](Self::to_bytes) and [`from_bytes`](Self::from_bytes) transfer it unchanged, however
+/// it was made.
 ///
 /// ```
 /// use proverbs::{device::GidKind, endpoint::*, loopback::Fabric, prelude::*};
@@ -146,9 +145,9 @@ pub enum Service {
 /// // `rc` is a queue pair in INIT on port 1.
 /// let gid = context.roce_v2_gid(1)?;
 /// let mut mine = Endpoint::of_rc(&rc, Some(gid.index()))?;
-/// mine.export(region.export::<RemoteRead>())?; // region 0, to be read only
+/// mine.export(region.export::<RemoteRead>())?; // region 0, read-only
 ///
-/// // ... to the peer, by whatever way ...
+/// // ... to the peer, by any means ...
 /// let peer = Endpoint::from_bytes(&mine.to_bytes())?;
 /// assert_eq!(peer.qpn().get(), rc.qp_num());
 /// assert_eq!(peer.mtu(), Mtu::Bytes4096);
@@ -161,7 +160,7 @@ pub enum Service {
 /// let vector = peer.address(&context, 1, Some(gid.index()))?; // for `RcRtr::new`
 /// assert_eq!(vector.global.map(|route| route.dgid), Some(peer.gid()));
 ///
-/// // One from numbers that came otherwise:
+/// // An endpoint from numbers that were received by other means:
 /// let numbers = Endpoint::new(peer.service(), peer.qpn(), peer.psn(), peer.mtu())?;
 /// let numbers = numbers.with_gid(peer.gid()).with_gid_kind(GidKind::RoceV2).with_lid(peer.lid()).with_depth(peer.depth());
 /// assert!(numbers.regions().is_empty());
@@ -183,10 +182,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The most regions of one endpoint. [`export`](Self::export) refuses more.
+    /// The most regions of one endpoint. [`export`](Self::export) rejects more.
     pub const MAX_REGIONS: usize = 1024;
 
-    /// An endpoint from its numbers, with no GID or LID, depths of 0 and no region.
+    /// Creates an endpoint from its numbers, without a GID or LID, with depths of 0 and no regions.
     ///
     /// # Errors
     /// [`WireError::ReservedQpn`]: numbers 0, 1 and 2^24 - 1 belong to management and multicast.
@@ -199,15 +198,16 @@ impl Endpoint {
         Ok(Endpoint { service, qpn, psn, mtu, gid, gid_kind, lid, depth, regions: Vec::new() })
     }
 
-    /// The endpoint of an RC queue pair: with the LID, MTU and GID of its port, a random PSN, and
-    /// one read or atomic at a time each way, like the endpoint of an [`RcConnector`]. `gid_index`
-    /// is the index of this side's GID, which RoCE needs ([R8.5](crate::guide::rules#r8-5)).
+    /// The endpoint of an RC queue pair, with the LID, MTU and GID of its port and a random PSN.
+    /// Like the endpoint of an [`RcConnector`], it allows one read or atomic at a time in each
+    /// direction. `gid_index` is the index of this side's GID, which RoCE requires
+    /// ([R8.5](crate::guide::rules#r8-5)).
     ///
     /// # Errors
-    /// [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`, or EINVAL
-    /// for RoCE without a `gid_index`; [`NotFound`](ErrorKind::NotFound) if the port has no GID
-    /// there; [`Protocol`](ErrorKind::Protocol) if the device gave the queue pair a reserved
-    /// number.
+    /// - [`Os`](ErrorKind::Os) with the errno of `ibv_query_port` or `ibv_query_gid_ex`, or EINVAL
+    ///   for RoCE without a `gid_index`.
+    /// - [`NotFound`](ErrorKind::NotFound): the port has no GID with this index.
+    /// - [`Protocol`](ErrorKind::Protocol): the device gave the queue pair a reserved number.
     pub fn of_rc<P: Profile>(
         qp: &QueuePair<Rc, Init, P>,
         gid_index: Option<u8>,
@@ -275,7 +275,7 @@ impl Endpoint {
         Self::of(qp, Service::UnreliableDatagram { qkey }, gid_index)
     }
 
-    /// The endpoint of an initiator of XRC, as [`of_rc`](Self::of_rc) makes one.
+    /// The endpoint of an XRC initiator, made like [`of_rc`](Self::of_rc).
     ///
     /// # Errors
     /// As for [`of_rc`](Self::of_rc).
@@ -295,7 +295,7 @@ impl Endpoint {
     /// # let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::empty() };
     /// # let initiator = pd.create_xrc_initiator::<Initiating>(&can, &cq, 4)?.modify(init)?;
     /// # let target = domain.create_target()?.modify(init)?;
-    /// // Each end tells its own, and hears the other's.
+    /// // Each side sends its endpoint and receives the peer's.
     /// let gid = Some(context.roce_v2_gid(1)?.index());
     /// let asks = Endpoint::of_initiator(&initiator, gid)?;
     /// let serves = Endpoint::of_target(&target, srq.number(), gid)?;
@@ -320,8 +320,8 @@ impl Endpoint {
         Self::of(qp, Service::XrcInitiator { initiator: ReadDepth::new(depth) }, gid_index)
     }
 
-    /// The endpoint of a target of XRC, with a shared receive queue that the initiator may name, as
-    /// [`of_initiator`](Self::of_initiator) shows.
+    /// The endpoint of an XRC target, with a shared receive queue that the initiator can name.
+    /// [`of_initiator`](Self::of_initiator) has an example.
     ///
     /// # Errors
     /// As for [`of_rc`](Self::of_rc).
@@ -351,11 +351,11 @@ impl Endpoint {
         service: Service,
         gid_index: Option<u8>,
     ) -> Result<Self, Error> {
-        const DEVICE: &str = "the device gave a queue pair a number that no peer may name";
+        const DEVICE: &str = "the device gave a queue pair a reserved number";
         let port = context.query_port(number)?;
         let entry = address::source(context, number, &port, gid_index)?;
         let qpn = Qpn::try_from(qp_num)?;
-        // A random number, so that packets of an earlier connection are not taken for this one's.
+        // The PSN is random, so that packets of an earlier connection are not accepted by this one.
         let random = RandomState::new().hash_one(qp_num) as u32;
         let psn = Psn::try_from(random & Psn::MAX.get())?;
         let mtu = port.active_mtu.unwrap_or(Mtu::Bytes1024);
@@ -368,36 +368,37 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// The same endpoint with this GID, of unknown kind.
+    /// Returns the endpoint with this GID, of unknown kind.
     pub fn with_gid(mut self, gid: Gid) -> Self {
         (self.gid, self.gid_kind) = (gid, None);
         self
     }
 
-    /// The same endpoint, whose GID is of this kind.
+    /// Returns the endpoint with this kind of GID.
     pub fn with_gid_kind(mut self, kind: GidKind) -> Self {
         self.gid_kind = Some(kind);
         self
     }
 
-    /// The same endpoint with this LID.
+    /// Returns the endpoint with this LID.
     pub fn with_lid(mut self, lid: u16) -> Self {
         self.lid = lid;
         self
     }
 
-    /// The same endpoint with these depths.
+    /// Returns the endpoint with these depths.
     pub fn with_depth(mut self, depth: Depth) -> Self {
         self.depth = depth;
         self
     }
 
-    /// Adds a region. The peer knows it by its index, the number of regions before it.
+    /// Adds a region. Its index, by which the peer finds it, is the number of regions before it.
     ///
     /// # Errors
-    /// Nothing is added. [`WireError::Region`] if the slice is empty or ends past the end of the
-    /// address space; [`WireError::TooManyRegions`] if there are [`MAX_REGIONS`](Self::MAX_REGIONS)
-    /// already.
+    /// The endpoint is unchanged.
+    /// - [`WireError::Region`]: the slice is empty, or ends past the end of the address space.
+    /// - [`WireError::TooManyRegions`]: there are [`MAX_REGIONS`](Self::MAX_REGIONS) regions
+    ///   already.
     pub fn export<A: Access>(&mut self, region: RemoteSlice<A>) -> Result<(), WireError> {
         let index = self.regions.len();
         let region = ExportedRegion::new(region);
@@ -412,7 +413,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The transport, with the numbers that only it has.
+    /// The transport, with the values that are specific to it.
     pub fn service(&self) -> Service {
         self.service
     }
@@ -427,17 +428,17 @@ impl Endpoint {
         self.psn
     }
 
-    /// The largest path MTU that its port carries.
+    /// The largest path MTU that its port supports.
     pub fn mtu(&self) -> Mtu {
         self.mtu
     }
 
-    /// Its GID; zeroes if it has none.
+    /// Its GID; zeroes if it does not have one.
     pub fn gid(&self) -> Gid {
         self.gid
     }
 
-    /// The kind of its GID, if it told one.
+    /// The kind of its GID, if known.
     pub fn gid_kind(&self) -> Option<GidKind> {
         self.gid_kind
     }
@@ -457,7 +458,7 @@ impl Endpoint {
         &self.regions
     }
 
-    /// The region with this index, if the peer granted all the rights of `A` to it.
+    /// The region with this index, if the peer granted all rights of `A` to it.
     ///
     /// # Errors
     /// [`NoSuchRegion`]: the peer exported fewer regions, or granted other rights.

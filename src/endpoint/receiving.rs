@@ -1,4 +1,4 @@
-//! A queue pair lent out for posting receives.
+//! Access to a queue pair for posting receives only.
 
 use std::ops::Deref;
 
@@ -13,9 +13,9 @@ use crate::rules::RecvOn;
 use crate::terms::state::Init;
 use crate::terms::transport::Rc;
 
-/// The queue pair of an [`RcConnector`](super::RcConnector), or of a pending connection of rdma_cm,
-/// lent out for posting receives (ibv_post_recv(3)). It dereferences to a `&QueuePair`. It cannot
-/// be replaced, because the peer receives its number.
+/// Access to the queue pair of an [`RcConnector`](super::RcConnector), or of a pending rdma_cm
+/// connection, for posting receives (ibv_post_recv(3)). It dereferences to a `&QueuePair`. The
+/// queue pair cannot be replaced, because the peer receives its number.
 ///
 /// ```
 /// use proverbs::{endpoint::{RcConnector, Receiving}, prelude::*};
@@ -61,7 +61,7 @@ impl<P: Profile> Deref for Receiving<'_, P> {
 }
 
 impl<P: Profile> Receiving<'_, P> {
-    /// The number of receives that may be posted now.
+    /// The number of receives that can be posted now.
     pub fn recv_room(&mut self) -> usize {
         self.0.recv_room()
     }

@@ -6,7 +6,7 @@ use crate::memory::remote::RemoteSlice;
 use crate::memory::rights::Access;
 use crate::qp::QpAccess;
 
-/// A region that a peer may reach. [`slice`](Self::slice) gives it a type with its rights.
+/// A region that a peer can access. [`slice`](Self::slice) converts it to a type with its rights.
 ///
 /// ```
 /// use proverbs::{endpoint::*, prelude::*};
@@ -26,24 +26,24 @@ use crate::qp::QpAccess;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExportedRegion {
-    // Invariants:
-    // At least one byte, none past the end of the address space, at least one right.
+    // Invariants: it has at least one byte and at least one right, and does not end past the end of
+    // the address space.
     addr: u64,
     len: u64,
     rkey: u32,
     rights: QpAccess,
 }
 
-/// Why numbers are not a region.
+/// Why the fields are not a valid region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RegionError {
     /// The region is empty ([R6.4](crate::guide::rules#r6-4)).
     Empty,
     /// It ends past the end of the address space.
     Wraps {
-        /// Its address.
+        /// The address.
         addr: u64,
-        /// Its length in bytes.
+        /// The length in bytes.
         len: u64,
     },
     /// There are no rights, or there are bits other than 2, 4 and 8.
@@ -53,7 +53,7 @@ pub enum RegionError {
     },
 }
 
-/// The peer's endpoint does not have the region that the program asked for.
+/// The peer's endpoint does not have the requested region.
 ///
 /// ```
 /// use proverbs::{endpoint::*, prelude::*};
@@ -73,9 +73,9 @@ pub enum RegionError {
 pub enum NoSuchRegion {
     /// The peer exported fewer regions.
     Index {
-        /// The index asked for.
+        /// The requested index.
         index: usize,
-        /// The number of regions.
+        /// The number of regions that the peer exported.
         count: usize,
     },
     /// The peer granted other rights.
@@ -84,7 +84,7 @@ pub enum NoSuchRegion {
         index: usize,
         /// The rights that it grants.
         granted: QpAccess,
-        /// The rights asked for.
+        /// The requested rights.
         asked: QpAccess,
     },
 }
@@ -115,7 +115,7 @@ impl ExportedRegion {
     }
 
     /// The length in bytes, at least 1.
-    #[allow(clippy::len_without_is_empty)] // it never is
+    #[allow(clippy::len_without_is_empty)] // it is never empty
     pub fn len(&self) -> u64 {
         self.len
     }

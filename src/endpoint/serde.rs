@@ -1,4 +1,4 @@
-//! `Serialize` and `Deserialize` for endpoints, as strict as the wire format.
+//! `Serialize` and `Deserialize` for endpoints, with the checks of the wire format.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -12,14 +12,14 @@ use crate::qp::QpAccess;
 use crate::terms::bounded::{Mtu, Psn, Qpn, ReadDepth};
 use crate::terms::gid::{Gid, GidKind};
 
-/// The numbers of an endpoint, not checked yet.
+/// The fields of an endpoint, not checked yet.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
     service: UncheckedService,
     qpn: u32,
     psn: u32,
-    /// Bytes.
+    /// In bytes.
     mtu: u32,
     gid: Ipv6Addr,
     #[serde(default)]
@@ -72,7 +72,7 @@ struct UncheckedRegion {
     atomic: bool,
 }
 
-/// Reads at most the greatest number of regions, and not one more.
+/// Reads at most [`Endpoint::MAX_REGIONS`] regions, and fails at the next one.
 fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<UncheckedRegion>, D::Error> {
     struct Regions;
 

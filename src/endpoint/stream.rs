@@ -1,4 +1,4 @@
-//! Streams with a deadline, whatever the peer does.
+//! Streams with a deadline.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,11 +9,11 @@ use std::{io, thread};
 use super::wire::WireError;
 
 /// A stream whose reads and writes can have time-outs. [`exchange`](super::exchange) and
-/// [`RcConnector::connect`](super::RcConnector::connect) take such a stream, so that no peer delays
-/// them beyond their own time-out.
+/// [`RcConnector::connect`](super::RcConnector::connect) require it, so that no peer can delay them
+/// beyond their own time-out.
 ///
-/// Sockets of the standard library are such streams. For a stream on top of one (encrypted, say),
-/// forward the two methods. [`Unbounded`] is for streams without time-outs.
+/// The sockets of the standard library implement it. For a stream on top of one, such as an
+/// encrypted one, forward the two methods. [`Unbounded`] adapts streams without time-outs.
 ///
 /// ```
 /// use std::io::{self, Read, Write};
@@ -43,19 +43,19 @@ pub trait Timed: Read + Write {
     /// The current time-outs of reads and writes.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// Errors of the stream.
     fn timeouts(&self) -> io::Result<Timeouts>;
 
-    /// Sets the time-outs. A read or write that did nothing in its time then ends with an error of
-    /// kind [`WouldBlock`](ErrorKind::WouldBlock) or [`TimedOut`](ErrorKind::TimedOut). The times
-    /// are more than zero.
+    /// Sets the time-outs. A read or write that transfers nothing within its time-out must fail
+    /// with an error of kind [`WouldBlock`](ErrorKind::WouldBlock) or
+    /// [`TimedOut`](ErrorKind::TimedOut). The time-outs are never zero.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// Errors of the stream.
     fn set_timeouts(&self, timeouts: Timeouts) -> io::Result<()>;
 }
 
-/// The time-outs of a [`Timed`] stream; `None` is for ever.
+/// The time-outs of a [`Timed`] stream; `None` waits forever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeouts {
     /// The time-out of a read.
@@ -97,8 +97,8 @@ macro_rules! pointers {
 
 pointers! { &mut S Box<S> }
 
-/// A stream without time-outs: a read or write that the peer does not end waits **for ever**. The
-/// deadline is checked between them nevertheless.
+/// A stream without time-outs. A read or write waits **forever** if the peer does nothing. The
+/// deadline is still checked between reads and writes.
 ///
 /// ```
 /// use std::io;
@@ -106,7 +106,7 @@ pointers! { &mut S Box<S> }
 /// use proverbs::{endpoint::*, prelude::*};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let peer = io::Cursor::new(b"pvep, but no".to_vec()); // what a file or a pipe says, for example
+/// let peer = io::Cursor::new(b"pvep, but no".to_vec()); // from a file or a pipe, for example
 /// let mut stream = Unbounded(peer);
 /// # let (qpn, psn) = (Qpn::try_from(17)?, Psn::try_from(0)?);
 /// # let mine = Endpoint::new(Service::UnreliableConnection, qpn, psn, Mtu::Bytes1024)?;
@@ -148,7 +148,7 @@ pub(super) enum Stop {
     /// The deadline passed.
     Late,
     Io(io::Error),
-    /// The peer closed it.
+    /// The peer closed the stream.
     HungUp,
     Malformed(WireError),
 }
@@ -175,13 +175,13 @@ impl<'a, S: Timed + ?Sized> Until<'a, S> {
         Ok(Until { stream, end: Instant::now().checked_add(timeout), before })
     }
 
-    /// Moves the deadline to at least this much from now.
+    /// Moves the deadline so that at least this much time is left.
     pub(super) fn extend(&mut self, least: Duration) {
         let end = Instant::now() + least;
         self.end = self.end.map(|old| old.max(end));
     }
 
-    /// Calls until the stream does something or the deadline passes.
+    /// Repeats a call until it succeeds, fails, or the deadline passes.
     pub(super) fn call<R>(
         &mut self,
         mut call: impl FnMut(&mut S) -> io::Result<R>,

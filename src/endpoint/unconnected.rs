@@ -1,4 +1,4 @@
-//! Why two sides are not connected, and what is left of the attempt.
+//! Why connecting failed, and the queue pair that is left.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::terms::transport::Rc;
 
 /// A queue pair that could not be connected, in the state that it reached.
 ///
-/// `?` in a function that returns [`ConnectError`] keeps the reason and drops the queue pair.
+/// `?` in a function that returns [`ConnectError`] keeps the error and drops the queue pair.
 pub enum Stage<P: Profile> {
-    /// It is as it was.
+    /// It is unchanged.
     Init(QueuePair<Rc, Init, P>),
     /// It can receive from the peer.
     Rtr(QueuePair<Rc, Rtr, P>),
@@ -22,7 +22,7 @@ pub enum Stage<P: Profile> {
     Rts(QueuePair<Rc, Rts, P>),
 }
 
-/// Why two sides are not connected.
+/// Why connecting failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -30,14 +30,14 @@ pub enum ConnectError {
     Exchange(ExchangeError),
     /// The peer has another transport.
     NotRc(Service),
-    /// This side's profile has reads, and the peer serves none ([R4.6](crate::guide::rules#r4-6),
-    /// [R4.8](crate::guide::rules#r4-8)).
+    /// This side's profile issues reads, but the peer serves none
+    /// ([R4.6](crate::guide::rules#r4-6), [R4.8](crate::guide::rules#r4-8)).
     NoReads,
-    /// The device refused.
+    /// A verbs call failed.
     Verbs(Error),
-    /// The peer received this side's endpoint, and will not connect to it.
+    /// The peer received this side's endpoint and refused to connect.
     PeerRefused,
-    /// The peer sent something else than whether it is ready.
+    /// The peer's last message is neither "ready" nor "refused".
     NoVerdict([u8; 4]),
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for ConnectError {
         match self {
             ConnectError::Exchange(error) => error.fmt(f),
             ConnectError::NotRc(service) => {
-                write!(f, "an RC queue pair connects to another, the peer's is a {service:?}")
+                write!(f, "an RC queue pair cannot connect to the peer's {service:?}")
             }
             ConnectError::NoReads => f.write_str(
                 "the peer serves no reads or atomics (its responder depth is 0): \
@@ -74,7 +74,7 @@ impl fmt::Display for ConnectError {
             ConnectError::PeerRefused => f.write_str("the peer refused to connect"),
             ConnectError::NoVerdict(word) => {
                 let word = word.escape_ascii();
-                write!(f, "the peer said \"{word}\" instead of whether it is ready")
+                write!(f, "the peer sent \"{word}\" instead of a verdict (pvok or pvno)")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The wire format: encoding, and decoding with a check of each field.
+//! The wire format: encoding, and decoding with validation of each field.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const VERSION: u16 = 2;
 pub(super) const PREFIX: usize = 12;
 const REGION: usize = 24;
 
-/// Why bytes, or numbers, are not an endpoint.
+/// Why bytes or fields are not a valid endpoint.
 ///
 /// ```
 /// use proverbs::endpoint::{Endpoint, WireError};
@@ -25,23 +25,23 @@ const REGION: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The bytes end too early.
+    /// The input is too short.
     Truncated {
         /// The number of bytes needed.
         needed: usize,
-        /// The number of bytes there are.
+        /// The number of bytes in the input.
         got: usize,
     },
-    /// There are bytes behind the end.
+    /// There are bytes after the end.
     Trailing {
-        /// The number of bytes too many.
+        /// The number of extra bytes.
         extra: usize,
     },
     /// The bytes do not begin with `pvep`.
     Magic([u8; 4]),
-    /// The bytes are of another version of the format.
+    /// The format has another version.
     Version {
-        /// The version.
+        /// The version of the input.
         theirs: u16,
         /// The version of this crate.
         ours: u16,
@@ -50,7 +50,7 @@ pub enum WireError {
     Length {
         /// The claimed length in bytes.
         length: u32,
-        /// The number of regions.
+        /// The claimed number of regions.
         regions: u16,
     },
     /// There are more regions than [`Endpoint::MAX_REGIONS`].
@@ -64,18 +64,18 @@ pub enum WireError {
     GidKind(u8),
     /// There is no MTU with this code.
     Mtu(u32),
-    /// A number has too many bits.
+    /// A number is out of range.
     OutOfRange(OutOfRange),
     /// The queue pair number is reserved for management or multicast.
     ReservedQpn(Qpn),
-    /// A field that this service does not have is not 0.
+    /// A field that this service does not use is not 0.
     ExternalMemory {
         /// The field.
         what: &'static str,
         /// Its value.
         value: u32,
     },
-    /// The numbers are not a region.
+    /// A region is invalid.
     Region {
         /// Its index.
         index: usize,
@@ -118,11 +118,11 @@ impl Endpoint {
         bytes
     }
 
-    /// Decodes an endpoint, which must be all of `bytes`. Every field is checked. Never panics,
-    /// whatever the bytes are.
+    /// Decodes an endpoint from all of `bytes`. It validates every field, and never panics.
     ///
     /// # Errors
-    /// A [`WireError`] for the first mistake; [`Trailing`](WireError::Trailing) if bytes are left.
+    /// A [`WireError`] for the first invalid field; [`Trailing`](WireError::Trailing) if bytes are
+    /// left over.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WireError> {
         match Self::split_bytes(bytes)? {
             (endpoint, []) => Ok(endpoint),
@@ -130,11 +130,11 @@ impl Endpoint {
         }
     }
 
-    /// Decodes the endpoint at the beginning of `bytes`; also returns the rest.
+    /// Decodes the endpoint at the beginning of `bytes`. Also returns the bytes after it.
     ///
     /// # Errors
-    /// A [`WireError`] for the first mistake. [`Truncated`](WireError::Truncated) says how many
-    /// bytes are needed: at first, as many as contain the length.
+    /// A [`WireError`] for the first invalid field. [`Truncated`](WireError::Truncated) contains
+    /// how many bytes are needed; until the length has arrived, as many as include it.
     ///
     /// ```
     /// use proverbs::{endpoint::*, prelude::*};
@@ -189,7 +189,7 @@ impl Endpoint {
 /// The length of the endpoint at the beginning of `bytes`, from its first 12 bytes.
 pub(super) fn announced(bytes: &[u8]) -> Result<usize, WireError> {
     let mut fields = Fields { all: PREFIX, left: bytes };
-    // A wrong beginning is reported at once.
+    // Invalid magic is reported at once, before all bytes have arrived.
     let start = bytes.len().min(MAGIC.len());
     if bytes[..start] != MAGIC[..start] {
         let mut found = [0; 4];
@@ -229,7 +229,7 @@ fn none(what: &'static str, value: u32) -> Result<(), WireError> {
     if value == 0 { Ok(()) } else { Err(WireError::ExternalMemory { what, value }) }
 }
 
-/// The numbers of a service; those that it does not have are 0.
+/// The fields of a service. Those that it does not use are 0.
 pub(super) struct Numbers {
     pub code: u8,
     pub initiator: u8,
@@ -330,17 +330,17 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             WireError::Truncated { needed, got } => {
-                write!(f, "an endpoint of at least {needed} bytes ends after {got}")
+                write!(f, "an endpoint needs at least {needed} bytes, got {got}")
             }
             WireError::Trailing { extra } => {
-                write!(f, "{extra} bytes are left behind the endpoint")
+                write!(f, "{extra} extra bytes after the endpoint")
             }
             WireError::Magic(found) => {
                 let found = found.escape_ascii();
-                write!(f, "an endpoint starts with \"pvep\", these bytes with \"{found}\"")
+                write!(f, "expected an endpoint, which starts with \"pvep\", got \"{found}\"")
             }
             WireError::Version { theirs, ours } => {
-                write!(f, "the endpoint is of version {theirs} of the format, not {ours}")
+                write!(f, "unsupported format version {theirs}; expected {ours}")
             }
             WireError::Length { length, regions } => {
                 let needed = Endpoint::MIN_WIRE_LEN + usize::from(regions) * REGION;
@@ -350,21 +350,29 @@ impl fmt::Display for WireError {
                 write!(f, "{count} regions exceed {}", Endpoint::MAX_REGIONS)
             }
             WireError::Service(code) => {
-                write!(f, "service {code} is none of 1 (RC), 2 (UC), 3 (UD), and 4 and 5 (XRC)")
+                write!(f, "unknown service {code}; expected 1 (RC), 2 (UC), 3 (UD), 4 or 5 (XRC)")
             }
             WireError::GidKind(code) => write!(
                 f,
-                "GID kind {code} is none of 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) and 3 (RoCE v2)"
+                "unknown GID kind {code}; expected 0 (unknown), 1 (InfiniBand), 2 (RoCE v1) or \
+                 3 (RoCE v2)"
             ),
             WireError::Mtu(code) => {
-                write!(f, "path MTU {code} is none of 1 to 5, or of 256 to 4096 bytes")
+                write!(
+                    f,
+                    "unknown path MTU {code}; expected a code from 1 to 5, or 256 to 4096 bytes"
+                )
             }
             WireError::OutOfRange(error) => error.fmt(f),
             WireError::ReservedQpn(qpn) => {
-                write!(f, "queue pair number {:#x} belongs to management or multicast", qpn.get())
+                write!(
+                    f,
+                    "queue pair number {:#x} is reserved for management or multicast",
+                    qpn.get()
+                )
             }
             WireError::ExternalMemory { what, value } => {
-                write!(f, "{what} is {value}, but this service has none: it must be 0")
+                write!(f, "{what} must be 0 for this service, got {value}")
             }
             WireError::Region { index, why } => write!(f, "region {index}: {why}"),
         }

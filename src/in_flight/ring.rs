@@ -52,7 +52,9 @@ pub struct Ring<E: Entry> {
     //   side, so a list may go beyond the end of the ring, and `look_and_spend` moves what did to
     //   where it belongs. A list that turns out not to fit overwrites nothing.
     // - `at` is the slot of `next`, or one past the last where that is the first one.
-    // - The state's `room` is no more than its `depth - (next - oldest)` (what completes is added
+    // - If the ring has claims, `room` is 0. What it has claimed is `next`, and what it holds. It
+    //   holds an entry if the last work request is not signaled, so that one that is always fits.
+    // - Otherwise `room` is no more than the state's `depth - (next - oldest)` (what completes is added
     //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
     //   goes beyond `depth`.)
     pub(crate) next: Name,
@@ -90,9 +92,16 @@ impl<E: Entry> Ring<E> {
         self.measure();
     }
 
-    /// Sees how many fit without looking again.
+    /// Sees how many fit without looking again: none, if each post claims its entries.
     fn measure(&mut self) {
-        self.state.room = self.free().min(self.mask + 1 - self.index()) as i32;
+        let is_known = self.state.claims().is_none();
+        let fits = self.free().min(self.mask + 1 - self.index());
+        self.state.room = if is_known { fits as i32 } else { 0 };
+    }
+
+    /// Claims what is lacking of `n` entries, if the ring takes entries as it posts.
+    fn reserve(&self, n: u32) -> bool {
+        self.state.claim(n.saturating_sub(self.held()))
     }
 
     /// How many work requests are done by a completion that was dropped.
@@ -134,6 +143,7 @@ impl<E: Entry> Ring<E> {
     /// As if as many work requests had been posted and completed.
     #[cfg(test)]
     pub(crate) fn begin_at(&mut self, sequence: u32) {
+        self.state.claims().inspect(|claims| claims.begin_at(sequence));
         (self.oldest.sequence, self.next.sequence) = (sequence, sequence);
         self.rewind();
     }
@@ -180,7 +190,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         let slots = vec![Cell::new(word::NONE); 2 * len as usize];
         let first = Name { id: word::of_ring(counters.ring_tag()), sequence: 0 };
         let cap = depth.saturating_sub(stale.total());
-        Ring {
+        let mut ring = Ring {
             next: first,
             oldest: first,
             at: slots.as_ptr(),
@@ -189,7 +199,9 @@ impl<E: Entry> InFlight<E> for Ring<E> {
             slots,
             is_poisoned: false,
             _entries: PhantomData,
-        }
+        };
+        ring.measure();
+        ring
     }
 
     #[inline(always)]
@@ -238,7 +250,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
     }
 
     fn look_and_spend(&mut self, n: u32) -> bool {
-        if n > self.room() {
+        if n > self.own_room() || !self.reserve(n) {
             return false;
         }
         self.beyond(n).for_each(|(ring, list)| ring.set(list.get()));
@@ -247,15 +259,33 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         true
     }
 
-    #[cold]
-    #[inline(never)]
-    extern "C" fn room(&mut self) -> u32 {
-        #[cfg(all(test, feature = "loopback"))]
-        crate::cold_calls::note();
+    fn own_room(&mut self) -> u32 {
         self.give_back_dropped();
         self.state.depth += self.state.stale.recover();
         self.measure();
         self.free()
+    }
+
+    #[cold]
+    #[inline(never)]
+    extern "C" fn room_for(&mut self, n: u32) -> u32 {
+        #[cfg(all(test, feature = "loopback"))]
+        crate::cold_calls::note();
+        let own = self.own_room();
+        if n <= own && !self.reserve(n) { 0 } else { own }
+    }
+
+    fn held(&self) -> u32 {
+        self.state.claims().map_or(0, |claims| claims.claimed().wrapping_sub(self.next.sequence))
+    }
+
+    fn give_back_held(&mut self) {
+        // (Whether the last work request is signaled is not known here.)
+        let kept = (self.in_ring() != 0) as u32;
+        let more = self.held().saturating_sub(kept);
+        if let (Some(claims), 1..) = (self.state.claims(), more) {
+            claims.give_back(more);
+        }
     }
 
     fn word(&self, i: u32, _: u64) -> usize {
@@ -266,6 +296,7 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         self.next.sequence = self.next.sequence.wrapping_sub(n);
         self.rewind();
         self.beyond(n).for_each(|(ring, list)| list.set(ring.get()));
+        self.give_back_held();
     }
 
     fn is_poisoned(&self) -> bool {
@@ -303,6 +334,10 @@ impl<E: Entry> InFlight<E> for Ring<E> {
         // the last.
         let outstanding = self.in_ring();
         if outstanding == 0 || outstanding > self.state.depth {
+            return None;
+        }
+        // Without an entry the last work request is signaled, so its completion tells.
+        if !self.reserve(1) {
             return None;
         }
         let wr_id = self.next.wr_id();

@@ -12,6 +12,7 @@ use crate::completion::{Completion, CompletionQueue};
 use crate::memory::Raw;
 use crate::post::chain::RecvPost;
 use crate::profile::Profile;
+use crate::sys::refusal::refusal;
 use crate::sys::types::ibv_qp_type;
 use crate::terms::error::Error;
 use crate::terms::state::Err;
@@ -44,6 +45,11 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
     /// `cq`. A device may keep others, until the shared receive queue is destroyed
     /// ([R7.7](crate::guide::rules#r7-7)).
     ///
+    /// This call fails at once on siw, which does not flush a marker posted in the error state
+    /// ([R24.7](crate::guide::rules#r24-7)), and on SRD, whose completions come in no order
+    /// ([R27.3](crate::guide::rules#r27-3)). There, count the work requests and poll as many
+    /// completions, or destroy the queue pair.
+    ///
     /// # Safety
     /// Besides the completions of everything outstanding, `cq` has room for those of the markers
     /// ([R9.9](crate::guide::rules#r9-9)): there is room for the send, and for the receive if fewer
@@ -55,6 +61,7 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
     /// complete into `cq`; EIO if `cq` is dead ([R10.12](crate::guide::rules#r10-12)) or a
     /// marker had no known outcome ([R8.20](crate::guide::rules#r8-20)); ETIMEDOUT if
     /// the markers did not complete in time. Then the drain may be repeated, with other markers.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) on siw and on SRD.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -96,6 +103,17 @@ impl<T: Transport, P: Profile<Entry = Raw>> QueuePair<T, Err, P> {
         if !sends && !receives {
             let asked = "the queue pair does not complete into this completion queue";
             return Err(Error::os(VERB, libc::EINVAL, asked));
+        }
+        let lacks = match (T::ORDERED, self.core.counters.is_siw()) {
+            (true, false) => None,
+            (true, true) => Some("is siw, which does not flush markers posted in the error state"),
+            (false, _) => Some("has SRD, whose completions come in no order"),
+        };
+        if let Some(lacks) = lacks {
+            let instead = "count the completions, or destroy the queue pair";
+            let context = self.context();
+            let asked = "a drain by markers".to_owned();
+            return Err(refusal(&context.handle, VERB, asked, lacks, instead));
         }
         let has_own_receives = !self.has_srq() && T::QP_TYPE != ibv_qp_type::IBV_QPT_XRC_SEND;
         let state = |is_here| if is_here { Marker::NotPosted } else { Marker::Over };

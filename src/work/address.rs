@@ -1,6 +1,6 @@
-//! Where a work request goes: to the peer of the connection, or to a destination of its own.
+//! The destination of a work request: the connected peer, or its own destination.
 
-#![allow(unsafe_code)] // says what its method asks for
+#![allow(unsafe_code)] // declares an unsafe method
 
 use crate::device::ah_table::AhIndex;
 use crate::sys::data::Operands;
@@ -11,12 +11,12 @@ use crate::work::opcode::Opcode;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, WorkRequest};
 
-/// The [`Address`] of a work request whose destination is that of the connection
+/// The [`Address`] of a work request that goes to the connected peer
 /// ([R1.2](crate::guide::rules#r1-2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connected;
 
-/// The [`Address`] of a work request with a destination of its own (UD and SRD;
+/// The [`Address`] of a work request with its own destination (UD and SRD;
 /// [R5.1](crate::guide::rules#r5-1)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram(pub(crate) Destination);
@@ -27,7 +27,7 @@ pub struct Datagram(pub(crate) Destination);
 #[derive(Clone, Copy, Debug)]
 pub struct ToSrq(pub(crate) SrqNum);
 
-/// Where a message of UD or SRD goes (`wr.ud` of ibv_post_send(3);
+/// The destination of a UD or SRD message (`wr.ud` of ibv_post_send(3);
 /// [R5.1](crate::guide::rules#r5-1)).
 ///
 /// ```
@@ -53,7 +53,7 @@ pub struct ToSrq(pub(crate) SrqNum);
 #[doc(alias("ibv_send_wr", "ah", "remote_qpn", "remote_qkey", "ibv_wr_set_ud_addr"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
-    /// An address handle that the queue pair was given.
+    /// An address handle that was added to the queue pair.
     pub address_handle: AhIndex,
     /// The queue pair number.
     pub qpn: Qpn,
@@ -62,24 +62,23 @@ pub struct Destination {
 }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Names the destination (UD and SRD only, where every send needs one;
-    /// [R5.1](crate::guide::rules#r5-1)), as [`Destination`] shows.
+    /// Sets the destination (UD and SRD only, where every send requires one;
+    /// [R5.1](crate::guide::rules#r5-1)). See the example of [`Destination`].
     #[inline(always)]
     pub fn to(self, destination: Destination) -> WorkRequest<O, D, Datagram, F, G> {
         self.with(|_| Datagram(destination), SendFlags::empty())
     }
 
-    /// Names the shared receive queue at the peer, by the number that the peer told (XRC only,
-    /// where each work request needs one; [R26.1](crate::guide::rules#r26-1)). A message is
-    /// received there, and the memory that a WRITE, a READ or an atomic names is of that queue's
-    /// protection domain.
+    /// Sets the shared receive queue at the peer, by the number that the peer sent (XRC only, where
+    /// every work request requires one; [R26.1](crate::guide::rules#r26-1)). A message is received
+    /// there. The memory of a WRITE, a READ or an atomic must be in that queue's protection domain.
     ///
     /// ```
     /// # use proverbs::prelude::*;
     /// # let proverbs::loopback::XrcPair { mut initiator, target: _target, mut srq, pool, pd, mut cq, .. } =
     /// #     proverbs::loopback::xrc_pair()?;
     /// let region = pd.register::<RemoteWrite>(64)?; // at the peer
-    /// let number = srq.number(); // what the peer told
+    /// let number = srq.number(); // sent by the peer
     /// # srq.post_srq_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
     /// let hello: wr::WorkRequest<wr::Send, _, wr::ToSrq> = wr::Send::inline(b"hello").to_srq(number);
     /// initiator.post_send(hello)?;
@@ -107,11 +106,11 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 /// let _ = (wake::<wr::Connected, wr::Fenced, wr::Plain>, wake::<wr::Datagram, wr::Unfenced, wr::Plain>);
 /// ```
 pub trait Address: Copy + sealed::Sealed {
-    /// Whether the queue pair has what it names: noted if not.
+    /// Records a fault if the queue pair does not have the destination.
     ///
     /// # Safety
-    /// `check` knows the address handles of the queue pair, whose table was not borrowed mutably
-    /// since.
+    /// `check` contains the address handles of the queue pair, and their table has not been
+    /// borrowed mutably since.
     #[doc(hidden)]
     unsafe fn check(&self, check: &mut Check);
 
@@ -130,7 +129,7 @@ impl Address for Connected {
 impl Address for Datagram {
     #[inline(always)]
     unsafe fn check(&self, check: &mut Check) {
-        // SAFETY: the check knows the keys of a table, which are there.
+        // SAFETY: `check.ah` points to the keys of a live table, by the contract.
         if !unsafe { &*check.ah }.has(self.0.address_handle) {
             check.note(fault::AH);
         }

@@ -1,10 +1,9 @@
-//! Where the bytes of a work request are: a buffer, several, or the work request itself.
+//! The data of a work request: a buffer, several, or bytes in the work request itself.
 //!
-//! Which data may be used where is told here. How it is written stands with each: of one buffer in
-//! `request`, of several in `several`, of bytes in the work request in `inline`, of the `unsafe`
-//! path in `sge`.
+//! This module defines which data can be used where. How it is written is in other modules: one
+//! buffer in `request`, several in `gather`, inline bytes in `inline`, the `unsafe` path in `sge`.
 
-#![allow(unsafe_code)] // says what its method asks for
+#![allow(unsafe_code)] // declares an unsafe method
 
 use arrayvec::ArrayVec;
 
@@ -31,9 +30,9 @@ use crate::work::with_id::WithId;
 
 /// Data of a work request (`sg_list` of ibv_post_send(3)), for a queue whose entry type is `E`.
 ///
-/// The buffer comes back with its completion ([R11.1](crate::guide::rules#r11-1)).
+/// The completion returns the buffer ([R11.1](crate::guide::rules#r11-1)).
 ///
-/// These traits are bounds for functions that pass data on:
+/// Use these traits as bounds of functions that pass data on:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -51,7 +50,7 @@ use crate::work::with_id::WithId;
 /// }
 /// ```
 ///
-/// What is what:
+/// The kinds of data:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -59,7 +58,7 @@ use crate::work::with_id::WithId;
 /// fn sink<D: wr::Sink + wr::RecvSink + wr::SrqSink + wr::AtomicSink>() {}
 /// source::<Buf>();
 /// source::<SharedBuf>();
-/// sink::<Buf>(); // shared buffers are none: others read them
+/// sink::<Buf>(); // not shared buffers: others read them
 /// let bytes = *b"8 bytes!";
 /// let _: wr::WorkRequest<wr::Send, wr::Inline<'_, 8>> = wr::Send::inline(&bytes);
 /// let _: wr::WorkRequest<wr::Send, wr::InlineSlice<'_>> = wr::Send::inline_slice(&bytes[..3]);
@@ -72,7 +71,7 @@ use crate::work::with_id::WithId;
     note = "declare what the queue gives back in the profile, `profile! {{ Lists {{ entry: BufList, max_send_sge: 2 }} }}`, and in the type of the completion queue: `BufList` for several buffers, `Buf<C>` for those with a context `C`, `SharedBuf`, `OpenBuf`, or `AnyBuf` for all of them"
 )]
 pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
-    /// An array of `ibv_sge`.
+    /// Room for the scatter/gather elements, an array of `ibv_sge`.
     #[doc(hidden)]
     type Sges;
 
@@ -80,8 +79,8 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     #[doc(hidden)]
     const IS_ONE: bool = false;
 
-    /// Writes the scatter/gather elements and gives up the handles. `limit` is that of a WRITE or a
-    /// READ (`Opcode::limit`).
+    /// Writes the scatter/gather elements and gives up the handles. `limit` is the limit of a WRITE
+    /// or a READ (`Opcode::limit`).
     ///
     /// # Safety
     /// `sges` has room for `Self::Sges`.
@@ -89,12 +88,12 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E>;
 }
 
-/// What [`Send::new`](crate::wr::Send::new) and its like take: data, as itself
+/// The argument of [`Send::new`](crate::wr::Send::new) and of other constructors: data, unchanged
 /// ([R2.10](crate::guide::rules#r2-10)).
 ///
-/// All that implements [`Source`] or [`Sink`] implements it, and nothing else does. The type of the
-/// work request is inferred from it. So what is not registered memory is one error, at `new`, and
-/// not another one at the post.
+/// Exactly the types that implement [`Source`] or [`Sink`] implement it. The type of the work
+/// request is inferred from it. So memory that is not registered causes one error, at `new`, and
+/// not a second one at the post.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not registered memory, so a work request cannot name it",
     label = "not registered memory",
@@ -102,7 +101,7 @@ pub trait Data<E: Entry>: sealed::Sealed + sealed::Of<E, This = Self> {
     note = "or, to send bytes from anywhere, let the post copy them: `wr::Send::inline(b\"..\")`, `wr::Send::inline_slice(&bytes)`"
 )]
 pub trait IntoData: sealed::Sealed {
-    /// The data's type, which is this one.
+    /// The data's type: this type.
     type Data;
 
     #[doc(hidden)]
@@ -137,8 +136,8 @@ into_data! {
     [] SgeList<'_>;
 }
 
-/// An opcode, or a receive, that takes the data `D`: [`Source`], [`Sink`], [`RecvSink`] and
-/// [`AtomicSink`] are the rules ([R2.10](crate::guide::rules#r2-10),
+/// An opcode or a receive that accepts the data `D`. The rules are [`Source`], [`Sink`],
+/// [`RecvSink`] and [`AtomicSink`] ([R2.10](crate::guide::rules#r2-10),
 /// [R4.5](crate::guide::rules#r4-5), [R4.1](crate::guide::rules#r4-1)).
 ///
 /// ```
@@ -173,7 +172,7 @@ takes! {
     RecvSink: Recv<D>;
 }
 
-/// Data that a SEND or an RDMA WRITE may send: the device reads it
+/// Data that a SEND or an RDMA WRITE can send: the device reads it
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data for a SEND or an RDMA WRITE",
@@ -182,7 +181,7 @@ takes! {
 )]
 pub trait Source: IntoData<Data = Self> {}
 
-/// Data that a receive or an RDMA READ may fill: the device writes it
+/// Data that a receive or an RDMA READ can fill: the device writes it
 /// ([R4.5](crate::guide::rules#r4-5), [R6.7](crate::guide::rules#r6-7)).
 #[diagnostic::on_unimplemented(
     message = "the device cannot write to `{Self}`",
@@ -191,7 +190,7 @@ pub trait Source: IntoData<Data = Self> {}
 )]
 pub trait Sink: IntoData<Data = Self> {}
 
-/// Memory that a receive may fill: exclusive buffers ([R4.5](crate::guide::rules#r4-5),
+/// Memory that a receive can fill: exclusive buffers ([R4.5](crate::guide::rules#r4-5),
 /// [R11.2](crate::guide::rules#r11-2)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted as a receive",
@@ -200,9 +199,8 @@ pub trait Sink: IntoData<Data = Self> {}
 )]
 pub trait RecvSink: Sink {}
 
-/// Memory that a receive of a shared receive queue may fill: at least one buffer, because the
-/// buffers of its pool are what bounds how many receives there are
-/// ([R9.9](crate::guide::rules#r9-9)).
+/// Memory that a receive of a shared receive queue can fill: at least one buffer, because the
+/// number of buffers in its pool limits the number of receives ([R9.9](crate::guide::rules#r9-9)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be posted to a shared receive queue",
     label = "no buffer of the queue's pool",
@@ -210,7 +208,7 @@ pub trait RecvSink: Sink {}
 )]
 pub trait SrqSink: RecvSink {}
 
-/// What an atomic may return its result in: one buffer, of which the first 8 bytes are used
+/// Memory for the result of an atomic: the first 8 bytes of one buffer
 /// ([R4.1](crate::guide::rules#r4-1)).
 #[diagnostic::on_unimplemented(
     message = "the result of an atomic cannot go to `{Self}`",
@@ -219,8 +217,8 @@ pub trait SrqSink: RecvSink {}
 )]
 pub trait AtomicSink: Sink {}
 
-/// Data that fits the SGE limit `M` and the inline capacity `I` of a queue, or a work request of it
-/// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7),
+/// Data that is within the SGE limit `M` and the inline capacity `I` of a queue, or a work request
+/// with such data ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7),
 /// [R7.10](crate::guide::rules#r7-10)).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no data of a work request",
@@ -302,8 +300,8 @@ pub(super) mod sealed {
     use super::*;
     pub trait Sealed {}
 
-    /// The data itself, if it may be posted to a queue of the entry type `E`. Bounds on `This` hold
-    /// their peace if there is none, so that the compiler reports `Data` alone.
+    /// The data itself, if it can be posted to a queue with the entry type `E`. If there is no
+    /// impl, bounds on `This` are not checked, so the compiler reports only `Data`.
     pub trait Of<E> {
         type This;
     }

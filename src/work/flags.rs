@@ -1,4 +1,4 @@
-//! Send flags: which may be said is a type, what was said is a number.
+//! Send flags: types say which flags are allowed, a number which are set.
 
 use bitflags::bitflags;
 
@@ -32,12 +32,13 @@ pub enum Signaled {}
 #[derive(Debug)]
 pub enum Plain {}
 
-/// A [`WorkRequest`](crate::wr::WorkRequest) whose completion says what became of a memory window:
-/// for queue pairs whose every work request completes ([R19.2](crate::guide::rules#r19-2)).
+/// A [`WorkRequest`](crate::wr::WorkRequest) of a memory window. Its completion must report the
+/// result, so it requires queue pairs whose work requests are all signaled
+/// ([R19.2](crate::guide::rules#r19-2)).
 #[derive(Debug)]
 pub enum AlwaysSignaled {}
 
-/// Marks of a work request that may be told to be signaled: [`Plain`] and [`Signaled`]
+/// Marks of a work request that can be signaled: [`Plain`] and [`Signaled`]
 /// ([R19.2](crate::guide::rules#r19-2)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
@@ -52,8 +53,8 @@ impl MayBeSignaled for Signaled {}
 allows! { [O, D, A, F, G: MayBeSignaled] WorkRequest<O, D, A, F, G>: SetSignaled; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// Waits for earlier RDMA READs and atomics of this queue pair (RC only;
-    /// [R2.1](crate::guide::rules#r2-1), [R2.2](crate::guide::rules#r2-2)).
+    /// Starts this work request only after earlier RDMA READs and atomics of this queue pair have
+    /// completed (RC only; [R2.1](crate::guide::rules#r2-1), [R2.2](crate::guide::rules#r2-2)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -64,7 +65,7 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
     /// let (old, new) = (pool.take().ok_or("no buffer")?, pool.take().ok_or("no buffer")?);
     /// post_send!(a, [
     ///     wr::RdmaRead::new(old, remote.read()),
-    ///     wr::RdmaWrite::new(new, remote.write()).fence(), // not before the READ has its bytes
+    ///     wr::RdmaWrite::new(new, remote.write()).fence(), // not before the READ has finished
     /// ])?;
     /// # proverbs::loopback::poll(&mut cq, 2)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -75,8 +76,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self.with(|address| address, SendFlags::FENCE)
     }
 
-    /// Asks for a completion (`IBV_SEND_SIGNALED`; queue pairs with selective signaling only; the
-    /// last work request of a list has one anyway).
+    /// Requests a completion (`IBV_SEND_SIGNALED`), on queue pairs with selective signaling. The
+    /// last work request of a list is always signaled.
     #[doc(alias = "IBV_SEND_SIGNALED")]
     #[inline(always)]
     pub fn signaled(self) -> WorkRequest<O, D, A, F, Signaled>
@@ -86,8 +87,8 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
         self.with(|address| address, SendFlags::SIGNALED)
     }
 
-    /// Asks for a completion if `is_signaled`, for code that decides it at run time: both have one
-    /// type, so a list may have both.
+    /// Requests a completion if `is_signaled`, for code that decides this at run time. The type is
+    /// the same either way, so a list can contain both.
     ///
     /// ```
     /// # use proverbs::prelude::*;

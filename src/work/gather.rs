@@ -14,19 +14,20 @@ use crate::work::data::Data;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Use, emit_one};
 
-/// Most elements of a run-time list of buffers, whatever the profile says.
+/// The most elements of a run-time list of buffers, with any profile.
 pub(crate) const MAX_LIST: usize = 32;
 
-/// No single element of several is compared.
+/// The length of one element of several is not compared.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// The elements of several buffers, being written.
+/// Writes the elements of several buffers.
 struct Gather {
     how: How,
     count: usize,
-    /// What a READ still brings. Or the sum of the lengths, wrapping: nothing wraps unless some
-    /// buffer is looked at, since what is not is so small that the sum is that of a message
-    /// (`QueueCounters::small`); and what is looked at is measured again.
+    /// For a READ, the bytes that are still to be placed. Otherwise the sum of the lengths, which
+    /// may wrap only if some buffer needs inspection: the lengths of the others are so small that
+    /// their sum is a valid message length (`QueueCounters::small`). If a buffer needs inspection,
+    /// the list is measured again.
     bytes: u32,
 }
 
@@ -40,11 +41,11 @@ impl Gather {
     /// Writes the next element.
     ///
     /// # Safety
-    /// There is room for it from `sges` on, and the header belongs to a handle that the caller
-    /// owns.
+    /// There is room at `sges` for one more element, and the header belongs to a handle that the
+    /// caller owns.
     #[inline(always)]
     unsafe fn emit(&mut self, header: &Header, sges: *mut ibv_sge, check: &mut Check) {
-        // SAFETY: there is room for one element more.
+        // SAFETY: there is room for one more element.
         let sge = unsafe { sges.add(self.count) };
         self.count += 1;
         let mut here = How { limit: NO_LIMIT, ..self.how };
@@ -53,14 +54,14 @@ impl Gather {
             self.bytes -= part;
             here.limit = if part == 0 { READS_NOTHING } else { part };
         }
-        // SAFETY: that element is writable, and the handle the caller's.
+        // SAFETY: the element is writable, and the caller owns the handle.
         let len = unsafe { emit_one(header, sge, here, check) };
         if here.use_ == Use::Write {
             self.bytes = self.bytes.wrapping_add(len);
         }
     }
 
-    /// Compares what they have with the limit.
+    /// Compares the total with the limit.
     #[inline(always)]
     fn end<E>(self, sges: *mut ibv_sge, entry: Option<E>, check: &mut Check) -> Emitted<E> {
         let is_beyond = match self.how.use_ {
@@ -89,7 +90,8 @@ macro_rules! gather_list {
             unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
                 let mut all = Gather::new(how);
                 for buf in self.iter() {
-                    // SAFETY: there are at most as many buffers as elements; the handle is ours.
+                    // SAFETY: there are at most as many buffers as elements, and `self` owns the
+                    // handle.
                     unsafe { all.emit(buf.header(), sges, check) };
                 }
                 let list: BufList<C> = self.into_iter().rev().fold(
@@ -126,8 +128,8 @@ impl<C: 'static, E: From<BufList<C>> + Entry> Data<E> for BufList<C> {
                 check.note(fault::SGE);
                 break;
             }
-            // SAFETY: there are fewer than `most`, which is at most MAX_LIST; the list owns the
-            // handle.
+            // SAFETY: there are fewer than `most` elements, which is at most MAX_LIST, and the list
+            // owns the handle.
             unsafe { all.emit(header, sges, check) };
         }
         let entry = (!self.is_empty()).then(|| E::from(self));

@@ -1,4 +1,4 @@
-//! Bytes that are copied into the work request while it is posted, and no bytes.
+//! Bytes that are copied into the work request during the post, and empty data.
 
 #![allow(unsafe_code)] // writes C scatter/gather elements
 
@@ -11,32 +11,32 @@ use crate::work::opcode::bounds::InlineOp;
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Use, WorkRequest, request};
 
-/// No data: a message of zero length ([R3.2](crate::guide::rules#r3-2)).
+/// No data: a zero-length message ([R3.2](crate::guide::rules#r3-2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Empty;
 
-/// `N` bytes copied into the work request while it is posted ([R2.9](crate::guide::rules#r2-9)).
+/// `N` bytes that are copied into the work request during the post
+/// ([R2.9](crate::guide::rules#r2-9)).
 #[doc(alias("ibv_wr_set_inline_data", "IBV_SEND_INLINE"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Inline<'a, const N: usize>(pub(crate) &'a [u8; N]);
 
-/// Bytes copied into the work request while it is posted, their number checked against the inline
-/// capacity at that time ([R2.7](crate::guide::rules#r2-7)).
+/// Bytes that are copied into the work request during the post. Their number is checked against the
+/// inline capacity at that time ([R2.7](crate::guide::rules#r2-7)).
 #[derive(Clone, Copy, Debug)]
 pub struct InlineSlice<'a>(pub(crate) &'a [u8]);
 
-/// Several slices, copied one behind the other into the work request while it is posted: a header
-/// and a body, say (`ibv_wr_set_inline_data_list` of ibv_wr_post(3);
+/// Several slices that are copied into the work request during the post, one after the other, such
+/// as a header and a body (`ibv_wr_set_inline_data_list` of ibv_wr_post(3);
 /// [R2.8](crate::guide::rules#r2-8)).
 ///
-/// Each takes one of the queue pair's scatter/gather elements, so there are at most `max_send_sge`
-/// of the profile, which the compiler compares ([R3.1](crate::guide::rules#r3-1)). How long they
-/// are together is checked against the inline capacity while they are posted
-/// ([R2.7](crate::guide::rules#r2-7)). A slice of no bytes takes no element
-/// ([R3.3](crate::guide::rules#r3-3)), and none at all are a message of no bytes.
+/// Each slice takes one scatter/gather element, so there are at most `max_send_sge` of the profile;
+/// the compiler checks this ([R3.1](crate::guide::rules#r3-1)). Their total length is checked
+/// against the inline capacity during the post ([R2.7](crate::guide::rules#r2-7)). An empty slice
+/// takes no element ([R3.3](crate::guide::rules#r3-3)). Without slices, the message is empty.
 ///
-/// On SRD, whose work requests have one element ([R27.6](crate::guide::rules#r27-6)), it is a list
-/// of one. rdma-core's provider for Intel's irdma sends the first slice alone before version 44.
+/// On SRD, where work requests have one element ([R27.6](crate::guide::rules#r27-6)), the list has
+/// one slice. Before version 44, rdma-core's provider for Intel's irdma sends only the first slice.
 #[doc(alias("ibv_wr_set_inline_data_list", "ibv_data_buf"))]
 #[derive(Clone, Copy, Debug)]
 pub struct InlineList<'a, const N: usize>(pub(crate) [&'a [u8]; N]);
@@ -46,14 +46,14 @@ pub(super) fn inline<O: InlineOp, D>(op: O, data: D, use_: Use) -> WorkRequest<O
     request(op, data, use_)
 }
 
-/// The element of inline bytes, of which it tells the lower 32 bits of their number.
+/// The element of inline bytes. It contains the lower 32 bits of their length.
 #[inline(always)]
 fn element(bytes: &[u8]) -> ibv_sge {
     let addr = bytes.as_ptr().expose_provenance() as u64;
     ibv_sge { addr, length: bytes.len() as u32, lkey: 0 }
 }
 
-/// As many of the bytes as an element can tell.
+/// The bytes, truncated to the longest length of an element.
 #[inline(always)]
 fn cut(bytes: &[u8]) -> &[u8] {
     bytes.get(..u32::MAX as usize).unwrap_or(bytes)
@@ -105,11 +105,11 @@ impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<E> {
         let mut slices = self.0;
-        // No sum wraps, though slices may be of the same bytes.
+        // The sum saturates, because several slices may be of the same bytes.
         let len = slices.iter().fold(0, |len: usize, bytes| len.saturating_add(bytes.len()));
         if len > check.max_inline as usize {
             check.note(fault::INLINE);
-            // A longer one keeps as much of its length as an element holds.
+            // A slice that is too long keeps the longest length that an element can have.
             slices = slices.map(cut);
         }
         if how.is_beyond(len) {
@@ -117,10 +117,10 @@ impl<E: Owned, const N: usize> Data<E> for InlineList<'_, N> {
         }
         let mut count = 0;
         for bytes in slices {
-            // SAFETY: there is room for `N` elements, and `count` is at most the number of slices
-            // before this one, so less than `N`.
+            // SAFETY: there is room for `N` elements. `count` is at most the number of slices
+            // before this one, which is less than `N`.
             unsafe { sges.add(count).write(element(bytes)) };
-            // What has no bytes is written over, or is behind the last.
+            // The next slice overwrites an empty one, or it is after the last element.
             count += usize::from(!bytes.is_empty());
         }
         let flags = SendFlags::INLINE.bits();

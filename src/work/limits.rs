@@ -1,18 +1,19 @@
 //! Limits fixed at creation, as types: SGE counts and inline bytes.
 //!
-//! typenum decides (it can compare in a bound), const generics explain (they print as numbers).
-//! typenum's constants are complete up to 1024, which is beyond what any device grants here.
+//! typenum decides, because it can compare in a bound. Const generics explain, because they print
+//! as numbers. The constants of typenum are complete up to 1024, which is beyond what any device
+//! supports.
 
 use typenum::{B0, B1, Const, IsLessOrEqual, LeEq, ToUInt, U, U1};
 
-/// A [`Limit`] of `N`: scatter/gather elements, or bytes of inline data
+/// A [`Limit`] of `N` scatter/gather elements, or bytes of inline data
 /// ([R3.1](crate::guide::rules#r3-1), [R2.7](crate::guide::rules#r2-7)).
 pub enum Max<const N: usize> {}
 
-/// A [`Max<N>`](Max): `max_send_sge`, `max_recv_sge` or `max_inline_data` of ibv_create_qp(3),
-/// fixed by the [`Profile`](crate::Profile).
+/// A limit, [`Max<N>`](Max): `max_send_sge`, `max_recv_sge` or `max_inline_data` of
+/// ibv_create_qp(3), fixed by the [`Profile`](crate::Profile).
 ///
-/// Work requests stay within the limits of their queue ([R3.1](crate::guide::rules#r3-1),
+/// Work requests must be within the limits of their queue ([R3.1](crate::guide::rules#r3-1),
 /// [R2.7](crate::guide::rules#r2-7)).
 ///
 /// ```
@@ -22,14 +23,14 @@ pub enum Max<const N: usize> {}
 /// assert_eq!(<DefaultProfile as Profile>::MaxInline::VALUE, 64);
 /// ```
 pub trait Limit: sealed::Sealed + 'static {
-    /// The number.
+    /// The limit as a number.
     const VALUE: u32;
 }
 
 impl<const N: usize> sealed::Sealed for Max<N> {}
 impl<const N: usize> Limit for Max<N> {
-    // What exceeds 32 bits is more than any device grants; cut to 32 bits, it might be 0, which all
-    // grant.
+    // More than 32 bits exceeds every device's limit. Truncated to 32 bits it could be 0, which all
+    // devices support.
     const VALUE: u32 = if N > u32::MAX as usize { u32::MAX } else { N as u32 };
 }
 
@@ -93,7 +94,7 @@ where
 {
 }
 
-/// The result of a typenum comparison, in types whose names read well in an error
+/// The result of a typenum comparison, as types with names that read well in an error
 /// ([R2.7](crate::guide::rules#r2-7), [R3.1](crate::guide::rules#r3-1)).
 pub trait Answer {
     /// [`Within`] or [`Beyond`].
@@ -112,7 +113,7 @@ impl Answer for B0 {
     type Is = Beyond;
 }
 
-/// The answer, with words ([R3.1](crate::guide::rules#r3-1)).
+/// The result, with a message ([R3.1](crate::guide::rules#r3-1)).
 #[diagnostic::on_unimplemented(
     message = "a work request with {N} scatter/gather element(s) exceeds this queue's limit of {M}",
     label = "{N} scatter/gather element(s)",
@@ -121,7 +122,7 @@ impl Answer for B0 {
 pub trait SgesWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}
 
-/// The answer, with words ([R2.7](crate::guide::rules#r2-7)).
+/// The result, with a message ([R2.7](crate::guide::rules#r2-7)).
 #[diagnostic::on_unimplemented(
     message = "inline payload of {N} bytes exceeds this queue pair's inline capacity of {M} bytes",
     label = "{N} bytes of inline data",
@@ -130,7 +131,7 @@ impl<const N: usize, const M: usize> SgesWithin<N, M> for Within {}
 pub trait InlineWithin<const N: usize, const M: usize> {}
 impl<const N: usize, const M: usize> InlineWithin<N, M> for Within {}
 
-/// The answer, with words ([R9.9](crate::guide::rules#r9-9)).
+/// The result, with a message ([R9.9](crate::guide::rules#r9-9)).
 #[diagnostic::on_unimplemented(
     message = "a receive of a shared receive queue needs a buffer, and this array has none",
     label = "no buffer of the queue's pool",

@@ -1,4 +1,4 @@
-//! What a program describes: opcodes, data, flags, addresses, limits.
+//! The parts of a work request: opcodes, data, flags, addresses, limits.
 
 pub(crate) mod address;
 pub(crate) mod chain;

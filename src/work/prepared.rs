@@ -23,19 +23,19 @@ use crate::work::opcode::{
 use crate::work::refusal::fault;
 use crate::work::request::{Check, Emitted, How, Pending, SendSlot, Use, Work, WorkRequest};
 
-/// The data of a work request that is filled before its buffer is known: each post of the
-/// [`Prepared`] work request brings one.
+/// The data of a work request that is filled before its buffer is known. Each post of the
+/// [`Prepared`] work request supplies a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placeholder;
 
 /// A work request that is filled once and posted many times (`struct ibv_send_wr` of
-/// ibv_post_send(3)): a post writes what changes, which is the buffer.
+/// ibv_post_send(3)). A post writes only what changes, the buffer.
 ///
-/// It is made by [`prepare`](WorkRequest::prepare) from a work request with [`Placeholder`] in the
-/// place of its data, or with inline bytes, which it keeps. It belongs to no queue pair: each post
-/// has the bounds and makes the checks of [`post_send`](crate::QueuePair::post_send), so it may go
-/// to any queue pair that could have the work request itself. Dropping it takes nothing from the
-/// device, which has read it when the post returns.
+/// [`prepare`](WorkRequest::prepare) creates it from a work request with [`Placeholder`] as its
+/// data, or with inline bytes, which it stores. It is not bound to a queue pair: each post has the
+/// bounds and checks of [`post_send`](crate::QueuePair::post_send), so it can be posted to every
+/// queue pair that accepts the work request itself. You can drop it at any time, because the device
+/// has read it when the post returns.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -56,21 +56,20 @@ pub struct Placeholder;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Prepared<O, X, A = Connected, F = Unfenced, G = Plain> {
-    // Invariants:
-    // `wr_box` came from a `Box`, and is nobody else's. Its work request is wr_box: all fields that
-    // its opcode reads are written but the `wr_id` and, with [`Placeholder`], `sg_list`; `next` is
-    // null; it has one element, or none if its inline bytes are none. With inline bytes `sg_list`
-    // is its own element, which names its own bytes.
+    // Invariants: `wr_box` came from a `Box` that only this value owns. All fields of its work
+    // request that its opcode reads are written, except `wr_id` and, with [`Placeholder`],
+    // `sg_list`. `next` is null. It has one element, or none if it has no inline bytes. With inline
+    // bytes, `sg_list` points to its own element, which names its own bytes.
     wr_box: NonNull<PreparedWr<X, A>>,
     _marks: PhantomData<(O, F, G)>,
 }
 
-/// It begins as a slot of one element does.
+/// It starts with the layout of a slot with one element.
 #[repr(C)]
 struct PreparedWr<X, A> {
     wr: ibv_send_wr,
     sge: ibv_sge,
-    /// The limit is that of a WRITE or a READ; none where the use does not ask.
+    /// The limit of a WRITE or a READ. None if the use does not have one.
     how: How,
     flags: u32,
     address: A,
@@ -79,18 +78,19 @@ struct PreparedWr<X, A> {
 
 // SAFETY: it owns what it points to: numbers, and the caller's bytes.
 unsafe impl<O, X: Send, A: Send, F, G> Send for Prepared<O, X, A, F, G> {}
-// SAFETY: shared, it gives nothing but its bytes.
+// SAFETY: a shared reference only gives access to its bytes.
 unsafe impl<O, X: Sync, A: Sync, F, G> Sync for Prepared<O, X, A, F, G> {}
 
 impl<O, X, A, F, G> Drop for Prepared<O, X, A, F, G> {
     fn drop(&mut self) {
-        // SAFETY: it came from a `Box` and is nobody else's (invariant); no post is under way.
+        // SAFETY: it came from a `Box` that only this value owns (invariant), and no post is in
+        // progress.
         drop(unsafe { Box::from_raw(self.wr_box.as_ptr()) });
     }
 }
 
 impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
-    /// With so many elements.
+    /// Fills a work request with `count` elements.
     fn fill(wr: WorkRequest<O, X, A, F, G>, count: u32) -> Self {
         let WorkRequest { op, data, address, flags, use_, .. } = wr;
         let wr = ibv_send_wr { num_sge: count as i32, opcode: O::CODE, ..zeroed() };
@@ -101,18 +101,18 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
         let mut prepared = Prepared { wr_box, _marks: PhantomData };
         // SAFETY: only this value has the box.
         unsafe { (*wr_box.as_ptr()).wr.sg_list = &raw mut (*wr_box.as_ptr()).sge };
-        // INVARIANT: `next` is null as it was zeroed; this writes the rest.
+        // INVARIANT: `next` is null because it was zeroed. This writes the rest.
         prepared.set(op, address, use_, flags);
         prepared
     }
 
-    /// Writes what `op`, `address` and `flags` say.
+    /// Writes `op`, `address` and `flags`.
     #[inline(always)]
     fn set(&mut self, op: O, address: A, use_: Use, flags: u32) {
-        // SAFETY: it is ours (invariant), borrowed mutably.
+        // SAFETY: this value owns it (invariant), and it is borrowed mutably.
         unsafe {
             let wr_box = self.wr_box.as_ptr();
-            // A WRITE or a READ without an end is held to none.
+            // A WRITE or a READ whose address does not have a length is not limited.
             let limit = if O::USE == use_ { op.limit() } else { u32::MAX };
             (*wr_box).how = How { use_, limit };
             (*wr_box).flags = flags;
@@ -126,7 +126,7 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
     }
 }
 
-/// The bound of posting [`Placeholder`] by itself: no entry satisfies it
+/// Posting [`Placeholder`] itself has this bound, which no entry satisfies
 /// ([R2.10](crate::guide::rules#r2-10)).
 #[diagnostic::on_unimplemented(
     message = "a work request of `wr::Placeholder` has no buffer yet: `post_prepared` posts it",
@@ -135,7 +135,7 @@ impl<O: Opcode, X, A: Address, F, G> Prepared<O, X, A, F, G> {
 )]
 pub trait PostsLater {}
 
-/// Here for its message: no entry posts what comes later.
+/// Exists for its message: no entry satisfies the bound.
 impl<E: Entry + PostsLater> crate::work::data::sealed::Of<E> for Placeholder {
     type This = Self;
 }
@@ -150,9 +150,8 @@ impl<E: Entry + PostsLater> Data<E> for Placeholder {
 }
 
 impl<O: Opcode, A: Address, F, G> WorkRequest<O, Placeholder, A, F, G> {
-    /// Fills the work request, to be posted by
-    /// [`post_prepared`](crate::QueuePair::post_prepared) with one buffer each time, as
-    /// [`Prepared`] shows. This allocates.
+    /// Fills the work request, for [`post_prepared`](crate::QueuePair::post_prepared) with one
+    /// buffer at a time. See the example of [`Prepared`]. This allocates.
     pub fn prepare(self) -> Prepared<O, Placeholder, A, F, G>
     where
         Self: Allows<call::Prepare>,
@@ -162,7 +161,7 @@ impl<O: Opcode, A: Address, F, G> WorkRequest<O, Placeholder, A, F, G> {
 }
 
 impl<O: Opcode, A: Address, F, G> Prepared<O, Placeholder, A, F, G> {
-    /// Fills it anew, for the posts to come: with another immediate, remote slice, operands or
+    /// Fills it again for later posts, with another immediate, remote slice, operands or
     /// destination.
     ///
     /// ```
@@ -185,7 +184,7 @@ impl<O: Opcode, A: Address, F, G> Prepared<O, Placeholder, A, F, G> {
 }
 
 impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, A, F, G> {
-    /// Fills the work request, with a copy of its inline bytes, to be posted by
+    /// Fills the work request with a copy of its inline bytes, for
     /// [`post_prepared_inline`](crate::QueuePair::post_prepared_inline). This allocates.
     ///
     /// ```
@@ -195,7 +194,7 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
     /// let mut beat = wr::Send::inline(b"beat 0").prepare();
     /// for count in b'1'..=b'3' {
     ///     b.post_recv(wr::Recv::new(pool.take().ok_or("no buffer")?))?;
-    ///     beat.bytes_mut()[5] = count; // they are copied while it is posted
+    ///     beat.bytes_mut()[5] = count; // copied during the post
     ///     a.post_prepared_inline(&mut beat)?;
     /// }
     /// proverbs::loopback::poll(&mut cq, 6)?;
@@ -209,7 +208,7 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
         let wr = self.with_data(|data| *data.0).flagged(SendFlags::INLINE.bits());
         let prepared = Prepared::fill(wr, (N != 0) as u32);
         let wr_box = prepared.wr_box.as_ptr();
-        // SAFETY: it is ours (invariant). The bytes stay where they are as long as it is.
+        // SAFETY: this value owns it (invariant). The bytes do not move while it exists.
         unsafe {
             let addr = (&raw mut (*wr_box).data).expose_provenance() as u64;
             (*wr_box).sge = ibv_sge { addr, length: N as u32, lkey: 0 };
@@ -219,16 +218,16 @@ impl<O: Opcode, A: Address, F, G, const N: usize> WorkRequest<O, Inline<'_, N>, 
 }
 
 impl<O, A, F, G, const N: usize> Prepared<O, [u8; N], A, F, G> {
-    /// The bytes.
+    /// The inline bytes.
     pub fn bytes(&self) -> &[u8; N] {
-        // SAFETY: they are ours (invariant), and borrowed as we are.
+        // SAFETY: this value owns them (invariant), and the borrow is the same.
         unsafe { &(*self.wr_box.as_ptr()).data }
     }
 
-    /// The bytes of the posts to come: those before have copied theirs.
+    /// The inline bytes of later posts. Earlier posts have copied theirs.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8; N] {
-        // SAFETY: they are ours (invariant), and borrowed as we are.
+        // SAFETY: this value owns them (invariant), and the borrow is the same.
         unsafe { &mut (*self.wr_box.as_ptr()).data }
     }
 }
@@ -242,17 +241,17 @@ pub(crate) struct Ready<'p, O, X, A, D> {
     _prepared: PhantomData<(&'p mut (), O)>,
 }
 
-/// One post, and the slot that it is in: of one element, and borrowed mutably.
+/// One post and its slot, which has one element and is borrowed mutably.
 type InPlace<'p, O, X, A, D> = (Ready<'p, O, X, A, D>, *mut SendSlot<[ibv_sge; 1]>);
 
 impl<O, X, A, F, G> Prepared<O, X, A, F, G> {
-    /// A post of it with `data`, and the slot that it is in. `more` are flags besides those that it
-    /// was filled with; without, it is as it was wr_box.
+    /// A post of it with `data`, and its slot. `more` are flags in addition to its own. Without
+    /// `more`, the flags do not change.
     #[inline(always)]
     pub(crate) fn with<D>(&mut self, data: D, more: Option<u32>) -> InPlace<'_, O, X, A, D> {
         let wr_box = self.wr_box.as_ptr();
         if let Some(more) = more {
-            // SAFETY: it is ours (invariant).
+            // SAFETY: this value owns it (invariant).
             unsafe { (*wr_box).wr.send_flags = (*wr_box).flags | more };
         }
         (Ready { wr_box: self.wr_box, data, _prepared: PhantomData }, wr_box.cast())
@@ -267,11 +266,12 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Place
     #[inline(always)]
     unsafe fn emit(self, slot: *mut SendSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
         let wr_box = self.wr_box.as_ptr();
-        // SAFETY: the slot is what is wr_box, which is borrowed mutably; the check knows the
-        // address handles.
+        // SAFETY: the slot is the prepared work request, which is borrowed mutably, and the check
+        // has the address handles.
         unsafe {
             let mut how = (*wr_box).how;
-            // (A READ without an end brings what the buffer's length says; else it is known here.)
+            // (A READ from an address without a length reads as many bytes as the buffer's length.
+            // Otherwise the use is known here.)
             if O::USE != Use::Read {
                 how.use_ = O::USE;
             }
@@ -286,7 +286,7 @@ impl<E: Entry, O: Opcode, A: Address, D: Data<E>> Work<E> for Ready<'_, O, Place
     }
 
     unsafe fn restore(wr: *mut ibv_send_wr) {
-        // SAFETY: it is wr_box, and nobody else's.
+        // SAFETY: it is the prepared work request, borrowed mutably.
         unsafe { (*wr).num_sge = 1 };
     }
 }
@@ -303,7 +303,8 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
         check: &mut Check,
     ) -> Pending<E, Inline<'static, N>> {
         let wr_box = self.wr_box.as_ptr();
-        // SAFETY: what is filled is borrowed mutably; the check knows the address handles.
+        // SAFETY: the prepared work request is borrowed mutably, and the check has the address
+        // handles.
         unsafe {
             if (How { use_: O::USE, ..(*wr_box).how }).is_beyond(N) {
                 check.note(fault::BEYOND);
@@ -314,8 +315,8 @@ impl<E: Owned, O: Opcode, A: Address, const N: usize> Work<E> for Ready<'_, O, [
     }
 }
 
-/// The opcodes whose work requests may be posted again: not SEND_WITH_INV, since a key is ended
-/// once ([R19.1](crate::guide::rules#r19-1)).
+/// The opcodes whose work requests can be posted again. Not SEND_WITH_INV, because a key is
+/// invalidated only once ([R19.1](crate::guide::rules#r19-1)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be prepared",
@@ -334,7 +335,7 @@ impl Repeats for FetchAndAdd {}
 
 allows! { [O: Repeats, D, A, F, G] WorkRequest<O, D, A, F, G>: Prepare; }
 
-/// What a prepared work request takes at each post: one buffer.
+/// The data that each post of a prepared work request takes: one buffer.
 ///
 /// The buffer moves to the device at each post ([R11.1](crate::guide::rules#r11-1)).
 #[diagnostic::on_unimplemented(

@@ -10,11 +10,11 @@ use crate::work::data::{Data, IntoData, Takes};
 use crate::work::inline::Empty;
 use crate::work::request::{Check, How, Pending, RecvSlot, Slot, Use, Work};
 
-/// A receive work request (`struct ibv_recv_wr` of ibv_post_recv(3)): where an incoming message may
-/// be put.
+/// A receive work request (`struct ibv_recv_wr` of ibv_post_recv(3)): the memory for an incoming
+/// message.
 ///
-/// The whole capacity of each buffer counts. On UD queue pairs the first 40 bytes are for the GRH
-/// ([R5.8](crate::guide::rules#r5-8)).
+/// A message can use the whole capacity of each buffer. On UD queue pairs the first 40 bytes are
+/// for the GRH ([R5.8](crate::guide::rules#r5-8)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -31,7 +31,7 @@ pub struct Recv<D> {
 }
 
 impl<D> Recv<D> {
-    /// A receive into `data`: a buffer, or several in order.
+    /// A receive into `data`: one buffer, or several in order.
     #[inline(always)]
     pub fn new(data: impl IntoData<Data = D>) -> Self
     where
@@ -42,9 +42,10 @@ impl<D> Recv<D> {
 }
 
 impl Recv<OpenBuf> {
-    /// A receive into a piece of a region: at a place that the program chooses. A message brings
-    /// its length ([`Received::byte_len`](crate::completion::Received::byte_len)), and the piece as
-    /// it was. Its bytes are the region's: peers may write them as well.
+    /// A receive into a piece of a region, at a position that the program chooses. The completion
+    /// contains the length of the message
+    /// ([`Received::byte_len`](crate::completion::Received::byte_len)) and the unchanged piece. Its
+    /// bytes belong to the region, so peers may write them too.
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -53,7 +54,7 @@ impl Recv<OpenBuf> {
     /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, .. } =
     /// #     proverbs::loopback::pair_of::<Placed>()?;
     /// let cache = pd.register::<LocalWrite>(1 << 16)?;
-    /// b.post_recv(wr::Recv::at(cache.piece(4096, 512)?)?)?; // where its block belongs
+    /// b.post_recv(wr::Recv::at(cache.piece(4096, 512)?)?)?; // the position of its block
     /// a.post_send(wr::Send::inline(b"a block"))?;
     /// proverbs::loopback::poll(&mut cq, 2)?;
     /// let mut block = [0; 7];
@@ -63,11 +64,13 @@ impl Recv<OpenBuf> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] if the region's memory has no bytes for the processor, or may
-    /// have none since C registered it: mlx5 copies short messages by the processor
-    /// ([R18.18](crate::guide::rules#r18-18)). [`ErrorKind::Os`] with EINVAL if the piece is empty:
-    /// see [`empty`](Recv::empty) ([R3.3](crate::guide::rules#r3-3)). [`ErrorKind::Limit`] if it is
-    /// longer than a message can be. The piece comes back.
+    /// The error contains the piece.
+    /// - [`ErrorKind::Unsupported`]: the processor cannot access the region's memory, or may not
+    ///   because C code registered it. mlx5 copies short messages with the processor
+    ///   ([R18.18](crate::guide::rules#r18-18)).
+    /// - [`ErrorKind::Os`] with EINVAL: the piece is empty. Use [`empty`](Recv::empty)
+    ///   ([R3.3](crate::guide::rules#r3-3)).
+    /// - [`ErrorKind::Limit`]: it is longer than a message can be.
     pub fn at(piece: OpenBuf) -> Result<Self, Refused<OpenBuf>> {
         const VERB: &str = "ibv_post_recv";
         const LONGEST: u64 = (1 << 31) - 1;
@@ -89,7 +92,7 @@ impl Recv<OpenBuf> {
 }
 
 impl Recv<Empty> {
-    /// A receive of no bytes, as a credit for RDMA_WRITE_WITH_IMM or messages of zero length.
+    /// A receive without a buffer, for RDMA_WRITE_WITH_IMM or zero-length messages.
     #[inline(always)]
     pub fn empty() -> Self {
         Recv { data: Empty }
@@ -102,7 +105,7 @@ impl<E: Entry, D: Data<E>> Work<E> for Recv<D> {
 
     #[inline(always)]
     unsafe fn emit(self, slot: *mut RecvSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
-        // SAFETY: the slot is writable, has room for `D::Sges`, and stays until the post.
+        // SAFETY: the slot is writable, has room for `D::Sges`, and lives until the post.
         unsafe {
             let (wr, sges) = Slot::parts(slot);
             let emitted = self.data.emit(sges, How { use_: Use::Fill, limit: 0 }, check);

@@ -1,4 +1,4 @@
-//! Why a post is refused.
+//! Why a post is rejected.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use crate::terms::error::Errno;
 use crate::work::gather::MAX_LIST;
 use crate::work::request::Found;
 
-/// What can be wrong with a work request, a bit each.
+/// The faults of a work request, one bit each.
 pub(crate) mod fault {
-    /// A buffer is of another protection domain.
+    /// A buffer belongs to another protection domain.
     pub const PD: u32 = 1;
     pub const INLINE: u32 = 2;
     pub const SGE: u32 = 4;
     pub const AH: u32 = 8;
-    /// A buffer is of another pool than the shared receive queue's.
+    /// A buffer does not belong to the pool of the shared receive queue.
     pub const POOL: u32 = 16;
     pub const NO_BUFFER: u32 = 32;
-    /// A WRITE without buffers goes beyond its remote slice, or a READ without buffers brings
-    /// something. By how much, cold code reads from C's form.
+    /// A WRITE without buffers exceeds its remote slice, or a READ without buffers has a slice that
+    /// is not empty. Cold code reads the lengths from the C struct.
     pub const BEYOND: u32 = 64;
-    /// A window is not of this queue pair.
+    /// A window does not belong to this queue pair.
     pub const WINDOW: u32 = 128;
     /// LOCAL_INV of a window on Soft-RoCE.
     pub const LOCAL_INV: u32 = 256;
 }
 
-/// So many work requests, in words.
+/// Displays a number of work requests.
 pub(crate) struct WorkRequests(pub u32);
 
 impl fmt::Display for WorkRequests {
@@ -35,13 +35,22 @@ impl fmt::Display for WorkRequests {
     }
 }
 
-/// Why a post was refused: [`PostError::kind`](crate::PostError::kind) (ibv_post_send(3),
-/// [R9.1](crate::guide::rules#r9-1)).
+/// Why a post was rejected. Returned by [`PostError::kind`](crate::PostError::kind)
+/// (ibv_post_send(3), [R9.1](crate::guide::rules#r9-1)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PostErrorKind {
-    /// The queue has not enough room: poll, or post fewer ([R9.6](crate::guide::rules#r9-6)).
+    /// The queue does not have enough room: poll, or post fewer ([R9.6](crate::guide::rules#r9-6)).
     QueueFull {
+        /// The number of work requests in the list.
+        asked: u32,
+        /// How many work requests fit now.
+        room: u32,
+    },
+    /// The queue has room, but its completion queue does not: its queue pairs
+    /// [share](crate::completion::CqBuilder::shared_budget) its entries. Poll, or post fewer
+    /// ([R9.9](crate::guide::rules#r9-9)).
+    CqFull {
         /// Work requests in the list.
         asked: u32,
         /// Work requests that fit now.
@@ -50,96 +59,101 @@ pub enum PostErrorKind {
     /// A run-time inline payload exceeds the queue pair's inline capacity
     /// ([R2.7](crate::guide::rules#r2-7)).
     InlineTooLong {
-        /// Its length, bytes: that of its slices together, of which each counts as 2^32 - 1 at
-        /// most.
+        /// Its length in bytes. For a list of slices this is their total, with each counted as at
+        /// most 2^32 - 1.
         asked: u64,
-        /// The most that fits, bytes.
+        /// The inline capacity in bytes.
         max: u32,
     },
     /// A run-time list of buffers exceeds the SGE limit of the queue, or of the slots of a list
     /// ([R3.1](crate::guide::rules#r3-1)).
     TooManySge {
-        /// Buffers in the list.
+        /// The number of buffers in the list.
         asked: u32,
-        /// The most that fits.
+        /// The most that fit.
         max: u32,
     },
-    /// A message is longer than the port takes ([R3.5](crate::guide::rules#r3-5)).
+    /// A message is longer than the port allows ([R3.5](crate::guide::rules#r3-5)).
     ExceedsMessage {
-        /// Its length, bytes.
+        /// Its length in bytes.
         asked: u64,
-        /// The port's `max_msg_sz`, bytes.
+        /// The port's `max_msg_sz` in bytes.
         max: u32,
     },
     /// A UD message is longer than a packet's payload ([R3.6](crate::guide::rules#r3-6)).
     ExceedsMtu {
-        /// Its length, bytes.
+        /// Its length in bytes.
         asked: u64,
-        /// The port's active MTU, bytes, as the queue pair came to RTS.
+        /// The port's active MTU in bytes, when the queue pair moved to RTS.
         max: u32,
     },
-    /// An RDMA WRITE is longer than the remote slice that it goes to
-    /// ([R6.7](crate::guide::rules#r6-7)).
+    /// An RDMA WRITE is longer than its remote slice ([R6.7](crate::guide::rules#r6-7)).
     ExceedsSlice {
-        /// The length of the WRITE, bytes.
+        /// The length of the WRITE in bytes.
         asked: u64,
-        /// The length of the slice, bytes.
+        /// The length of the slice in bytes.
         max: u64,
     },
-    /// An RDMA READ brings a remote slice that is longer than what its buffers take.
+    /// The remote slice of an RDMA READ is longer than its buffers.
     ExceedsBuffers {
-        /// The length of the slice, bytes; 2^32 - 2 also stands for more.
+        /// The length of the slice in bytes; 2^32 - 2 means at least this many.
         asked: u64,
-        /// What the buffers take together, bytes.
+        /// The total capacity of the buffers in bytes.
         max: u64,
     },
-    /// An atomic returns 8 bytes, and its buffer was narrowed to fewer
+    /// An atomic returns 8 bytes, but its buffer was narrowed to fewer
     /// ([R4.1](crate::guide::rules#r4-1)).
     AtomicExceedsBuffer {
-        /// What the buffer takes, bytes.
+        /// The capacity of the buffer in bytes.
         max: u64,
     },
-    /// A buffer belongs to another protection domain than the queue
+    /// A buffer and the queue belong to different protection domains
     /// ([R6.8](crate::guide::rules#r6-8)).
     PdMismatch,
-    /// A buffer belongs to a pool that the shared receive queue was not made with.
+    /// A buffer does not belong to the pool that the shared receive queue was created with.
     ForeignPool,
-    /// A receive of a shared receive queue has no buffer, which alone bounds how many there are.
+    /// A receive of a shared receive queue does not have a buffer. Only buffers limit the number of
+    /// receives.
     NoBuffer,
     /// The address handle was removed, or belongs to another queue pair
     /// ([R5.3](crate::guide::rules#r5-3)).
     UnknownAddressHandle,
-    /// The window was allocated for another queue pair, or ended with a reset of its own or with a
-    /// `destroy` that the device refused ([R19.4](crate::guide::rules#r19-4)).
+    /// The window was allocated for another queue pair, or became invalid when this one was reset,
+    /// or when the device refused to destroy it ([R19.4](crate::guide::rules#r19-4)).
     ForeignWindow,
-    /// LOCAL_INV of a window on Soft-RoCE: if a message of the peer's has ended the key before, it
-    /// crashes the kernel, and this end may not have polled that message yet
+    /// LOCAL_INV of a window on Soft-RoCE. It crashes the kernel if a message from the peer has
+    /// invalidated the key already, and this side may not have polled that message yet
     /// ([R1.6](crate::guide::rules#r1-6)).
     LocalInvOnSoftRoce,
     /// An earlier post ended with [`OutcomeUnknown`](PostErrorKind::OutcomeUnknown), or the
-    /// connection was given up and the device did not take the error state: reset or destroy the
-    /// queue.
+    /// connection was given up and the device did not move to the error state. Reset or destroy the
+    /// queue pair.
     Poisoned,
-    /// The device refused and did not say from where on: every entry stays with it, and the queue
-    /// takes no more until it is reset or destroyed ([R8.20](crate::guide::rules#r8-20)).
+    /// The device failed without reporting which work requests it accepted. Every buffer stays with
+    /// the device, and the queue rejects further posts until it is reset or destroyed
+    /// ([R8.20](crate::guide::rules#r8-20)).
     OutcomeUnknown {
         /// The errno.
         errno: i32,
     },
-    /// The device refused the work request at index `accepted` (EINVAL), which is an atomic or has
-    /// an immediate: the device speaks iWARP, which has neither
+    /// The device rejected the work request at index `accepted` (EINVAL), which is an atomic or has
+    /// an immediate. The device speaks iWARP, which has neither
     /// ([R24.4](crate::guide::rules#r24-4)).
     NotOnIwarp,
-    /// The device refused the work request at index `accepted` (EINVAL), which is a SEND_WITH_INV
-    /// with inline data, and the [provider](crate::Context::provider) is siw, which sends it from
-    /// buffers only.
+    /// The device rejected the work request at index `accepted` (EINVAL), which is a SEND_WITH_INV
+    /// with inline data. The [provider](crate::Context::provider) is siw, which supports it only
+    /// with buffers.
     InlineInvOnSiw,
-    /// The device refused the work request at index `accepted` (EINVAL), which is a READ with a
-    /// fence, and the [provider](crate::Context::provider) is siw, which accepts none.
+    /// The device rejected the work request at index `accepted` (EINVAL), which is a READ with a
+    /// fence. The [provider](crate::Context::provider) is siw, which does not support it.
     FencedReadOnSiw,
-    /// The device refused the work request at index `accepted`.
+    /// The device rejected the work request at index `accepted` (EINVAL), which is a READ of no
+    /// bytes. The [provider](crate::Context::provider) is siw, which would read into the buffer of
+    /// an earlier work request ([R24.18](crate::guide::rules#r24-18)).
+    EmptyReadOnSiw,
+    /// The device rejected the work request at index `accepted`.
     Refused {
-        /// The errno; ENOMEM says that the device's queue is full.
+        /// The errno. ENOMEM means that the device's queue is full.
         errno: i32,
     },
 }
@@ -148,11 +162,19 @@ impl fmt::Display for PostErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             PostErrorKind::QueueFull { asked, room } => {
+                let asked = WorkRequests(asked);
+                write!(
+                    f,
+                    "queue full: posting {asked}, room for {room} (poll the completion queue to \
+                     free room)"
+                )
+            }
+            PostErrorKind::CqFull { asked, room } => {
                 let (asked, exceed) = (WorkRequests(asked), if asked == 1 { "exceeds" } else { "exceed" });
                 write!(
                     f,
-                    "queue full: {asked} {exceed} the {room} that fit (post what there is, and \
-                     poll: what is done makes room)"
+                    "completion queue full: {asked} {exceed} the {room} that fit (poll it: each \
+                     completion makes room for any of its queue pairs)"
                 )
             }
             PostErrorKind::InlineTooLong { asked, max } => {
@@ -214,7 +236,7 @@ impl fmt::Display for PostErrorKind {
             ),
             PostErrorKind::LocalInvOnSoftRoce => f.write_str(
                 "LOCAL_INV of a memory window is refused on Soft-RoCE, where it crashes the kernel \
-                 if a message of the peer has ended the key (destroy the window and allocate \
+                 if a message of the peer has invalidated the key (destroy the window and allocate \
                  another, or lend it with `BindMw::lend` and have the peer give it back)",
             ),
             PostErrorKind::Poisoned => f.write_str(
@@ -222,24 +244,34 @@ impl fmt::Display for PostErrorKind {
                  reset or destroy the queue pair first",
             ),
             PostErrorKind::OutcomeUnknown { errno } => {
-                write!(f, "{} (no bad_wr: every entry stays with the device)", Errno(errno))
+                write!(
+                    f,
+                    "{} (no bad_wr: the provider did not say which work requests it accepted, so \
+                     their buffers stay in flight until the queue is reset or destroyed)",
+                    Errno(errno)
+                )
             }
             PostErrorKind::NotOnIwarp => write!(
                 f,
                 "{} (the device speaks iWARP, which has neither immediates nor atomics: send a \
-                 message in their place)",
+                 message instead)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::InlineInvOnSiw => write!(
                 f,
-                "{} (the device is siw, which sends no SEND_WITH_INV with inline data: send from a \
-                 buffer, or with inline data of a SEND and without the key)",
+                "{} (siw does not support SEND_WITH_INV with inline data: send from a buffer, or \
+                 post a SEND)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::FencedReadOnSiw => write!(
                 f,
-                "{} (the device is siw, which accepts no READ with a fence: post the READ once the \
-                 completions before it are there)",
+                "{} (siw does not support a READ with a fence: post the READ after the earlier \
+                 completions)",
+                Errno(libc::EINVAL)
+            ),
+            PostErrorKind::EmptyReadOnSiw => write!(
+                f,
+                "{} (siw does not support a READ of no bytes: leave it out)",
                 Errno(libc::EINVAL)
             ),
             PostErrorKind::Refused { errno } => Errno(errno).fmt(f),
@@ -248,39 +280,39 @@ impl fmt::Display for PostErrorKind {
 }
 
 impl Found {
-    /// Buffers have to be looked at, and nothing else is known to be wrong.
+    /// Buffers need inspection, and no other fault is known.
     pub(crate) const MISMATCH: Found = Found { faults: 0, mismatch: 1 };
 
-    /// Whether buffers have to be looked at.
+    /// Whether buffers need inspection.
     pub(crate) fn is_mismatch(self) -> bool {
         self.mismatch != 0
     }
 
-    /// Whether cold code finds out more than what was noted.
+    /// Whether cold code can find more than was recorded.
     pub(crate) fn is_open(self) -> bool {
         self.is_mismatch() || self.faults & (fault::BEYOND | fault::INLINE | fault::SGE) != 0
     }
 }
 
-/// What is wrong with a list, once cold code has looked.
+/// The faults of a list, after cold code has inspected it.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
     pub bits: u32,
     /// The first message that is too long.
     pub too_long: Option<PostErrorKind>,
-    /// The longest inline payload, bytes.
+    /// The longest inline payload in bytes.
     pub inline: u64,
-    /// The longest list of buffers, if there is one that is too long.
+    /// The longest list of buffers, if one is too long.
     pub sges: u32,
 }
 
 impl Faults {
-    /// What was noted.
+    /// The recorded faults.
     pub fn of(found: Found) -> Self {
         Faults { bits: found.faults, too_long: None, inline: 0, sges: 0 }
     }
 
-    /// The first of it, `None` if all is well; the limits are those of the queue.
+    /// The first fault, or `None`. The limits are those of the queue.
     pub fn first(self, max_sge: u32, max_inline: u32) -> Option<PostErrorKind> {
         Some(match self.bits {
             f if f & fault::PD != 0 => PostErrorKind::PdMismatch,

@@ -1,8 +1,8 @@
-//! A work request, and how it becomes C's: the descriptor, the slot that it is written to, the
-//! element of its buffer, and what is noted of it meanwhile.
+//! A work request, and how it becomes a C work request: the descriptor, the slot that it is written
+//! to, the element of its buffer, and what the post records about it.
 //!
-//! Emitting one writes only the fields that its opcode reads. Which descriptor may be posted where
-//! is decided in [`rules`](crate::rules).
+//! Emitting a work request writes only the fields that its opcode reads. The module
+//! [`rules`](crate::rules) defines which descriptor can be posted where.
 
 #![allow(unsafe_code)] // writes C work requests
 
@@ -31,11 +31,11 @@ use crate::work::flags::{Plain, SendFlags, Unfenced};
 use crate::work::opcode::Opcode;
 use crate::work::opcode::bounds::SolicitedOp;
 
-/// A send work request (`struct ibv_send_wr` of ibv_post_send(3)): an opcode `O` with its operands,
-/// data `D`, an address `A`, and whether it was told to be fenced (`F`) and signaled (`G`).
+/// A send work request (`struct ibv_send_wr` of ibv_post_send(3)), with the opcode `O` and its
+/// operands, the data `D`, and the address `A`. `F` says whether it is fenced, `G` whether it is
+/// signaled.
 ///
-/// It is made by the opcode: `wr::Send::new(buf)`, `wr::RdmaWrite::inline(&bytes, remote)` and so
-/// on.
+/// Opcodes create it: `wr::Send::new(buf)`, `wr::RdmaWrite::inline(&bytes, remote)` and so on.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -71,14 +71,14 @@ pub(super) fn request<O, D>(op: O, data: D, use_: Use) -> WorkRequest<O, D> {
 allows! { [O: SolicitedOp, D, A, F, G] WorkRequest<O, D, A, F, G>: SetSolicited; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// With `flags` besides its own.
+    /// Adds `flags` to its own.
     #[inline(always)]
     pub(crate) fn flagged(mut self, flags: u32) -> Self {
         self.flags |= flags;
         self
     }
 
-    /// Raises a solicited event at the peer (`IBV_SEND_SOLICITED`;
+    /// Requests a solicited event at the peer (`IBV_SEND_SOLICITED`;
     /// [R2.3](crate::guide::rules#r2-3), [`Notify::Solicited`](crate::completion::Notify)).
     #[doc(alias = "IBV_SEND_SOLICITED")]
     #[inline(always)]
@@ -110,10 +110,10 @@ impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
 /// A send work request, for code that does not know its type.
 #[doc(hidden)]
 pub trait Flagged: Sized {
-    /// With `flags` besides its own.
+    /// Adds `flags` to its own.
     ///
     /// # Safety
-    /// The rules allow the work request these flags.
+    /// The rules allow these flags for the work request.
     unsafe fn flagged(self, flags: u32) -> Self;
 }
 
@@ -124,28 +124,28 @@ impl<O, D, A, F, G> Flagged for WorkRequest<O, D, A, F, G> {
     }
 }
 
-/// What a program describes, for a queue with entries `E`: a [`WorkRequest`], or a
+/// A description of a work request for a queue with entries `E`: a [`WorkRequest`], or a
 /// [`Recv`](crate::wr::Recv).
 pub(crate) trait Work<E: Entry> {
-    /// C's form.
+    /// The C struct.
     type Wr;
     type Data: Data<E>;
 
-    /// Whether it is filled already, and ended.
+    /// Whether it is already filled and ends its list.
     const IS_FILLED: bool = false;
 
-    /// Makes one that is filled what it was before, where cold code may have left out its element.
+    /// Restores a filled work request after cold code may have removed its element.
     ///
     /// # Safety
-    /// `wr` is this one, emitted, and no list that it is in is posted.
+    /// `wr` is this work request, emitted, and no list that contains it is being posted.
     unsafe fn restore(_wr: *mut Self::Wr) {}
 
-    /// Writes the work request, all but `wr_id` and `next`.
+    /// Writes the work request, except `wr_id` and `next`.
     ///
     /// # Safety
-    /// `slot` is writable, has room for the elements, and stays until the post. `check` knows the
-    /// queue's address handles; what does no bookkeeping has an address handle of the queue's, if
-    /// it names one, by the contract of its post.
+    /// `slot` is writable, has room for the elements, and lives until the post. `check` has the
+    /// queue's address handles. A work request without bookkeeping names only an address handle of
+    /// the queue, by the contract of its post.
     unsafe fn emit(
         self,
         slot: *mut Slot<Self::Wr, <Self::Data as Data<E>>::Sges>,
@@ -153,8 +153,8 @@ pub(crate) trait Work<E: Entry> {
     ) -> Pending<E, Self::Data>;
 }
 
-/// What emission leaves for the post: the entry, what the program says of the wr_id, what the verb
-/// knows of the work request, and the type of the data, whose borrows must last until the post.
+/// What emission leaves for the post: the entry, the program's part of the wr_id, what the verb
+/// knows about the work request, and the type of the data, whose borrows must last until the post.
 #[doc(hidden)]
 pub struct Pending<E, D, O = (), K = ()> {
     pub entry: Option<E>,
@@ -169,7 +169,7 @@ impl<E, D> Pending<E, D> {
         Pending { entry, wr_id, known: (), data: PhantomData }
     }
 
-    /// With what the verb knows.
+    /// Adds what the verb knows.
     #[inline(always)]
     pub(crate) fn known_as<K>(self, known: K) -> Pending<E, D, (), K> {
         Pending { entry: self.entry, wr_id: self.wr_id, known, data: PhantomData }
@@ -177,7 +177,7 @@ impl<E, D> Pending<E, D> {
 }
 
 impl<E, W, K> Pending<E, W, (), K> {
-    /// The same, of a work request with this opcode and this data.
+    /// Converts it for a work request with this opcode and this data.
     #[inline(always)]
     pub(crate) fn of<D, O>(self) -> Pending<E, D, O, K> {
         Pending { entry: self.entry, wr_id: self.wr_id, known: self.known, data: PhantomData }
@@ -185,7 +185,7 @@ impl<E, W, K> Pending<E, W, (), K> {
 }
 
 impl<E, D, O, K> Pending<E, D, O, K> {
-    /// Its opcode, for what follows it.
+    /// Its opcode, for the work requests that follow it.
     #[doc(hidden)]
     #[inline(always)]
     pub fn opcode(&self) -> PhantomData<O> {
@@ -199,16 +199,15 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
 
     #[inline(always)]
     unsafe fn emit(self, slot: *mut SendSlot<D::Sges>, check: &mut Check) -> Pending<E, D> {
-        // SAFETY: the slot is writable, has room for `D::Sges`, and stays until the post; the
-        // fields of the head follow one another (`sys::layout`); the check knows the address
-        // handles.
+        // SAFETY: the slot is writable, has room for `D::Sges`, and lives until the post. The
+        // fields of the head are contiguous (`sys::layout`). The check has the address handles.
         unsafe {
             let (wr, sges) = Slot::parts(slot);
             let how = How { use_: self.use_, limit: self.op.limit() };
             let emitted = self.data.emit(sges, how, check);
             (*wr).sg_list = emitted.sges;
-            // Number of elements, opcode, flags and the immediate, which is overwritten where the
-            // opcode has one: constants that are one store of 16 bytes.
+            // The number of elements, the opcode, the flags and the immediate, which an opcode with
+            // an immediate overwrites. They are one store of 16 bytes.
             let head = [emitted.count as u32, O::CODE, self.flags | emitted.flags, 0];
             (&raw mut (*wr).num_sge).cast::<[u32; 4]>().write(head);
             let mut operands = Operands::of(wr);
@@ -222,10 +221,10 @@ impl<E: Entry, O: Opcode, D: Data<E>, A: Address, F, G> Work<E> for WorkRequest<
     }
 }
 
-/// Stack room for one work request `W` and its elements `G`, an array of `ibv_sge`, which are
-/// written in place.
+/// Room on the stack for one work request `W` and its elements `G`, an array of `ibv_sge`, which
+/// are written in place.
 ///
-/// Its pointers (`next`, `sg_list`) are taken from one raw pointer and stay valid because the slot
+/// Its pointers (`next`, `sg_list`) derive from one raw pointer and stay valid, because the slot
 /// does not move between emission and post.
 #[repr(C)]
 #[doc(hidden)]
@@ -241,7 +240,7 @@ pub type RecvSlot<G> = Slot<ibv_recv_wr, G>;
 
 impl<W, G> Slot<W, G> {
     #[inline(always)]
-    #[allow(clippy::new_without_default)] // it is not public
+    #[allow(clippy::new_without_default)] // not public
     pub fn new() -> Self {
         Slot { wr: MaybeUninit::uninit(), sges: MaybeUninit::uninit() }
     }
@@ -252,13 +251,13 @@ impl<W, G> Slot<W, G> {
     /// `slot` is writable.
     #[inline(always)]
     pub(super) unsafe fn parts(slot: *mut Self) -> (*mut W, *mut ibv_sge) {
-        // SAFETY: the field is inside the slot; no reference is made.
+        // SAFETY: the field is inside the slot, and no reference is created.
         (slot.cast(), unsafe { &raw mut (*slot).sges }.cast())
     }
 }
 
-/// How a buffer is used: it is sent (its length counts; up to the limit, if that is a WRITE),
-/// filled by what a READ brings, or by a receive (its capacity counts), or is an atomic's result.
+/// How a buffer is used. It is sent (its length counts; at most the limit, for a WRITE), filled by
+/// a READ, or by a receive (its capacity counts), or holds the result of an atomic.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Use {
@@ -269,7 +268,7 @@ pub enum Use {
     Atomic,
 }
 
-/// How a buffer is used, and how many bytes the slice at the peer of a WRITE or a READ has.
+/// How a buffer is used, and the length of the remote slice of a WRITE or a READ in bytes.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct How {
@@ -278,31 +277,32 @@ pub struct How {
 }
 
 impl How {
-    /// Whether so many bytes are written beyond the slice.
+    /// Whether a WRITE of `len` bytes exceeds the slice.
     #[inline(always)]
     pub(super) fn is_beyond(self, len: usize) -> bool {
         self.use_ == Use::Write && len as u64 > self.limit.into()
     }
 }
 
-/// The elements: those that were written, or a buffer's own. The entry, and flags of its own.
+/// The elements: those that were written, or the one in a buffer's header. Also the entry and its
+/// flags.
 #[doc(hidden)]
 pub struct Emitted<E> {
     pub sges: *mut ibv_sge,
     pub count: i32,
     pub entry: Option<E>,
     pub flags: u32,
-    /// The wr_id of the `unsafe` path; else the bits of the number that the program gave.
+    /// The wr_id of the `unsafe` path. Otherwise the bits of the number that the program set.
     pub wr_id: u64,
 }
 
-/// Looks at a buffer that is the only one of its work request, and gives its element: that of its
-/// header, or `slot`, where it is another. One of no bytes must be left out, because some devices
-/// read length 0 as 2^31 (R3.3): its type tag says so, and it is looked at before the post.
+/// Checks the only buffer of a work request, and returns its element: the one in its header, or
+/// `slot` if the element differs. An empty element must be removed, because some devices read
+/// length 0 as 2^31 (R3.3). The buffer's type tag then requests an inspection before the post.
 ///
-/// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes, which are its
-/// length then, if it has one that changes. What does not fit is marked to be looked at as well, so
-/// this costs no more than the comparison.
+/// A WRITE sends at most `limit` bytes of it. A READ fills its first `limit` bytes and sets its
+/// length to that, if its length can change. A buffer that does not fit is marked for inspection
+/// too, so the check costs only the comparison.
 ///
 /// # Safety
 /// `slot` is writable, and the header belongs to a handle that the caller owns.
@@ -317,13 +317,12 @@ unsafe fn element(
     let mut element = if use_ == Use::Fill { header.to_fill() } else { header.to_send() };
     match use_ {
         Use::Write if header.len() > limit => header.look_seldom(),
-        // The 8 bytes are what the buffer holds afterwards. One that has fewer is looked at, and
-        // does not get far.
+        // The buffer contains these 8 bytes afterwards. A smaller buffer is inspected and rejected.
         Use::Atomic => header.set_some_len(8),
         Use::Read => {
-            // (Else half of the word that it is in is loaded besides: 1 instruction.)
+            // (Otherwise the compiler also loads half of the word that contains it: 1 instruction.)
             let limit = black_box(limit);
-            // A buffer that was used for such a READ before has the length already.
+            // A buffer that was used for the same READ before already has the length.
             if header.len() != limit {
                 let here = cut(header, limit);
                 if has_len {
@@ -344,8 +343,8 @@ unsafe fn element(
     element.cast_mut().cast()
 }
 
-/// How much of the `limit` bytes of a READ a buffer takes: one comparison for what does not fit,
-/// and for a READ of nothing, which is left out.
+/// How many of the `limit` bytes of a READ the buffer takes. One comparison detects both a buffer
+/// that is too small and an empty READ, whose element is removed.
 #[inline(always)]
 fn cut(header: &Header, limit: u32) -> u32 {
     if limit <= header.capacity() {
@@ -355,8 +354,8 @@ fn cut(header: &Header, limit: u32) -> u32 {
     if limit == READS_NOTHING { 0 } else { header.capacity() }
 }
 
-/// Writes the element of a buffer that is one of several, as `element` looks at the only one, and
-/// gives its length.
+/// Writes the element of one of several buffers, checked like the only one in `element`, and
+/// returns its length.
 ///
 /// # Safety
 /// `sge` is writable, and the header belongs to a handle that the caller owns.
@@ -367,14 +366,14 @@ pub(super) unsafe fn emit_one(
     How { use_, limit }: How,
     check: &mut Check,
 ) -> u32 {
-    // The length may have been set just now: a load of 16 bytes would wait for that store. The
-    // element of a receive has the same address and key, and its length is stored seldom.
+    // The length may have been stored just now, and a load of 16 bytes would wait for that store.
+    // The element for receives has the same address and key, and its length is rarely stored.
     let len = match use_ {
         Use::Fill => header.capacity(),
         Use::Read => cut(header, limit),
         _ => header.len(),
     };
-    // SAFETY: the slot's element is writable; the header's has the layout of an `ibv_sge`.
+    // SAFETY: the slot's element is writable, and the header's has the layout of an `ibv_sge`.
     unsafe {
         sge.cast::<[u64; 2]>().copy_from_nonoverlapping(header.to_fill(), 1);
         if use_ != Use::Fill {
@@ -401,9 +400,9 @@ macro_rules! single {
 
             #[inline(always)]
             unsafe fn emit(self, sges: *mut ibv_sge, how: How, check: &mut Check) -> Emitted<$e> {
-                // SAFETY: `sges` has room for one element, and `self` owns the handle. The element
-                // that is given is the header's, which stays as long as the handle is the device's:
-                // its holder alone writes to it.
+                // SAFETY: `sges` has room for one element, and `self` owns the handle. The returned
+                // element is in the header, which lives while the device owns the handle. Only the
+                // holder of the handle writes to it.
                 let sges = unsafe { element(self.header(), sges, how, $has_len, check) };
                 let wrap: fn($t) -> $e = $wrap;
                 Emitted { sges, count: 1, entry: Some(wrap(self)), flags: 0, wr_id: 0 }
@@ -426,69 +425,69 @@ single!(OpenBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::Open);
 single!(ReadOnlyBuf as ReadOnlyBuf, [], false, |buf| buf);
 single!(ReadOnlyBuf as AnyBuf<C>, [C: 'static], false, AnyBuf::ReadOnlyPiece);
 
-/// What one post checks its work requests against, and what it found. It lives in registers, so it
-/// only notes; cold code looks.
+/// What one post checks its work requests against, and the result. It is kept in registers, so it
+/// only records faults, and cold code inspects them.
 #[doc(hidden)]
 pub struct Check {
-    /// What the header of a buffer shows that the queue has.
+    /// The value in the headers of buffers that the queue owns.
     pub(super) counter: *const CompletionCounter,
-    /// The address handles of the queue, until the queue is borrowed anew.
+    /// The address handles of the queue, valid until the queue is borrowed again.
     pub(crate) ah: *const AhKeys,
     pub(crate) max_sge: u32,
     pub(crate) max_inline: u32,
-    /// What is wrong besides the buffers, of `fault`.
+    /// The faults that do not concern buffers, from `fault`.
     pub(crate) faults: u32,
-    /// The type tags of the buffers, or-ed together.
+    /// The type tags of the buffers, combined with OR.
     pub(crate) seen: u64,
 }
 
 impl Check {
-    /// `counter` is what headers show of buffers that the queue has.
+    /// `counter` is the value in the headers of buffers that the queue owns.
     #[inline(always)]
     pub(crate) fn new(counter: *const CompletionCounter, max_sge: u32, max_inline: u32) -> Self {
         let ah = std::ptr::null();
         Check { counter, ah, max_sge, max_inline, faults: 0, seen: 0 }
     }
 
-    /// Sees a buffer of a work request.
+    /// Records a buffer of a work request.
     #[inline(always)]
     pub(super) fn see(&mut self, header: &Header) {
         self.seen |= header.type_tag();
     }
 
-    /// A send with several buffers is to be looked at: it goes beyond its remote slice, or its
-    /// buffers.
+    /// Records that a send with several buffers needs inspection, because it exceeds its remote
+    /// slice or its buffers.
     #[inline(always)]
     pub(super) fn look(&mut self) {
         self.seen |= type_tag::LOOK;
     }
 
-    /// Something else is wrong: one of `fault`.
+    /// Records another fault, from `fault`.
     #[inline(always)]
     pub(crate) fn note(&mut self, fault: u32) {
         self.faults |= fault;
     }
 
-    /// Shows in the header of an entry that the queue has it, before it is posted: so a list looks
-    /// at no header twice. If it is not posted after all, whoever gets it makes it forget the
-    /// queue.
+    /// Marks an entry as owned by the queue, in its header, before the post, so that a list does
+    /// not access a header twice. If it is not posted after all, whatever code takes it back clears
+    /// the mark.
     #[inline(always)]
     pub(crate) fn give<E: Entry>(&self, entry: &Option<E>) {
         if let Some(entry) = entry {
-            // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+            // SAFETY: the entry of a work request has a buffer (`Data::emit`).
             unsafe { entry.first() }.give(self.counter);
         }
     }
 
-    /// What was found, for a queue to which this is `mismatch`. To be asked once, so that one
-    /// instruction tests and keeps the result.
+    /// The result, for a queue with this `mismatch` mask. Call it once, so that one instruction
+    /// tests the result and keeps it.
     #[inline(always)]
     pub(crate) fn found(&self, mismatch: u64) -> Found {
         Found { faults: self.faults, mismatch: self.seen & mismatch }
     }
 
-    /// As `found`, of one work request whose data `is_one` buffer, or may be several: the type tag
-    /// of one is read here, where it is the operand of the test.
+    /// Like `found`, for one work request whose data `is_one` buffer or may be several. The type
+    /// tag of a single buffer is read here, as the operand of the test.
     #[inline(always)]
     pub(crate) fn found_in<E: Entry>(
         &self,
@@ -498,7 +497,7 @@ impl Check {
     ) -> Found {
         match entry {
             Some(entry) if is_one => {
-                // SAFETY: an entry of a work request has a buffer (`Data::emit`).
+                // SAFETY: the entry of a work request has a buffer (`Data::emit`).
                 let header = unsafe { entry.first() };
                 Found { faults: self.faults, mismatch: header.type_tag() & mismatch }
             }
@@ -507,16 +506,16 @@ impl Check {
     }
 }
 
-/// What emission found: for cold code, in two registers.
+/// The result of emission, for cold code, in two registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub faults: u32,
-    /// Not 0 if a buffer needs a look.
+    /// Not 0 if a buffer needs inspection.
     pub mismatch: u64,
 }
 
 impl Found {
-    /// Whether nothing is wrong, and no buffer needs a look.
+    /// Whether there are no faults, and no buffer needs inspection.
     #[inline(always)]
     pub fn is_clear(self) -> bool {
         self.faults == 0 && self.mismatch == 0

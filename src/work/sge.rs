@@ -1,4 +1,4 @@
-//! The data of the `unsafe` path: pieces of regions, and a wr_id of the caller's choice.
+//! The data of the `unsafe` path: pieces of regions, with a wr_id that the caller chooses.
 
 #![allow(unsafe_code)] // writes C scatter/gather elements
 
@@ -14,7 +14,8 @@ use crate::work::data::Data;
 use crate::work::flags::SendFlags;
 use crate::work::request::{Check, Emitted, How};
 
-/// A piece of a registered region: an element of an [`Sge`] (`struct ibv_sge` of ibv_post_send(3)).
+/// A piece of a registered region: one element of an [`Sge`] (`struct ibv_sge` of
+/// ibv_post_send(3)).
 #[derive(Clone, Copy)]
 #[repr(transparent)] // a slice of them is C's `sg_list`
 pub struct Piece<'mr> {
@@ -23,10 +24,10 @@ pub struct Piece<'mr> {
 }
 
 impl<'mr> Piece<'mr> {
-    /// Bytes `range` of `region`.
+    /// The bytes `range` of `region`.
     ///
     /// # Errors
-    /// [`OutOfBounds`] if it is not all inside the region, or its length exceeds 32 bits
+    /// [`OutOfBounds`] if the range is not inside the region, or its length exceeds 32 bits
     /// ([R3.8](crate::guide::rules#r3-8)).
     pub fn new<A: Access, M>(
         region: &'mr MemoryRegion<A, M>,
@@ -35,7 +36,7 @@ impl<'mr> Piece<'mr> {
         let len = range.end.saturating_sub(range.start);
         let (addr, lkey) = region.locate(range.start, len)?;
         let addr = addr.expose_provenance() as u64;
-        // An element's length has 32 bits (R3.8).
+        // The length of an element has 32 bits (R3.8).
         let length = u32::try_from(len).map_err(|_| {
             let (offset, available) = (range.start as u64, u32::MAX as u64);
             OutOfBounds::new(Container::Element, offset, len as u64, available)
@@ -43,16 +44,16 @@ impl<'mr> Piece<'mr> {
         Ok(Piece { sge: ibv_sge { addr, length, lkey }, region: PhantomData })
     }
 
-    /// `length` bytes at `addr` of a region that this crate need not know, by its local key: one
-    /// that C registered, for example. With [`inline`](Sge::inline) the bytes are anywhere in
-    /// memory and the key is ignored.
+    /// The `length` bytes at `addr` of any region with the local key `lkey`, such as one that C
+    /// code registered. With [`inline`](Sge::inline) the bytes can be anywhere in memory and the
+    /// key is ignored.
     ///
-    /// This is safe because a piece is only numbers. Posting it is `unsafe`, and there the caller
-    /// promises that they are right.
+    /// This is safe because a piece only contains numbers. Posting it is `unsafe`, and its contract
+    /// requires that they are valid.
     ///
     /// ```
     /// # use proverbs::prelude::*;
-    /// let piece = wr::Piece::from_raw(0x7f00_0000_1000, 64, 0x1234); // of a C program's `ibv_mr`
+    /// let piece = wr::Piece::from_raw(0x7f00_0000_1000, 64, 0x1234); // from an `ibv_mr` of C code
     /// let sge: wr::Sge<'static, 1> = wr::Sge::new(7, [piece]);
     /// assert!(format!("{sge:?}").contains("64 bytes"));
     /// ```
@@ -62,13 +63,13 @@ impl<'mr> Piece<'mr> {
     }
 }
 
-/// `N` scatter/gather elements (`sg_list` of ibv_post_send(3)) and the wr_id that their completion
-/// will carry: the data of the `unsafe` path.
+/// `N` scatter/gather elements (`sg_list` of ibv_post_send(3)) and the wr_id of their completion:
+/// the data of the `unsafe` path.
 ///
-/// It borrows the regions until it is posted; that they stay until the completion is part of the
-/// contract of the `unsafe` post. A WRITE of it is not held to the length of its
-/// [`RemoteSlice`](crate::RemoteSlice), nor a READ to it: they bring as many bytes as the pieces
-/// have, and the remote region's own bounds are what the peer's device looks at.
+/// It borrows the regions until it is posted. The contract of the `unsafe` post requires that they
+/// live until the completion. The length of a [`RemoteSlice`](crate::RemoteSlice) does not limit a
+/// WRITE or determine a READ with this data: they transfer as many bytes as the pieces have, and
+/// only the peer's device checks the bounds of the region.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -82,7 +83,7 @@ impl<'mr> Piece<'mr> {
 /// let pieces = [wr::Piece::new(&region, 0..4)?, wr::Piece::new(&region, 100..104)?];
 /// // Its wr_id is 42.
 /// let wr: wr::WorkRequest<wr::Send, wr::Sge<'_, 2>> = wr::Send::new(wr::Sge::new(42, pieces));
-/// // Copied while it is posted.
+/// // Copied during the post.
 /// let copied = wr::Send::new(wr::Sge::new(43, [wr::Piece::new(&region, 0..4)?]).inline());
 /// # let _: wr::WorkRequest<wr::Send, wr::Sge<'_, 1>> = copied;
 /// # drop(wr);
@@ -103,14 +104,15 @@ pub struct Sge<'mr, const N: usize> {
 }
 
 impl<'mr, const N: usize> Sge<'mr, N> {
-    /// A work request's list of elements.
+    /// Creates the list of elements of a work request.
     pub fn new(wr_id: u64, pieces: [Piece<'mr>; N]) -> Self {
         Sge { pieces, wr_id, flags: 0 }
     }
 
-    /// Sends the bytes inline: they are copied while the work request is posted.
+    /// Sends the bytes inline: they are copied during the post.
     ///
-    /// Their total must be within the queue pair's inline capacity, or the device refuses the post.
+    /// Their total must not exceed the queue pair's inline capacity, or the device rejects the
+    /// post.
     pub fn inline(mut self) -> Self {
         self.flags = SendFlags::INLINE.bits();
         self
@@ -128,7 +130,7 @@ impl<const N: usize> Data<Raw> for Sge<'_, N> {
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, _: How, _: &mut Check) -> Emitted<Raw> {
         for (i, piece) in self.pieces.iter().enumerate() {
-            // SAFETY: there are as many elements as pieces, all writable.
+            // SAFETY: there are as many writable elements as pieces.
             unsafe { sges.add(i).write(piece.sge) };
         }
         Emitted { sges, count: N as i32, entry: None, flags: self.flags, wr_id: self.wr_id }

@@ -1,4 +1,4 @@
-//! Data of the `unsafe` path whose number of elements is known at run time.
+//! Data of the `unsafe` path with a run-time number of elements.
 
 #![allow(unsafe_code)] // names C scatter/gather elements
 
@@ -9,12 +9,12 @@ use crate::work::flags::SendFlags;
 use crate::work::request::{Check, Emitted, How};
 use crate::work::sge::Piece;
 
-/// Scatter/gather elements whose number is known at run time (`sg_list` and `num_sge` of
-/// ibv_post_send(3)), and the wr_id that their completion will carry.
+/// A run-time number of scatter/gather elements (`sg_list` and `num_sge` of ibv_post_send(3)), and
+/// the wr_id of their completion.
 ///
-/// It is for the `unsafe` path, like [`Sge`](crate::wr::Sge), which has a fixed number of elements.
-/// The pieces are not copied: the device reads them during the post. The caller of the post
-/// promises that there are at most as many as the queue allows.
+/// For the `unsafe` path, like [`Sge`](crate::wr::Sge), which has a fixed number of elements. The
+/// pieces are not copied: the device reads them during the post. The contract of the post requires
+/// that there are at most as many as the queue allows.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -56,7 +56,7 @@ pub struct SgeList<'a> {
 }
 
 impl<'a> SgeList<'a> {
-    /// The elements of a work request.
+    /// Creates the data of a work request.
     pub fn new(wr_id: u64, pieces: &'a [Piece<'a>]) -> Self {
         SgeList { pieces, wr_id, flags: 0 }
     }
@@ -78,8 +78,8 @@ impl Data<Raw> for SgeList<'_> {
 
     #[inline(always)]
     unsafe fn emit(self, _: *mut ibv_sge, _: How, _: &mut Check) -> Emitted<Raw> {
-        // A `Piece` is an `ibv_sge`. Nothing writes to them: the elements of an unchecked post are
-        // not trimmed.
+        // A `Piece` is an `ibv_sge`. Nothing writes to them: an unchecked post does not trim its
+        // elements.
         let sges = self.pieces.as_ptr().cast::<ibv_sge>().cast_mut();
         let count = self.pieces.len() as i32;
         Emitted { sges, count, entry: None, flags: self.flags, wr_id: self.wr_id }

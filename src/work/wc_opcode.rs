@@ -1,4 +1,4 @@
-//! What a completion says was done.
+//! The operation that a completion reports.
 
 use crate::sys::persist::{WC_ATOMIC_WRITE, WC_FLUSH};
 use crate::sys::types::ibv_wc_opcode;
@@ -9,7 +9,7 @@ macro_rules! opcodes {
         pub enum WcOpcode { $($(#[$doc:meta])* $opcode:ident = $c:path;)* }
     ) => {
         $(#[$meta])*
-        #[repr(u8)] // C's numbers, so that most are decoded by a comparison
+        #[repr(u8)] // C's numbers, so that most are decoded by one comparison
         pub enum WcOpcode {
             $($(#[$doc])* $opcode = $c as u8,)*
         }
@@ -27,7 +27,7 @@ macro_rules! opcodes {
 }
 
 opcodes! {
-    /// What a completed work request did (`opcode` of ibv_poll_cq(3)):
+    /// The operation of a completed work request (`opcode` of ibv_poll_cq(3)). Returned by
     /// [`Completion::opcode`](crate::Completion::opcode).
     #[doc(alias = "ibv_wc_opcode")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,20 +47,20 @@ opcodes! {
         /// An atomic fetch and add.
         #[doc(alias = "IBV_WC_FETCH_ADD")]
         FetchAdd = ibv_wc_opcode::IBV_WC_FETCH_ADD;
-        /// The binding of a memory window.
+        /// A bind of a memory window.
         #[doc(alias = "IBV_WC_BIND_MW")]
         BindMw = ibv_wc_opcode::IBV_WC_BIND_MW;
-        /// The end of a key.
+        /// The invalidation of a key (LOCAL_INV).
         #[doc(alias = "IBV_WC_LOCAL_INV")]
         LocalInv = ibv_wc_opcode::IBV_WC_LOCAL_INV;
         /// A FLUSH.
         Flush = WC_FLUSH;
         /// An ATOMIC WRITE.
         AtomicWrite = WC_ATOMIC_WRITE;
-        /// A message in the receive's buffer.
+        /// A message in the buffer of a receive.
         #[doc(alias = "IBV_WC_RECV")]
         Recv = ibv_wc_opcode::IBV_WC_RECV;
-        /// An RDMA WRITE with immediate, its data in the region it named.
+        /// An RDMA WRITE with immediate. Its data is in the region that it named.
         #[doc(alias = "IBV_WC_RECV_RDMA_WITH_IMM")]
         RecvRdmaWithImm = ibv_wc_opcode::IBV_WC_RECV_RDMA_WITH_IMM;
     }
@@ -70,7 +70,7 @@ opcodes! {
 mod tests {
     use super::*;
 
-    /// Each has the number that verbs.h gives it, and others are none.
+    /// Each opcode has the number of verbs.h. Other numbers are not opcodes.
     #[test]
     fn numbers_of_c() {
         let known: Vec<_> = (0..256).filter_map(WcOpcode::from_c).map(|it| it as u8).collect();

@@ -1,6 +1,6 @@
-//! A memory window as the data of a work request: no bytes, but what the completion gives back.
+//! A memory window as the data of a work request: it has no bytes, but the completion returns it.
 
-#![allow(unsafe_code)] // says what its method asks for
+#![allow(unsafe_code)] // declares an unsafe method
 
 use crate::memory::entry::AnyBuf;
 use crate::memory::header::Handle;
@@ -26,8 +26,9 @@ impl<C: 'static> Data<AnyBuf<C>> for WindowEntry {
 
     #[inline(always)]
     unsafe fn emit(self, sges: *mut ibv_sge, _: How, check: &mut Check) -> Emitted<AnyBuf<C>> {
-        // The C object that BIND_MW names is live while the queue pair has the counters that the
-        // window knows, and did not end it; a list with a window of others is not posted.
+        // The C object that BIND_MW names is alive as long as the queue pair has the counters that
+        // the window refers to and has not ended it. A list that contains the window of another
+        // queue pair is not posted.
         if !self.0.is_of(check.counter) {
             check.note(fault::WINDOW);
         } else if self.0.may_crash() {

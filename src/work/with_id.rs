@@ -1,6 +1,6 @@
-//! The program's own number in a work request that has no buffer.
+//! A number that the program sets on a work request without a buffer.
 
-#![allow(unsafe_code)] // says what its method asks for
+#![allow(unsafe_code)] // declares an unsafe method
 
 use crate::allows::{Allows, call};
 use crate::memory::entry::Owned;
@@ -10,15 +10,15 @@ use crate::work::data::{Data, sealed};
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice};
 use crate::work::request::{Check, Emitted, How, WorkRequest};
 
-/// Data without a buffer (inline or [`Empty`](crate::wr::Empty)), with a number of the program's:
-/// see [`with_id`](WorkRequest::with_id).
+/// Data without a buffer (inline or [`Empty`](crate::wr::Empty)), with a number that the program
+/// sets: see [`with_id`](WorkRequest::with_id).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WithId<D> {
     data: D,
     id: u16,
 }
 
-/// Data that brings no buffer back: inline bytes, and [`Empty`](crate::wr::Empty).
+/// Data without a buffer: inline bytes, and [`Empty`](crate::wr::Empty).
 ///
 /// Data with a buffer returns the buffer, not a number ([R17.7](crate::guide::rules#r17-7)).
 #[doc(hidden)]
@@ -37,13 +37,13 @@ impl NoBuffer for Empty {}
 allows! { [O, D: NoBuffer, A, F, G] WorkRequest<O, D, A, F, G>: WithId; }
 
 impl<O, D, A, F, G> WorkRequest<O, D, A, F, G> {
-    /// With a number that the completion gives back ([`Completion::id`](crate::Completion::id)),
-    /// where there is no buffer to come back: C's `wr_id` (ibv_post_send(3)).
+    /// Sets a number that the completion returns ([`Completion::id`](crate::Completion::id)), for
+    /// work requests without a buffer: C's `wr_id` (ibv_post_send(3)).
     ///
-    /// It has 16 bits, enough to tell apart what is outstanding on a queue. The others name the
-    /// queue. Whoever needs more has 64 bits in shared buffers
-    /// ([`set_id`](crate::memory::SharedBuf::set_id)) and in pieces, and a value of any type in a
-    /// `Buf`.
+    /// The number has 16 bits, enough to distinguish what is outstanding on one queue; the other
+    /// bits of the `wr_id` name the queue. Shared buffers
+    /// ([`set_id`](crate::memory::SharedBuf::set_id)) and pieces have 64 bits, and a `Buf` a value
+    /// of any type.
     ///
     /// ```
     /// # use proverbs::prelude::*;

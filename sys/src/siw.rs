@@ -1,13 +1,16 @@
-//! Works around three faults of libsiw's `post_send`.
+//! Works around four faults of libsiw's `post_send`.
 //!
 //! - It takes the key of SEND_WITH_INV from `wr.rdma.rkey`, where C programs have `invalidate_rkey`
 //!   (`push_send_wqe` of rdma-core's providers/siw/siw.c).
 //! - It accepts SEND_WITH_INV with inline data, and a READ with a fence. The kernel accepts neither
 //!   (`siw_activate_tx_from_sq` of drivers/infiniband/sw/siw/siw_qp.c): the post fails without a
 //!   bad_wr, and the send queue never moves again.
+//! - It accepts a READ without an element, and the kernel takes the READ for one with an element
+//!   (same function). This is the first element of an earlier work request, whose buffer the READ
+//!   overwrites.
 //! - If it rejects a work request after others, it may return 0 (`siw_post_send`).
 //!
-//! So a context of siw gets a `post_send` from this crate, which handles all three cases and calls
+//! So a context of siw gets a `post_send` from this crate, which handles all four cases and calls
 //! libsiw's.
 
 // No model: the address of libsiw's function is stored once, before the first context that uses it
@@ -123,17 +126,18 @@ unsafe fn post_all(
     }
 }
 
-/// Whether the kernel rejects this work request.
+/// Whether the kernel rejects this work request, or reads into a buffer that it does not name.
 ///
 /// # Safety
 /// `wr` is a work request.
 unsafe fn is_refused(wr: *const ibv_send_wr) -> bool {
-    // SAFETY: a work request has an opcode and flags (this function's contract).
-    let (opcode, flags) = unsafe { ((*wr).opcode, (*wr).send_flags) };
+    // SAFETY: a work request has an opcode, flags and a number of elements (this function's
+    // contract).
+    let (opcode, flags, num_sge) = unsafe { ((*wr).opcode, (*wr).send_flags, (*wr).num_sge) };
     let has = |flag: ibv_send_flags| flags & flag.0 != 0;
     match opcode {
         ibv_wr_opcode::IBV_WR_SEND_WITH_INV => has(ibv_send_flags::IBV_SEND_INLINE),
-        ibv_wr_opcode::IBV_WR_RDMA_READ => has(ibv_send_flags::IBV_SEND_FENCE),
+        ibv_wr_opcode::IBV_WR_RDMA_READ => has(ibv_send_flags::IBV_SEND_FENCE) || num_sge == 0,
         _ => false,
     }
 }
@@ -179,9 +183,18 @@ mod tests {
     }
 
     fn posted_by(theirs: PostSend, list: &[(u32, u32)]) -> (c_int, Option<usize>, Vec<(u32, u32)>) {
+        posted_with(theirs, list, 1)
+    }
+
+    /// Each work request has `num_sge` elements.
+    fn posted_with(
+        theirs: PostSend,
+        list: &[(u32, u32)],
+        num_sge: c_int,
+    ) -> (c_int, Option<usize>, Vec<(u32, u32)>) {
         let n = list.len();
         let with = |&(opcode, send_flags): &(u32, u32)| {
-            let mut wr = ibv_send_wr { opcode, send_flags, ..zeroed() };
+            let mut wr = ibv_send_wr { opcode, send_flags, num_sge, ..zeroed() };
             let at = (&raw mut wr.imm_data_invalidated_rkey_union).cast::<u32>();
             // SAFETY: the union begins with the key.
             unsafe { at.write(KEY) };
@@ -219,6 +232,13 @@ mod tests {
         let before = vec![(SEND, 0), (INV, KEY)];
         let list = [(SEND, FENCE), (INV, 0), (INV, INLINE), (SEND, 0)];
         assert_eq!(posted(list), (libc::EINVAL, Some(2), before));
+    }
+
+    #[test]
+    fn a_read_without_an_element_is_rejected() {
+        let list = [(SEND, 0), (INV, 0), (READ, 0), (SEND, 0)];
+        let before = vec![(SEND, 0), (INV, KEY)];
+        assert_eq!(posted_with(provider, &list, 0), (libc::EINVAL, Some(2), before));
     }
 
     /// libsiw with room for two work requests, and without immediates.

@@ -248,6 +248,7 @@ fn short_reads_into_device_memory() {
 /// Proves R18.18.
 #[test]
 fn a_prepared_read_on_queue_pairs_with_different_signaling() {
+    fails_on!(NoRings, "", Device::open().kind != Kind::Siw);
     profile! { Chosen { entry: AnyBuf, signaling: Selective } }
     let mut one = Pair::<Rc, Chosen>::on(Device::loopback(&Device::fabric()), &Wish::new());
     let mut two = Pair::<Rc, Any>::on(Device::loopback(&Device::fabric()), &Wish::new());

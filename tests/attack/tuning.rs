@@ -15,6 +15,7 @@ profile! { Pieces { entry: OpenBuf } }
 /// The key is invalid once the region ended and the program owns its memory again.
 #[test]
 fn a_key_to_memory_on_demand_ends_with_its_region() {
+    fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, DefaultProfile>::new();
     let can = p.dev.ctx.abilities().unwrap().can::<OnDemand<Rc, RemoteRead>>();
     let Some(can) = can else { return };
@@ -71,6 +72,7 @@ fn pieces_of_a_null_region_outlive_its_handle() {
 /// A broken device rejects all settings, and its buffers return.
 #[test]
 fn a_broken_device_rejects_settings() {
+    fails_on!(KeptRegions, "", Device::open().kind != Kind::Siw);
     let fabric = Device::fabric();
     let dev = Device::loopback(&fabric);
     let pd = dev.ctx.alloc_pd().unwrap();

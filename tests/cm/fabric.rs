@@ -439,7 +439,7 @@ fn an_address_that_is_rejected_is_named() {
     let id = CmId::<Tcp, _>::on(&fabric).unwrap();
     let id = id.resolve_addr("127.0.0.1:1".parse().unwrap(), long()).unwrap();
     let words = id.resolve_route(long()).unwrap_err().error.to_string();
-    assert!(words.contains("(127.0.0.1:1, which no RDMA device has"), "{words}");
+    assert!(words.contains("(127.0.0.1:1: no RDMA device has it; use"), "{words}");
     let _taken = CmId::<Tcp, _>::on(&fabric).unwrap().bind_addr("10.0.0.1:1".parse().unwrap());
     let words = refused("10.0.0.1:1");
     assert!(words.ends_with("(10.0.0.1:1)"), "{words}");

@@ -266,6 +266,9 @@ fn a_read_returns_the_slice() {
     p.a.post_send(wr::RdmaRead::new(buf, remote.read())).unwrap();
     buf = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
     assert_eq!(buf[..], numbered(1, 256));
+    if p.dev.is_iwarp() {
+        return; // R24.18
+    }
     // An empty slice, into a buffer that was last used here, alone and in lists: R3.4.
     let nothing = remote.slice(256, 0).unwrap().read();
     p.a.post_send(wr::RdmaRead::new(buf, nothing)).unwrap();
@@ -441,7 +444,8 @@ fn an_address_without_an_end() {
     poll(&p.dev, &mut p.ca, 2);
     there.has(&[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
     // The buffer gives the length.
-    for len in [11, 5, 0, 9] {
+    let lengths = [11, 5, 0, 9].into_iter().filter(|&len| len > 0 || !p.dev.is_iwarp()); // R24.18
+    for len in lengths {
         p.a.post_send(wr::RdmaRead::new(of_len(poisoned(&p.pool), len), from)).unwrap();
         let read = poll(&p.dev, &mut p.ca, 1).remove(0).sent().entry.unwrap();
         holds(read, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1][..len]);

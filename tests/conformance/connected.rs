@@ -78,7 +78,7 @@ macro_rules! connected {
             #[test]
             fn a_write_reaches_the_region_without_a_completion_at_the_peer() {
                 fails_on!(Iwarp, "R24.2", stringify!($module) == "uc");
-                fails_on!(Siw, "R24.15", stringify!($module) == "rc");
+                fails_on!(IwarpOtherwise, "R24.15", stringify!($module) == "rc");
                 let mut p = Pair::<T>::new();
                 let region = p.pd.register::<RemoteWrite>(64).unwrap();
                 let at = region.remote().slice(8, 16).unwrap();
@@ -131,7 +131,7 @@ macro_rules! connected {
             #[test]
             fn messages_of_no_bytes() {
                 fails_on!(Iwarp, "R24.2", stringify!($module) == "uc");
-                fails_on!(Iwarp, "R24.4", stringify!($module) == "rc");
+                fails_on!(IwarpOtherwise, "R24.15", stringify!($module) == "rc");
                 let mut p = Pair::<T>::new();
                 let region = p.pd.register::<RemoteWrite>(8).unwrap();
                 let remote = region.remote().write();

@@ -742,7 +742,7 @@ fn a_field_connects_only_from_init() {
     assert_eq!(field.query().unwrap().state, Some(QpState::Rts));
     let error = RcConnector::in_place(&mut field, gid_index).unwrap_err().to_string();
     assert!(
-        error.contains("connecting a queue pair in RTS, not in INIT: reset it first"),
+        error.contains("cannot connect a queue pair in RTS, only in INIT: reset it first"),
         "{error}"
     );
     assert_eq!(field.state(), QpState::Rts);

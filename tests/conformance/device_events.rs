@@ -122,7 +122,7 @@ fn events_of_destroyed_objects_are_dropped() {
 /// Proves R13.11.
 #[test]
 fn the_last_receive_of_a_failing_queue_pair_is_reported() {
-    fails_on!(Siw, "R24.16");
+    fails_on!(IwarpOtherwise, "R24.16");
     let mut shared = shared();
     let qp_num = shared.b.qp_num();
     let dead = shared.b.to_error().unwrap();

@@ -40,6 +40,12 @@ macro_rules! drains {
             fn rc_with_waiting_sends_and_receives() {
                 fails_on!(NoRings, "", stringify!($name) == "ring");
                 let mut p = Pair::<Rc, $profile>::new();
+                // On iWARP a message without a receive ends the connection (R24.12), and a post
+                // behind that is never flushed (R24.7).
+                let at_peer = if p.dev.is_iwarp() { 3 } else { 0 };
+                for _ in 0..at_peer {
+                    p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
+                }
                 for i in 0..3 {
                     p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();
                     p.a.post_recv(wr::Recv::new(filled(&p.pool, &[10 + i]))).unwrap();
@@ -49,7 +55,7 @@ macro_rules! drains {
                 assert_eq!((a.sends_outstanding(), a.recvs_outstanding()), (0, 0));
                 assert_eq!(drain(&mut a, &mut p.ca), (vec![], 0));
                 a.destroy().unwrap();
-                assert_eq!((p.pool.available(), poll_empty(&mut p.ca)), (40, 0));
+                assert_eq!((p.pool.available(), poll_empty(&mut p.ca)), (40 - at_peer, 0));
             }
 
             /// Proves R10.14.

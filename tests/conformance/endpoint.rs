@@ -155,7 +155,8 @@ fn bad_bytes_return_the_queue_pair() {
     let mut other = b.stream;
     other.write_all(&[b'x'; 56]).unwrap();
     let refused = a.connector.connect(&mut a.stream, long()).map(|(_, peer)| peer).unwrap_err();
-    let text = "what the peer sent is no endpoint: an endpoint starts with \"pvep\", these bytes with \"xxxx\"";
+    let text = "the peer sent an invalid endpoint: expected an endpoint, which starts with \"pvep\", \
+                got \"xxxx\"";
     assert_eq!(refused.to_string(), text);
     let (Stage::Init(qp), ConnectError::Exchange(error)) = refused.into_parts() else {
         panic!("it stays in INIT");
@@ -192,7 +193,7 @@ fn another_transport_is_refused() {
     let refused = a.connector.connect_to(&uc).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "an RC queue pair connects to another, the peer's is a UnreliableConnection"
+        "an RC queue pair cannot connect to the peer's UnreliableConnection"
     );
     let nowhere = b.connector.endpoint().clone().with_gid(Gid::default());
     let refused = b.connector.connect_to(&nowhere).unwrap_err();
@@ -250,7 +251,10 @@ fn a_peer_that_stops_does_not_exceed_the_time_limit() {
         };
         let (result, heard) = connect_to(says, None, SHORT);
         let (stage, text) = failed(result);
-        assert_eq!((stage, text), (reached, format!("the peer said {came} bytes {after}")));
+        assert_eq!(
+            (stage, text),
+            (reached, format!("received {came} bytes from the peer {after}"))
+        );
         // Everything was sent, so the peer can receive the refusal.
         let last = if stage == "INIT" { b"pvno" } else { b"pvok" };
         assert!(heard.ends_with(last), "{}", heard.escape_ascii());
@@ -271,7 +275,7 @@ fn a_slow_peer_does_not_exceed_the_time_limit() {
         let (result, heard) = connect_to(|whole| dripping(whole, from), None, SHORT);
         let (stage, text) = failed(result);
         assert_eq!(stage, "INIT");
-        assert!(text.starts_with(&format!("the peer said {from} of ")), "{text}");
+        assert!(text.starts_with(&format!("received {from} of ")), "{text}");
         assert!(heard.ends_with(b"pvno"));
     }
 }
@@ -300,7 +304,7 @@ fn a_last_word_may_arrive_in_pieces() {
     let (result, _) = connect_to(pieces(b"pvno"), None, long());
     assert_eq!(failed(result), ("RTS", "the peer refused to connect".into()));
     let (result, _) = connect_to(pieces(b"pvoo"), None, long());
-    let text = "the peer said \"pvoo\" instead of whether it is ready";
+    let text = "the peer sent \"pvoo\" instead of a verdict (pvok or pvno)";
     assert_eq!(failed(result), ("RTS", text.into()));
 }
 
@@ -347,7 +351,7 @@ fn a_peer_that_does_not_receive_the_last_word() {
     fails_on!(Iwarp, "R24.5");
     let says = |whole: Vec<u8>| vec![Say::Bytes(whole), Say::Bytes(b"pvok".to_vec())];
     let (result, heard) = connect_to(says, Some((80, io::ErrorKind::TimedOut)), SHORT);
-    let text = format!("the peer said 0 of 4 bytes within {SHORT:?}");
+    let text = format!("received 0 of 4 bytes from the peer within {SHORT:?}");
     assert_eq!((failed(result), heard.len()), (("RTS", text), 80));
     // A peer that went away, whatever it sent before.
     let (result, heard) = connect_to(says, Some((80, io::ErrorKind::BrokenPipe)), long());
@@ -397,6 +401,6 @@ fn no_refusal_is_sent_in_the_middle_of_an_endpoint() {
         connect_to(|whole| vec![Say::Bytes(whole)], Some((10, io::ErrorKind::TimedOut)), SHORT);
     let (stage, text) = failed(result);
     assert_eq!((stage, heard.len()), ("INIT", 10));
-    assert!(text.starts_with("the peer said 0 of "), "{text}");
+    assert!(text.starts_with("received 0 of "), "{text}");
     assert!(!heard.ends_with(b"pvno"));
 }

@@ -16,7 +16,7 @@ fn states<T: Transport>(p: &Pair<T>, a: QpState, b: QpState) {
 /// Proves R1.5, R7.12, R8.11, R10.9, R11.7.
 #[test]
 fn a_receiver_that_is_never_ready() {
-    fails_on!(Siw, "R24.12");
+    fails_on!(IwarpOtherwise, "R24.16");
     let times = RnrRetry::Times(RnrRetries::new(1).unwrap());
     let wish = Wish { rnr_retry: times, timeout: Timeout::exponent(18).unwrap(), ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
@@ -60,7 +60,7 @@ fn a_peer_that_does_not_answer() {
 /// Proves R4.3, R6.16, R10.16, R10.17.
 #[test]
 fn keys_and_ranges_that_the_peer_did_not_grant() {
-    fails_on!(Iwarp, "R24.4");
+    fails_on!(IwarpOtherwise, "R24.16");
     let nowhere = RemoteSlice::<RemoteAll>::from_parts(4096, 64, 0xdead_0000);
     type Post = fn(&mut Pair<Rc>, RemoteSlice<RemoteAll>, Buf);
     let ops: [(&str, Post); 4] = [
@@ -142,7 +142,7 @@ fn a_queue_pair_that_grants_nothing() {
 /// Proves R3.7, R10.2, R10.16, R11.7.
 #[test]
 fn a_receive_too_short_on_rc() {
-    fails_on!(Siw, "R24.12");
+    fails_on!(IwarpOtherwise, "R24.16");
     let mut p = Pair::<Rc>::new();
     let short = p.pd.create_pool(1, 8).unwrap();
     p.b.post_recv(wr::Recv::new(poisoned(&short))).unwrap();
@@ -180,7 +180,7 @@ fn a_receive_too_short_on_uc() {
 /// Proves R8.15, R10.1.
 #[test]
 fn moving_to_error_flushes_everything_in_order() {
-    fails_on!(Siw, "R24.12");
+    fails_on!(IwarpOtherwise, "R24.16");
     let Pair { mut a, mut b, mut ca, mut cb, pool, dev, .. } = Pair::<Rc>::new();
     for i in 0..4 {
         b.post_send(wr::Send::new(filled(&pool, &[i]))).unwrap();
@@ -220,7 +220,7 @@ fn moving_to_error_flushes_everything_in_order() {
 /// borrows the completion queue. Proves R17.7.
 #[test]
 fn every_outcome_has_its_work_request_and_queue_pair() {
-    fails_on!(Siw, "R24.7"); // it posts in the error state
+    fails_on!(IwarpOtherwise, "R24.7"); // it posts in the error state
     let Pair { mut a, b: _b, mut ca, pool, dev, pd, .. } = Pair::<Rc>::new();
     let region = pd.register::<RemoteWrite>(64).unwrap();
     let there = region.remote().write();
@@ -255,7 +255,7 @@ fn every_outcome_has_its_work_request_and_queue_pair() {
 /// Proves R8.19.
 #[test]
 fn sends_posted_in_the_error_state_are_flushed() {
-    fails_on!(Iwarp, "R24.2");
+    fails_on!(IwarpOtherwise, "R24.7");
     let Pair { a, mut ca, pool, dev, .. } = Pair::<Rc>::new();
     let mut a = a.to_error().unwrap();
     for i in 0..3 {

@@ -174,7 +174,7 @@ macro_rules! connected {
         #[test]
         fn $test() {
             fails_on!(Iwarp, "R24.2", stringify!($transport) == "Uc");
-            fails_on!(Iwarp, "R24.4", stringify!($transport) == "Rc");
+            fails_on!(IwarpOtherwise, "R24.15", stringify!($transport) == "Rc");
             let mut p = Polled::<$transport, DlidPathBits>::new();
             p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
             p.b.post_recv(wr::Recv::empty()).unwrap();
@@ -270,7 +270,7 @@ fn a_failure_has_no_time() {
 /// An invalidated key is in the field of an immediate.
 #[test]
 fn an_invalidated_key_is_reported() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Polled::<Rc, (), Any>::new();
     let region: MemoryRegion<Windowed<LocalWrite>> = p.pd.register(64).unwrap();
     let window = p.a.alloc_mw().unwrap();

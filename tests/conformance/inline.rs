@@ -91,7 +91,7 @@ profile! { Wide { max_inline: 256 } }
 /// Proves R2.7, R2.11.
 #[test]
 fn a_wider_profile_carries_more() {
-    fails_on!(Siw, "R2.7");
+    fails_on!(IwarpOtherwise, "R2.7");
     let mut p = Pair::<Rc, Wide>::new();
     assert_eq!((p.a.max_inline(), Pair::<Rc>::new().a.max_inline()), (256, 64));
     p.b.post_recv(wr::Recv::new(poisoned(&p.pool))).unwrap();
@@ -130,7 +130,7 @@ fn numbers(dev: &Device, cq: &mut CompletionQueue, n: usize) -> Vec<(u16, bool)>
 
 #[test]
 fn a_number_returns_with_its_completion() {
-    fails_on!(Iwarp, "R24.4");
+    fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Pair::<Rc>::new();
     let region = p.pd.register::<RemoteWrite>(64).unwrap();
     let at = region.remote().write();

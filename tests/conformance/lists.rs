@@ -67,7 +67,6 @@ fn names_inside_the_macros_are_hygienic() {
 /// Proves R9.1, R9.6.
 #[test]
 fn a_full_queue_returns_everything_in_order() {
-    fails_on!(Siw, "R24.12");
     let wish = Wish { depth: Depth { send: 3, recv: 2 }, ..Wish::new() };
     let mut p = Pair::<Rc>::with(&wish);
     let [a, b, c, d] = <[Buf; 4]>::try_from(labelled(&p.pool, 4)).unwrap();
@@ -76,8 +75,8 @@ fn a_full_queue_returns_everything_in_order() {
     let error = error.unwrap_err();
     assert_eq!(error.kind(), PostErrorKind::QueueFull { asked: 4, room: 3 });
     assert!(error.is_full());
-    let text = "ibv_post_send: work request 0: queue full: 4 work requests exceed the 3 that fit \
-                (post what there is, and poll: what is done makes room)";
+    let text = "ibv_post_send: work request 0: queue full: posting 4 work requests, room for 3 \
+                (poll the completion queue to free room)";
     assert_eq!((error.to_string().as_str(), error.accepted()), (text, 0));
     let mut back = error.into_rejected();
     let (a, b, c) = (back.next().unwrap(), back.next().unwrap(), back.next().unwrap());
@@ -91,6 +90,9 @@ fn a_full_queue_returns_everything_in_order() {
     assert_eq!(labels(error.into_rejected()), [7, 8, 9]);
     assert_eq!(p.pool.available(), 40);
 
+    if p.dev.kind == Kind::Siw {
+        return; // A message without a receive may end the connection at any time (R24.12).
+    }
     // Only completions make room.
     for i in 0..3 {
         p.a.post_send(wr::Send::new(filled(&p.pool, &[i]))).unwrap();

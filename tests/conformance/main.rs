@@ -14,6 +14,7 @@ mod atomics;
 mod awaited;
 mod bookings;
 mod bounds;
+mod budget;
 mod comes_home;
 mod connected;
 #[cfg(all(feature = "tokio", not(miri)))]

@@ -298,7 +298,7 @@ fn memory_is_sent_through_the_implicit_region() {
 /// Proves R20.6.
 #[test]
 fn memory_is_written_through_the_implicit_region() {
-    fails_on!(Iwarp, "R24.4", Device::open().kind != Kind::Siw);
+    fails_on!(IwarpOtherwise, "R24.15", Device::open().kind != Kind::Siw);
     let mut p = Pair::<Rc, Mixed>::new();
     type Both = (wr::Send, wr::RdmaWrite);
     let needs = OdpOps::SEND | OdpOps::WRITE;

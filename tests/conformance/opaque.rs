@@ -293,14 +293,15 @@ fn the_keeper_outlives_pieces_in_flight() {
         let (words, token) = (words(8), Arc::new(()));
         let Pair { mut a, b, ca, cb, pool, pd, dev } = Pair::<Rc, Any>::new();
         let region = register::<LocalWrite>(&pd, &words, 0, &token);
-        // There is no receive, so it stays with the device for a while.
+        // There is no receive, so it stays with the device for a while. (On siw it completes.)
         a.post_send(wr::Send::new(region.piece(0, 64).unwrap())).unwrap();
         let region = region.destroy().map(drop).unwrap_err().into_object();
         drop((region, pd, pool));
         assert_eq!(Arc::strong_count(&token), 2);
         if drops_queues_first {
             drop((ca, cb));
-            assert_eq!(Arc::strong_count(&token), 2);
+            let count = Arc::strong_count(&token);
+            assert!(count == 2 || by_rule!(dev, "R24.12", loopback: false, siw: count == 1));
             drop((a, b));
         } else {
             drop((a, b));

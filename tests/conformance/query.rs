@@ -18,7 +18,7 @@ use crate::support::*;
 /// Proves R2.11.
 #[test]
 fn a_device_reports_its_limits() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.4");
     let dev = Device::open();
     let attr = dev.ctx.query_device().unwrap();
     assert!(attr.phys_port_cnt >= 1);

@@ -29,7 +29,8 @@ enum Expected {
     Registers,
     /// The kernel pins it for writing whatever the rights, and a file that was opened for reading
     /// cannot be pinned so: `ib_umem_get` of drivers/infiniband/core/umem.c had FOLL_FORCE with
-    /// FOLL_WRITE until Linux 6.2 removed it ("remove FOLL_FORCE usage").
+    /// FOLL_WRITE until Linux 6.2 removed it ("remove FOLL_FORCE usage"). So had `siw_umem_get` of
+    /// drivers/infiniband/sw/siw/siw_mem.c.
     PinnedToWrite,
 }
 
@@ -63,8 +64,10 @@ where
     M::Protection: RegistersAs<A>,
 {
     let refuses = expected == PinnedToWrite
-        && by_rule!(p.dev, "R18.6",
-        loopback: false, rxe before (6, 2): true);
+        && match p.dev.kind {
+            Kind::Siw => linux() < (6, 2),
+            _ => by_rule!(p.dev, "R18.6", loopback: false, rxe before (6, 2): true),
+        };
     match p.pd.region::<A>().create_in::<M>(memory) {
         Ok(region) => {
             assert!(!refuses, "{cell}: it is registered");
@@ -102,7 +105,11 @@ fn check_grants<K>(
                 p.b.post_send(wr::FetchAndAdd::new(poisoned(&p.pool), cell, 1)).unwrap();
             }
         }
-        let expected = if is_granted { Ok(()) } else { Err(WcStatus::RemAccess) };
+        let refused = match op {
+            "WRITE" => by_rule!(p.dev, "R24.12", loopback: Err(WcStatus::RemAccess), siw: Ok(())),
+            _ => Err(WcStatus::RemAccess),
+        };
+        let expected = if is_granted { Ok(()) } else { refused };
         let mut said = None;
         until(&p.dev, cell, || {
             said = p.cb.poll_one().unwrap().map(|c| c.status().map_err(|error| error.status));

@@ -63,7 +63,7 @@ fn lists_known_at_run_time() {
 
 #[test]
 fn array_vectors_that_are_not_full_or_empty() {
-    fails_on!(Siw, "R24.15");
+    fails_on!(IwarpOtherwise, "R24.15");
     let (mut p, pool) = small();
     let none = ArrayVec::<Buf, 4>::new();
     let some: ArrayVec<Buf, 4> = [poisoned(&pool), poisoned(&pool)].into_iter().collect();
@@ -227,7 +227,7 @@ profile! { Any { max_recv_sge: 4, entry: AnyBuf } }
 /// joined.
 #[test]
 fn the_message_of_any_entry() {
-    fails_on!(Siw, "R24.15");
+    fails_on!(IwarpOtherwise, "R24.15");
     use std::borrow::Cow;
     let whole = PIECES.concat();
     let (mut p, pool) = small();

@@ -226,7 +226,7 @@ fn a_list_among_other_entries() {
 /// work requests fail.
 #[test]
 fn handles_return_their_context_values() {
-    fails_on!(Siw, "R24.7");
+    fails_on!(IwarpOtherwise, "R24.7");
     let mut p = Pair::<Rc, Any>::new();
     let region = p.pd.register::<RemoteReadWrite>(64).unwrap();
     let remote = region.remote();

@@ -311,7 +311,7 @@ fn a_bind_that_is_never_polled() {
 /// Proves R19.8.
 #[test]
 fn only_a_bind_invalidates_a_key() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();

@@ -599,6 +599,10 @@ fn completions_come_before_a_wake() {
 fn a_completion_comes_before_the_wake_that_follows_it() {
     ends("a wait with a waker", || {
         let (dev, wish) = (Device::open(), Wish::new());
+        if dev.kind == Kind::Siw {
+            println!("R24.12: a send completes before its message has arrived");
+            return;
+        }
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(1, 64).unwrap();
         let mut channel = dev.ctx.create_comp_channel().unwrap();

@@ -174,7 +174,7 @@ fn a_window_is_bound_repeatedly() {
 /// was invalidated before. Even when keys repeat, each proof holds only for its own binding.
 #[test]
 fn the_keys_of_a_window_count_up() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     const LIVES: u32 = if cfg!(miri) { 3 } else { 258 };
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -206,7 +206,7 @@ fn the_keys_of_a_window_count_up() {
 /// device has accepted the window's next bind, or deallocated the window (R6.11).
 #[test]
 fn a_revoked_window_keeps_its_region_until_the_device_has_checked() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let (region, other): (Open, Open) = (p.pd.register(64).unwrap(), p.pd.register(64).unwrap());
@@ -237,7 +237,7 @@ fn a_revoked_window_keeps_its_region_until_the_device_has_checked() {
 /// Soft-RoCE, where it would crash the kernel, it is rejected (R1.6).
 #[test]
 fn a_key_that_a_peer_invalidated_is_not_invalidated_again() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     fails_on!(KeptRegions);
     for polls_first in [false, true] {
         let mut p = Pair::<Rc, Any>::new();
@@ -553,7 +553,7 @@ fn an_unposted_request_has_no_effect() {
 /// Proves R19.3, R19.5.
 #[test]
 fn a_flushed_request_may_have_happened() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.7");
     fails_on!(KeptRegions);
     let mut p = Pair::<Rc, Any>::new();
     let region: Open = p.pd.register(64).unwrap();
@@ -683,7 +683,7 @@ fn many_windows_end_with_their_queue_pair() {
 /// Proves R1.6.
 #[test]
 fn a_key_is_invalidated_once() {
-    fails_on!(Siw, "R18.17");
+    fails_on!(IwarpOtherwise, "R24.15");
     let mut p = Pair::<Rc, Any>::new();
     // Invalidating a key twice crashes the kernel (Linux 6.1 to 7.3).
     by_rule!(p.dev, "R1.6", loopback: (), rxe: return);

@@ -90,8 +90,10 @@ impl Dice {
     }
 }
 
-fn wish() -> Wish {
-    Wish { depth: Depth { send: 8, recv: 8 }, buffers: 24, size: 256, ..Wish::new() }
+/// Of every other program, the completion queues have a budget.
+fn wish(seed: u64) -> Wish {
+    let depth = Depth { send: 8, recv: 8 };
+    Wish { depth, buffers: 24, size: 256, shares: seed % 2 == 0, ..Wish::new() }
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -134,7 +136,7 @@ macro_rules! connected {
         fn $name(dev: Device, seed: u64) -> Vec<String> {
             let mut dice = Dice(Pcg32::seed_from_u64(seed));
             let mut log = Vec::new();
-            let mut $p = Pair::<$t>::on(dev, &wish());
+            let mut $p = Pair::<$t>::on(dev, &wish(seed));
             let region = $p.pd.register::<RemoteAll>(REGION as usize).unwrap();
             for _ in 0..ROUNDS {
                 let n = 1 + dice.below(6) as usize;
@@ -176,6 +178,8 @@ macro_rules! connected {
                 region.read_at(0, &mut bytes).unwrap();
                 log.push(format!("region {}", digest(&bytes)));
                 log.push(format!("rooms {} {}", $p.a.send_room(), $p.b.recv_room()));
+                let booked = [&$p.ca, &$p.cb].map(|cq| cq.capacity() - cq.unbooked());
+                log.push(format!("booked {booked:?}"));
             }
             finish(&mut $p, &mut dice, &mut log);
             let (a, b) = ($p.a.to_error().unwrap(), $p.b.to_error().unwrap());
@@ -184,6 +188,8 @@ macro_rules! connected {
             let (ca, cb) = ($p.pool.reclaim(&mut $p.ca), $p.pool.reclaim(&mut $p.cb));
             log.push(format!("home {} of {}", $p.pool.available(), $p.pool.count()));
             let _ = (left, ca, cb);
+            let booked = [&$p.ca, &$p.cb].map(|cq| cq.capacity() - cq.unbooked());
+            log.push(format!("booked {booked:?} in the end"));
             log
         }
     };
@@ -254,7 +260,7 @@ impl Finish for Pair<Uc> {
 fn ud(dev: Device, seed: u64) -> Vec<String> {
     let mut dice = Dice(Pcg32::seed_from_u64(seed));
     let mut log = Vec::new();
-    let mut p = Pair::<Ud>::on(dev, &wish());
+    let mut p = Pair::<Ud>::on(dev, &wish(seed));
     let to = p.a.way_to(&p.dev, &p.pd, p.b.qp_num());
     for _ in 0..ROUNDS {
         let n = 1 + dice.below(6) as usize;

@@ -45,7 +45,7 @@ fn came(error: &ExchangeError) -> usize {
     let ExchangeError::TimedOut { received, .. } = error else { panic!("{error}") };
     assert_eq!(
         error.to_string().split(" of ").next(),
-        Some(&*format!("the peer said {}", received.len()))
+        Some(&*format!("received {}", received.len()))
     );
     received.len()
 }

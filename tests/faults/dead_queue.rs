@@ -114,6 +114,44 @@ fn every_awaited_wait_reports_it() {
     });
 }
 
+/// A task that waits for room in a completion queue with a budget is woken.
+#[test]
+fn a_wait_for_room_says_so() {
+    use std::sync::Arc;
+    use std::task::{Context as Task, Poll, Wake, Waker as TaskWaker};
+
+    #[derive(Default)]
+    struct Flag(std::sync::atomic::AtomicBool);
+
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
+    let fabric = Device::fabric();
+    let dev = Device::loopback(&fabric);
+    let pd = dev.ctx.alloc_pd().unwrap();
+    let mut cq: CompletionQueue = dev.ctx.cq(2).shared_budget().create().unwrap();
+    let depth = Depth { send: 8, recv: 8 };
+    let qp = pd.create_qp::<Rc, DefaultProfile>(&cq, &cq, depth).unwrap();
+    let mut qp = Rc::init(qp, &Wish::new());
+    (0..cq.capacity()).for_each(|_| qp.post_recv(wr::Recv::empty()).unwrap());
+    let flag = Arc::new(Flag::default());
+    let waker = TaskWaker::from(flag.clone());
+    let mut task = Task::from_waker(&waker);
+    let mut room = std::pin::pin!(qp.recv_cq_room(1));
+    assert!(room.as_mut().poll(&mut task).is_pending());
+    fabric.inject(Script::seeded(0).with(Fault::FailPoll.always()));
+    cq.poll().map(drop).unwrap_err();
+    assert!(flag.0.load(std::sync::atomic::Ordering::Relaxed));
+    let second = std::pin::pin!(qp.send_cq_room(1));
+    for room in [room.as_mut() as std::pin::Pin<&mut dyn Future<Output = _>>, second] {
+        let Poll::Ready(Err(error)) = room.poll(&mut task) else { panic!("it ends") };
+        assert_eq!(*error.kind(), ErrorKind::CqGone);
+    }
+}
+
 /// One failed poll is enough: the device is not polled again, whatever it would return.
 #[test]
 fn a_broken_queue_stays_broken() {

@@ -3,16 +3,23 @@
 
 use std::time::Duration;
 
-use proverbs::loopback::Fabric;
+use proverbs::ErrorKind;
+use proverbs::device::{Provider, XrcdFile};
+use proverbs::loopback::{Fabric, Personality, World};
 use proverbs::memory::Raw;
 use proverbs::prelude::*;
-use proverbs::qp::Max;
+use proverbs::qp::{Max, XrcRtr, XrcRts};
 
 use super::{connect, personalities};
 
 profile! { Own { entry: Raw, signaling: Selective } }
 profile! { OwnInSessions { entry: Raw, signaling: Selective, posting: ExtendedPosting } }
 profile! { Shared { entry: Raw, receive: SharedRq } }
+profile! { Plain { entry: Raw } }
+profile! { Initiating { entry: Raw, receive: NoRq } }
+profile! {
+    Spread { entry: Raw, posting: ExtendedPosting<Srd>, initiator: NoReads, max_inline: 0 }
+}
 
 const MARKERS: [u64; 2] = [u64::MAX, u64::MAX - 1];
 const TIME: Duration = Duration::from_secs(5);
@@ -161,5 +168,121 @@ fn a_drain_on_a_broken_device_ends() {
         // SAFETY: nothing is outstanding.
         let error = unsafe { qp.drain_unchecked(&mut cq, MARKERS, time, |_| {}) }.unwrap_err();
         assert_eq!(error.errno(), Some(libc::ETIMEDOUT), "{error}");
+    }
+}
+
+/// siw flushes no marker, and completions of SRD are in no order: the call fails at once, and posts
+/// nothing.
+/// Proves R24.7, R27.3.
+#[test]
+fn a_drain_by_markers_is_refused_where_they_say_nothing() {
+    let siw = Fabric::with(World::ipv4().provider(Provider::Siw)).open_device();
+    let gid = siw.query_gid(1, 1).unwrap();
+    let (pd, mut cq) = (siw.alloc_pd().unwrap(), siw.create_cq(16).unwrap());
+    let qp = pd.create_qp::<Rc, Plain>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let number = qp.qp_num();
+    let mut qp = connect(qp, gid, number).to_error().unwrap();
+    // SAFETY: nothing is outstanding.
+    let error = unsafe { qp.drain_unchecked(&mut cq, MARKERS, Duration::MAX, |_| {}) }.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+    assert!(error.to_string().contains("siw, which does not flush"), "{error}");
+
+    let efa = Fabric::with(World::efa()).open_device();
+    let (pd, mut cq) = (efa.alloc_pd().unwrap(), efa.create_cq(16).unwrap());
+    let qp = pd.create_qp::<Srd, Spread>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+    let init = UdInit { pkey_index: 0, port: 1, qkey: Qkey::new(7).unwrap().into() };
+    let mut qp = qp.modify(init).unwrap().to_error().unwrap();
+    // SAFETY: nothing is outstanding.
+    let error = unsafe { qp.drain_unchecked(&mut cq, MARKERS, Duration::MAX, |_| {}) }.unwrap_err();
+    assert!(error.to_string().contains("completions come in no order"), "{error}");
+    // Neither posted a marker.
+    assert_eq!((cq.poll().unwrap().count(), error.errno()), (0, Some(libc::EOPNOTSUPP)));
+}
+
+/// A marker of UD needs an address handle, and so did each send before it.
+#[test]
+fn a_drain_of_datagrams() {
+    for personality in personalities() {
+        let context = Fabric::with(personality).open_device();
+        let gid = context.query_gid(1, 1).unwrap();
+        let (pd, mut cq) = (context.alloc_pd().unwrap(), context.create_cq(32).unwrap());
+        let qp = pd.create_qp::<Ud, Own>(&cq, &cq, Depth { send: 4, recv: 4 }).unwrap();
+        let qkey = Qkey::new(7).unwrap();
+        let qp = qp.modify(UdInit { pkey_index: 0, port: 1, qkey: qkey.into() }).unwrap();
+        let qp = qp.modify(UdRtr::default()).unwrap();
+        let mut qp = qp.modify(UdRts { sq_psn: Psn::new(0).unwrap(), qkey: None }).unwrap();
+        for sends in [false, true] {
+            let mut expected = vec![1, 2];
+            // SAFETY: they name no memory, and the completion queue has room.
+            unsafe {
+                for wr_id in 1..3 {
+                    qp.post_recv_unchecked(wr::Recv::new(wr::Sge::new(wr_id, []))).unwrap();
+                }
+                if sends {
+                    let ah = pd.create_ah(AddressVector::roce(1, gid, 1)).unwrap();
+                    let address_handle = qp.add_address_handle(ah).unwrap();
+                    // To a queue pair that does not exist.
+                    let to = wr::Destination { address_handle, qpn: Qpn::new(9).unwrap(), qkey };
+                    for wr_id in 10..12 {
+                        let send = wr::Send::new(wr::Sge::new(wr_id, [])).to(to).signaled();
+                        qp.post_send_unchecked(send).unwrap();
+                        expected.push(wr_id);
+                    }
+                }
+            }
+            let mut dead = qp.to_error().unwrap();
+            let mut found = Vec::new();
+            // SAFETY: two receives of four are outstanding, with other wr_ids.
+            unsafe {
+                dead.drain_unchecked(&mut cq, MARKERS, TIME, |it| found.push(it.raw_wr_id()))
+            }
+            .unwrap();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{personality}");
+            let init = UdInit { pkey_index: 0, port: 1, qkey: qkey.into() };
+            qp = dead
+                .reset()
+                .unwrap()
+                .modify(init)
+                .unwrap()
+                .modify(UdRtr::default())
+                .unwrap()
+                .modify(UdRts { sq_psn: Psn::new(0).unwrap(), qkey: None })
+                .unwrap();
+        }
+        drop(qp);
+    }
+}
+
+/// An initiator has no receives: one marker is enough.
+#[test]
+fn a_drain_of_an_initiator() {
+    for personality in personalities().into_iter().filter(|&one| one != Personality::Rxe) {
+        let context = Fabric::with(personality).open_device();
+        let gid = context.query_gid(1, 1).unwrap();
+        let can = context.abilities().unwrap().can::<Xrc>().unwrap();
+        let domain = context.open_xrcd(&can, XrcdFile::Private).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let (mut cq, theirs) = (context.create_cq(16).unwrap(), context.create_cq(8).unwrap());
+        let pool: Pool = pd.create_pool(4, 64).unwrap();
+        let srq: SharedReceiveQueue<Xrc> = domain.create_srq(&pd, &pool, &theirs).unwrap();
+        let qp = pd.create_xrc_initiator::<Initiating>(&can, &cq, 4).unwrap();
+        let psn = Psn::new(0).unwrap();
+        let init = ConnectedInit { pkey_index: 0, port: 1, access: QpAccess::all() };
+        // To a target that does not exist: the sends stay.
+        let rtr = XrcRtr::new(AddressVector::roce(1, gid, 1), Qpn::new(9).unwrap(), psn);
+        let rts = XrcRts::new(psn, ReadDepth::ONE);
+        let mut qp = qp.modify(init).unwrap().modify(rtr).unwrap().modify(rts).unwrap();
+        for wr_id in 0..3 {
+            let send = wr::Send::new(wr::Sge::new(wr_id, [])).to_srq(srq.number());
+            // SAFETY: it names no memory, and the completion queue has room.
+            unsafe { qp.post_send_unchecked(send) }.unwrap();
+        }
+        let mut qp = qp.to_error().unwrap();
+        let mut found = Vec::new();
+        // SAFETY: the completion queue has room for a marker.
+        unsafe { qp.drain_unchecked(&mut cq, MARKERS, TIME, |it| found.push(it.raw_wr_id())) }
+            .unwrap();
+        assert_eq!(found, [0, 1, 2], "{personality}");
     }
 }

@@ -115,7 +115,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
                 hold!(back.is_empty(), "entries came back although the outcome is unknown");
                 return Ok((n, true));
             }
-            PostErrorKind::QueueFull { .. } => {
+            PostErrorKind::QueueFull { .. } | PostErrorKind::CqFull { .. } => {
                 hold!(room < n, "{said}, but {room} fit");
                 0
             }
@@ -133,7 +133,9 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             })
             .collect();
         // A full list returns the request that did not fit; earlier ones are freed.
-        let is_list = matches!(kind, PostErrorKind::QueueFull { .. }) && n > 1;
+        let is_full =
+            matches!(kind, PostErrorKind::QueueFull { .. } | PostErrorKind::CqFull { .. });
+        let is_list = is_full && n > 1;
         hold!(
             back == must || is_list && back.iter().all(|buffer| must.contains(buffer)),
             "{said}: {back:?} came back of {must:?}"

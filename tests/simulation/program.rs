@@ -68,6 +68,8 @@ pub struct Config {
     pub cqs: usize,
     /// Room of completion queues at first, beyond bookings; `None`: plenty.
     pub spare: Option<u32>,
+    /// Whether their entries are shared: each post claims what it needs.
+    pub shares: bool,
     pub send_depth: u32,
     pub recv_depth: u32,
     pub buffers: usize,
@@ -124,6 +126,7 @@ impl Config {
             pairs,
             cqs: 1 + dice.below(3) as usize,
             spare: if dice.one_in(2) { Some(dice.below(60)) } else { None },
+            shares: dice.one_in(3),
             send_depth: 1 + dice.below(9),
             recv_depth: 1 + dice.below(9),
             buffers: 4 + dice.below(40) as usize,

@@ -26,21 +26,26 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     pub fn create(&mut self, slot: usize) -> Check {
         let depth = Self::depth(&self.config);
         // And a drain's marker.
-        let booked = [depth.send as usize + 1, depth.recv as usize];
+        let booked = match self.config.shares {
+            true => [0, 0],
+            false => [depth.send as usize + 1, depth.recv as usize],
+        };
         let (send_cq, recv_cq) = (self.qps[slot].send_cq, self.qps[slot].recv_cq);
         let fits = (0..self.cqs.len()).all(|at| {
             let needs = |cq, room| if cq == at { room } else { 0 };
             let is_new = P::SHARED && !self.srq_books_on.contains(&recv_cq);
             let of_srq = if is_new { self.config.buffers } else { 0 };
             let needed = needs(send_cq, booked[0]) + needs(recv_cq, booked[1] + of_srq);
-            self.booked(at) + needed <= self.cqs[at].capacity() as usize
+            let taken = if self.config.shares { self.claimed(at) } else { self.booked(at) };
+            taken + needed <= self.cqs[at].capacity() as usize
         });
         let (send, recv) = (&self.cqs[send_cq], &self.cqs[recv_cq]);
         let made = T::create(Parents { pd: &self.pd, send, recv, depth }, &self.srq);
         let made = match made {
             Ok(made) => made,
             Err(error) => {
-                let is_full = matches!(error.kind(), ErrorKind::CqTooSmall { .. });
+                let is_full =
+                    matches!(error.kind(), ErrorKind::CqTooSmall { .. } | ErrorKind::CqFull { .. });
                 hold!(
                     is_full && !fits,
                     "QP {slot}: there is room, but it cannot be created: \
@@ -115,6 +120,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         if self.config.takes_completions_along() {
             self.miss_arrivals(slot);
         }
+        self.life(slot).left = outstanding;
         if is_reset {
             let life = self.life(slot);
             life.withheld = (outstanding[0], outstanding[1]);

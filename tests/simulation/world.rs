@@ -99,9 +99,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
         let cq = |at| {
             let spare = config.spare.map(|spare| spare + Self::booked_at_first(config, at).max(1));
             let capacity = spare.unwrap_or(4000);
+            let builder = dev.ctx.cq(capacity);
+            let builder = if config.shares { builder.shared_budget() } else { builder };
             let made = match &channel {
-                Some(channel) => dev.ctx.cq(capacity).channel(channel).create(),
-                None => dev.ctx.create_cq(capacity),
+                Some(channel) => builder.channel(channel).create(),
+                None => builder.create(),
             };
             made.expect("a queue")
         };
@@ -173,7 +175,11 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// The bookings of all queue pairs on a completion queue.
     fn booked_at_first(config: &Config, at: usize) -> u32 {
-        let depth = Self::depth(config);
+        let depth = match config.shares {
+            // Fewer entries than the depths.
+            true => Depth { send: 0, recv: 0 },
+            false => Self::depth(config),
+        };
         let (mut booked, mut receives) = (0, false);
         for slot in 0..config.pairs * 2 {
             let (send_cq, recv_cq) = Self::cqs_of(config, slot);
@@ -307,10 +313,37 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
     /// Exactly the queues that may still complete here have bookings.
     fn check_bookings(&self, at: usize) -> Check {
         let booked = self.booked(at);
+        if self.config.shares {
+            return self.check_claims(at, booked);
+        }
         let cq = &self.cqs[at];
         let is = (cq.capacity() - cq.unbooked()) as usize;
         hold!(is == booked, "CQ {at}: it counts {is} booked entries, the model {booked}");
         Ok(())
+    }
+
+    /// Claimed is at most what may still complete, and for a ring one entry more.
+    fn check_claims(&self, at: usize, booked: usize) -> Check {
+        let mut most = booked;
+        for life in self.lives.values() {
+            let now = [life.sends.len(), life.recvs.len()];
+            for (direction, _) in life.cqs().into_iter().enumerate().filter(|(_, cq)| *cq == at) {
+                most += match life.stages[direction] {
+                    Stage::Over => continue,
+                    Stage::Alive => now[direction],
+                    Stage::Ended | Stage::Known { .. } => life.left[direction],
+                };
+                most += (P::SELECTIVE && direction == 0) as usize;
+            }
+        }
+        let is = self.claimed(at);
+        hold!(booked <= is && is <= most, "CQ {at}: {is} are claimed, of {booked} to {most}");
+        Ok(())
+    }
+
+    /// The entries of a completion queue that are not free.
+    pub fn claimed(&self, at: usize) -> usize {
+        (self.cqs[at].capacity() - self.cqs[at].unbooked()) as usize
     }
 
     /// The room that is booked on a completion queue.
@@ -323,7 +356,7 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
 
     /// It gets more or less room, but not less than is booked.
     fn resize(&mut self, at: usize, by: u8) -> Check {
-        let booked = self.booked(at) as u32;
+        let booked = if self.config.shares { self.claimed(at) } else { self.booked(at) } as u32;
         let asked = (booked + u32::from(by)).saturating_sub(20).max(1);
         let cq = &mut self.cqs[at];
         match cq.resize(asked) {
@@ -358,12 +391,19 @@ impl<T: Wire<P>, P: Kind> World<T, P> {
             (sends, recvs)
         );
         let free = |poisoned, depth: usize, used| if poisoned { 0 } else { depth - used };
-        let send_room = free(qp.poisoned.0, depth.0, (sends + send_held).min(depth.0));
+        let mut send_room = free(qp.poisoned.0, depth.0, (sends + send_held).min(depth.0));
         let mut recv_room = free(qp.poisoned.1, depth.1, (recvs + recv_held).min(depth.1));
         if P::SHARED {
             recv_room = 0;
         }
         let rooms = qp.any.rooms();
+        if self.config.shares {
+            // A ring may hold one that is claimed.
+            let free = |cq: usize| self.cqs[cq].unbooked() as usize;
+            let is_held = P::SELECTIVE && rooms.0 == free(qp.send_cq) + 1;
+            send_room = send_room.min(free(qp.send_cq) + is_held as usize);
+            recv_room = recv_room.min(free(qp.recv_cq));
+        }
         hold!(
             rooms == (send_room, recv_room),
             "QP {slot}: it counts room for {rooms:?} sends and receives, the model {:?}",

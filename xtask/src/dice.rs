@@ -1,6 +1,6 @@
 //! Reproducible random numbers.
 
-use rand_core::{RngCore, SeedableRng};
+use rand_core::RngCore;
 use rand_pcg::Pcg64;
 
 pub struct Dice(Pcg64);
@@ -8,15 +8,7 @@ pub struct Dice(Pcg64);
 impl Dice {
     /// The generator for one program of a seed.
     pub fn new(seed: u64, number: u64) -> Dice {
-        let mut bytes = [0; 32];
-        bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        bytes[8..16].copy_from_slice(&number.to_le_bytes());
-        let mut rng = Pcg64::from_seed(bytes);
-        // Discards the first numbers, which are similar for similar seeds.
-        for _ in 0..16 {
-            rng.next_u64();
-        }
-        Dice(rng)
+        Dice(Pcg64::new(seed.into(), number.into()))
     }
 
     /// A seed for another generator.

@@ -50,8 +50,7 @@ pub fn package(verify: bool) -> Result<()> {
 /// feature.
 fn new_crate() -> Result<()> {
     setup::ensure(&[Group::Build])?;
-    let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
-    let version = first(&manifest, "version = ").context("Cargo.toml has no version")?;
+    let version = env!("CARGO_PKG_VERSION"); // the workspace's
     let packed = paths::target()?.join("package");
     let sh = Shell::new()?;
     let dir = sh.create_temp_dir()?;
@@ -106,19 +105,13 @@ fn main() {
 }
 "#;
 
-/// The text after `key` in the first line of a manifest that begins with it.
-fn first<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
-    manifest.lines().find_map(|line| line.strip_prefix(key)).map(|value| value.trim_matches('"'))
-}
-
 /// The published crates.
 const CRATES: [&str; 4] = ["proverbs-sys", "proverbs-loopback", "proverbs-macros", "proverbs"];
 
 /// Compiles the crate with the oldest supported Rust, and for other systems.
 pub fn anywhere() -> Result<()> {
     setup::ensure(&[Group::Build])?;
-    let manifest = fs::read_to_string(paths::workspace().join("Cargo.toml"))?;
-    let version = first(&manifest, "rust-version = ").context("Cargo.toml has no rust-version")?;
+    let version = env!("CARGO_PKG_RUST_VERSION");
     // For rustup, 1.85 is a channel that follows 1.85.1 and so on.
     let oldest = format!("{version}.0");
     toolchain::stable(&oldest)?;

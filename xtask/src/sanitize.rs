@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::setup::{self, Group};
 use crate::sh::{self, cmd};
-use crate::test::FEATURES;
+use crate::test::built;
 use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
@@ -75,9 +75,7 @@ fn sanitize(sanitizer: &str, suites: &[&str], skip: &[&str], options: &str) -> R
 /// Runs the suites, and checks that tests do not leak unless they do so on purpose.
 fn memcheck(skip: &[&str]) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Valgrind])?;
-    // The same as for `cargo xtask test`, to share its builds.
-    let build = ["test", "--no-run", "--features", FEATURES];
-    let suites = cargo::executables("Building the suites", &[&build[..], &SUITES].concat())?;
+    let suites = built("conformance attack")?;
     let [conformance, attack] = ["conformance", "attack"].map(|name| cargo::named(&suites, name));
     let attack = attack?;
     valgrind(&[], &conformance?, &TOO_LONG)?;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::setup::{self, Group};
 use crate::soft_roce::{self, Guest};
-use crate::test::FEATURES;
+use crate::test::{built, suites};
 use crate::{cargo, toolchain};
 
 #[derive(clap::Args)]
@@ -66,15 +66,13 @@ pub fn quick() -> Result<()> {
 /// test`.
 fn on_loopback<S: AsRef<str>>(test: &str, options: &[S]) -> Result<()> {
     setup::ensure(&[Group::Build])?;
-    let line = cargo::cargo(&["test", "--quiet", "--features", FEATURES, "--test", test, "--"])?;
+    let line = cargo::cargo(&suites(test))?.arg("--");
     Ok(line.args(options.iter().map(AsRef::as_ref)).run()?)
 }
 
 fn in_guest(test: &str, options: &[String]) -> Result<()> {
     setup::ensure(&[Group::Build, Group::Guest])?;
-    // The features of `cargo xtask test`, so that they share a build.
-    let build = ["test", "--no-run", "--features", FEATURES, "--test", test];
-    let program = cargo::named(&cargo::executables("Building the test", &build)?, test)?;
+    let program = cargo::named(&built(test)?, test)?;
     let command = [&[program.display().to_string()], options].concat();
     match soft_roce::run(&Guest::default(), &command)? {
         0 => Ok(()),

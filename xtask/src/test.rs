@@ -6,7 +6,7 @@ pub mod guest;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -317,9 +317,14 @@ const PLAIN: &str = "conformance attack faults endpoint worlds cm allocation des
                      fork guide mistakes names out_of_memory prose raw rooms tracing waits";
 
 /// The cargo arguments for these suites.
-fn suites(names: &'static str) -> Vec<&'static str> {
+pub fn suites(names: &str) -> Vec<&str> {
     let names = names.split(' ').flat_map(|name| ["--test", name]);
     TEST.into_iter().chain(["--quiet"]).chain(names).collect()
+}
+
+/// Builds these suites; the executables by their names.
+pub fn built(names: &str) -> Result<Vec<(String, PathBuf)>> {
+    cargo::executables("Building the suites", &[&suites(names)[..], &["--no-run"]].concat())
 }
 
 fn loopback() -> Result<()> {

@@ -11,7 +11,7 @@ use crate::objects::events::Affiliate;
 use crate::shared::Shared;
 use crate::state::State;
 use crate::verbs::tuning;
-use crate::words::world::Link;
+use crate::words::world::{Capacity, Link};
 use crate::words::{Verb, clock, limits};
 use proverbs_sys::events::AsyncEvent;
 use proverbs_sys::extended::{PortAttr, ibv_device_attr_ex};
@@ -60,6 +60,7 @@ fn text<const N: usize>(text: &str) -> [c_char; N] {
 pub(super) fn device_attr(state: &mut State, device: u32) -> Verb<ibv_device_attr> {
     state.check_alive(device)?;
     let number = state.place_of(device);
+    let is_iwarp = state.world.link == Link::Iwarp;
     Ok(ibv_device_attr {
         fw_ver: text("loopback"),
         node_guid: guid(number),
@@ -69,8 +70,8 @@ pub(super) fn device_attr(state: &mut State, device: u32) -> Verb<ibv_device_att
         max_qp: 65536,
         max_qp_wr: limits::QP_WR as c_int,
         device_cap_flags: device_caps() | optional_caps(state),
-        max_sge: limits::SGE as c_int,
-        max_sge_rd: limits::SGE as c_int,
+        max_sge: state.world.most(Capacity::SendSge) as c_int,
+        max_sge_rd: if is_iwarp { 1 } else { limits::SGE as c_int },
         max_cq: 65536,
         max_cqe: limits::CQE as c_int,
         max_mr: 65536,
@@ -78,11 +79,14 @@ pub(super) fn device_attr(state: &mut State, device: u32) -> Verb<ibv_device_att
         max_qp_rd_atom: limits::RD_ATOMIC.into(),
         max_res_rd_atom: 65536 * c_int::from(limits::RD_ATOMIC),
         max_qp_init_rd_atom: limits::RD_ATOMIC.into(),
-        atomic_cap: ibv_atomic_cap::IBV_ATOMIC_HCA,
+        atomic_cap: match is_iwarp {
+            true => ibv_atomic_cap::IBV_ATOMIC_NONE,
+            false => ibv_atomic_cap::IBV_ATOMIC_HCA,
+        },
         max_ah: 65536,
         max_srq: 65536,
         max_srq_wr: limits::SRQ_WR as c_int,
-        max_srq_sge: limits::SGE as c_int,
+        max_srq_sge: state.world.most(Capacity::SrqSge) as c_int,
         max_pkeys: 1,
         local_ca_ack_delay: 15,
         phys_port_cnt: 1,

@@ -105,6 +105,10 @@ unsafe extern "C" fn post_send(
         if may_fail {
             state.post_fault(Some(number), Direction::Send)?;
         }
+        if state.never_flushes(number) {
+            state.strand(number, Direction::Send);
+            return Ok(());
+        }
         state.push_sends(number, [send]);
         Ok(())
     };
@@ -132,8 +136,13 @@ unsafe extern "C" fn post_recv(
         }
         // SAFETY: `post_list` passes a request of the list.
         let recv = unsafe { read_wr::recv(wr, queue.shape.cap.max_recv_sge, zero) }?;
+        state.check_recv(&recv)?;
         if may_fail {
             state.post_fault(Some(number), Direction::Receive)?;
+        }
+        if state.never_flushes(number) {
+            state.strand(number, Direction::Receive);
+            return Ok(());
         }
         let queue = state.qps.get_mut(&number).ok_or(libc::EINVAL)?;
         queue.recvs.push_back(recv);
@@ -159,6 +168,7 @@ unsafe extern "C" fn post_srq_recv(
         }
         // SAFETY: `post_list` passes a request of the list.
         let recv = unsafe { read_wr::recv(wr, queue.max_sge, zero) }?;
+        state.check_recv(&recv)?;
         if may_fail {
             state.post_fault(None, Direction::Receive)?;
         }

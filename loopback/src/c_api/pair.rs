@@ -282,10 +282,16 @@ pub(super) unsafe fn query_qp(
         let qp = state.qps.get(&number).ok_or(libc::EINVAL)?;
         state.check_alive(qp.device)?;
         let mut now = attr::write(qp);
+        let mut phase = qp.phase;
+        if state.world.link == Link::Iwarp {
+            // `siw_query_qp` of drivers/infiniband/sw/siw/siw_verbs.c does not fill them (R24.16).
+            phase = Phase::Reset;
+            (now.qp_state, now.cur_qp_state) = (phase.to_c(), phase.to_c());
+        }
         if litters {
             attr::litter(&mut now, mask as u32);
         }
-        Ok((now, qp.phase, qp.shape))
+        Ok((now, phase, qp.shape))
     };
     // SAFETY: `qp` is live (the verb's contract).
     let (now, phase, shape) = unsafe { verb(qp, ask) }?;

@@ -6,9 +6,10 @@ use crate::state::State;
 use crate::words::contract::broken;
 use crate::words::transport::Transport;
 use crate::words::world::{Capacity, Link};
-use crate::words::wr::Send;
+use crate::words::wr::{Recv, Send};
 use crate::words::{Verb, limits};
 use proverbs_sys::terms::state::QpState as Phase;
+use proverbs_sys::terms::wc::Direction;
 use proverbs_sys::types::ibv_qp_cap;
 use proverbs_sys::types::raw::ibv_event_type;
 
@@ -49,11 +50,12 @@ impl State {
             shape.transport != Transport::Uc
                 && self.srqs.get(&srq).is_some_and(|srq| srq.pd == pd && srq.of_xrc.is_none())
         });
-        let fits = shape.cap.max_send_wr <= limits::QP_WR
-            && shape.cap.max_recv_wr <= limits::QP_WR
-            && shape.cap.max_send_sge <= limits::SGE
-            && shape.cap.max_recv_sge <= limits::SGE
-            && shape.cap.max_inline_data <= limits::INLINE
+        let most = |limit| self.world.most(limit);
+        let fits = shape.cap.max_send_wr <= most(Capacity::SendWr)
+            && shape.cap.max_recv_wr <= most(Capacity::RecvWr)
+            && shape.cap.max_send_sge <= most(Capacity::SendSge)
+            && shape.cap.max_recv_sge <= most(Capacity::RecvSge)
+            && shape.cap.max_inline_data <= most(Capacity::Inline)
             && (shape.transport != Transport::Srd
                 || shape.cap.max_inline_data <= limits::INLINE_SRD);
         if !cq_fits(shape.send_cq) || !cq_fits(shape.recv_cq) || !srq_fits || !fits {
@@ -83,6 +85,31 @@ impl State {
             return Err(libc::ENOMEM);
         }
         Ok(qp.shape)
+    }
+
+    /// As siw's library, iWARP's devices reject a receive without an element (R24.15).
+    pub(crate) fn check_recv(&self, recv: &Recv) -> Verb {
+        match self.world.link == Link::Iwarp && recv.list.is_empty() {
+            true => Err(libc::EINVAL),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether posts to this queue pair have no completion: siw accepts posts in the error state
+    /// and flushes only those before it (R24.7).
+    pub(crate) fn never_flushes(&self, number: u32) -> bool {
+        let is_in_error = self.qps.get(&number).is_some_and(|qp| qp.phase == Phase::Err);
+        self.world.link == Link::Iwarp && is_in_error
+    }
+
+    /// Accepts a work request that has no completion: it takes a place of its queue.
+    pub(crate) fn strand(&mut self, number: u32, direction: Direction) {
+        if let Some(qp) = self.qps.get_mut(&number) {
+            match direction {
+                Direction::Send => qp.send_slots += 1,
+                Direction::Receive => qp.recv_slots += 1,
+            }
+        }
     }
 
     pub(crate) fn push_sends(&mut self, number: u32, sends: impl IntoIterator<Item = Send>) {

@@ -42,7 +42,8 @@ impl State {
         of_xrc: Option<OfXrc>,
     ) -> Verb<(u32, ibv_srq_attr)> {
         self.check_alive_pd(pd)?;
-        let fits = (1..=limits::SRQ_WR).contains(&asked.max_wr) && asked.max_sge <= limits::SGE;
+        let fits = (1..=limits::SRQ_WR).contains(&asked.max_wr)
+            && asked.max_sge <= self.world.most(Capacity::SrqSge);
         if !fits || !self.pds.contains_key(&pd) {
             return Err(libc::EINVAL);
         }

@@ -4,6 +4,9 @@ pub(crate) const QP_WR: u32 = 16384;
 pub(crate) const SGE: u32 = 32;
 pub(crate) const INLINE: u32 = 1024;
 pub(crate) const INLINE_SRD: u32 = 80;
+/// siw's (`SIW_MAX_SGE` and `SIW_MAX_INLINE`).
+pub(crate) const SGE_IWARP: u32 = 6;
+pub(crate) const INLINE_IWARP: u32 = 80;
 pub(crate) const CQE: u32 = 1 << 20;
 pub(crate) const SRQ_WR: u32 = 16384;
 pub(crate) const RD_ATOMIC: u8 = 16;

@@ -111,19 +111,6 @@ pub enum Capacity {
     SrqSge,
 }
 
-impl Capacity {
-    /// The device's maximum.
-    fn most(self) -> u32 {
-        match self {
-            Capacity::SendWr | Capacity::RecvWr => limits::QP_WR,
-            Capacity::SendSge | Capacity::RecvSge | Capacity::SrqSge => limits::SGE,
-            Capacity::Inline => limits::INLINE,
-            Capacity::Cqe => limits::CQE,
-            Capacity::SrqWr => limits::SRQ_WR,
-        }
-    }
-}
-
 impl Default for World {
     /// [`World::ipv4`].
     fn default() -> World {
@@ -178,8 +165,10 @@ impl World {
 
     /// iWARP as siw provides it, with IPv4 addresses. It has only RC queue pairs, connected by
     /// rdma_cm on ids [of the fabric], which moves them to RTS itself; no address vectors, no
-    /// immediates, no atomics, and READs into one element only. GIDs are as on
-    /// [`ipv4`](World::ipv4), but not used.
+    /// immediates, no atomics, and READs into one element only. Work requests have at most 6
+    /// elements or 80 inline bytes, and receives at least one element. A work request that is
+    /// posted in the error state never completes, and `query` says RESET in every state. GIDs are
+    /// as on [`ipv4`](World::ipv4), but not used.
     ///
     /// [of the fabric]: https://docs.rs/proverbs/latest/proverbs/cm/struct.CmId.html#method.on
     pub const fn iwarp() -> World {
@@ -312,11 +301,27 @@ impl World {
         World { lmc: if lmc > 7 { 7 } else { lmc }, ..self }
     }
 
+    /// The devices' maximum.
+    pub(crate) fn most(&self, limit: Capacity) -> u32 {
+        let is_iwarp = self.link == Link::Iwarp;
+        match limit {
+            Capacity::SendWr | Capacity::RecvWr => limits::QP_WR,
+            Capacity::SendSge | Capacity::RecvSge | Capacity::SrqSge if is_iwarp => {
+                limits::SGE_IWARP
+            }
+            Capacity::SendSge | Capacity::RecvSge | Capacity::SrqSge => limits::SGE,
+            Capacity::Inline if is_iwarp => limits::INLINE_IWARP,
+            Capacity::Inline => limits::INLINE,
+            Capacity::Cqe => limits::CQE,
+            Capacity::SrqWr => limits::SRQ_WR,
+        }
+    }
+
     /// The granted value of a limit that is not 0.
     pub(crate) fn grant(&self, limit: Capacity, asked: u32) -> u32 {
         match self.grants {
             _ if asked == 0 => 0,
-            Grants::More => (asked + asked / 2 + 1).min(limit.most()),
+            Grants::More => (asked + asked / 2 + 1).min(self.most(limit)),
             Grants::LessOf(less) if less == limit => asked - 1,
             Grants::Exactly | Grants::LessOf(_) => asked,
         }

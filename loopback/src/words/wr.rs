@@ -35,12 +35,13 @@ pub(crate) struct Send {
 }
 
 impl Send {
-    /// Whether iWARP supports this work request: no immediates and atomics, READs into one element
-    /// and without a fence, and no SEND_WITH_INV of inline data (`siw_activate_tx_from_sq` of
-    /// Linux's drivers/infiniband/sw/siw/siw_qp.c).
+    /// Whether iWARP supports this work request: no immediates and atomics, READs into exactly one
+    /// element and without a fence, and no SEND_WITH_INV of inline data
+    /// (`siw_activate_tx_from_sq` of Linux's drivers/infiniband/sw/siw/siw_qp.c). A READ without an
+    /// element is rejected by `proverbs-sys`, before libsiw.
     pub(crate) fn is_of_iwarp(&self, is_fenced: bool) -> bool {
-        let is_scattered = match (&self.op, &self.payload) {
-            (Op::Read(_), Payload::List(list)) => list.len() > 1,
+        let has_other_elements = match (&self.op, &self.payload) {
+            (Op::Read(_), Payload::List(list)) => list.len() != 1,
             _ => false,
         };
         let is_inline_inv = matches!(self.payload, Payload::Inline(_))
@@ -48,7 +49,7 @@ impl Send {
         let is_fenced_read = is_fenced && matches!(self.op, Op::Read(_));
         !self.extra.is_imm()
             && !self.op.is_atomic()
-            && !is_scattered
+            && !has_other_elements
             && !is_inline_inv
             && !is_fenced_read
     }

@@ -1,5 +1,5 @@
-//! Endpoints whose events come to a channel: `rdma_migrate_id` of an endpoint, its end as an event,
-//! and its parts.
+//! Endpoints whose events are delivered to a channel: `rdma_migrate_id`, disconnection as an event,
+//! and the parts of an endpoint.
 
 use std::fmt;
 
@@ -18,10 +18,10 @@ use crate::qp::QueuePair;
 use crate::terms::error::Refused;
 
 impl<P: Profile> Ep<Tcp, Established, P, OnChannel> {
-    /// Processes an event of this endpoint: when the peer disconnected, this side confirms, as
-    /// [`disconnect`](Self::disconnect) does. Any other event changes nothing.
+    /// Processes an event of this endpoint. If the peer disconnected, this side confirms, like
+    /// [`disconnect`](Self::disconnect). Any other event changes nothing.
     ///
-    /// [`Progress::Failed`] has the endpoint as it was, as for
+    /// [`Progress::Failed`] contains the endpoint, unchanged, as for
     /// [`Connection::advance`](crate::cm::Connection::advance).
     pub fn advance(
         self,
@@ -53,11 +53,11 @@ impl<P: Profile, M: Mode> Waits for Ep<Tcp, Established, P, M> {
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
-    /// Moves the endpoint's id to `channel`, together with its waiting events (`rdma_migrate_id`).
-    /// From then on its calls return at once.
+    /// Moves the endpoint's id to `channel`, with its pending events (`rdma_migrate_id`). Its calls
+    /// then return at once.
     ///
     /// # Errors
-    /// The endpoint is given back, as for [`CmId::migrate_to`].
+    /// As for [`CmId::migrate_to`]. The error contains the endpoint.
     #[doc(alias = "rdma_migrate_id")]
     pub fn migrate_to(
         self,
@@ -66,10 +66,10 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         self.migrate(|id| id.migrate_to(channel))
     }
 
-    /// Makes the endpoint synchronous (`rdma_migrate_id` with no channel).
+    /// Makes the endpoint synchronous (`rdma_migrate_id` without a channel).
     ///
     /// # Errors
-    /// The endpoint is given back, as for [`CmId::into_synchronous`].
+    /// As for [`CmId::into_synchronous`]. The error contains the endpoint.
     pub fn into_synchronous(self) -> Result<Ep<PS, S, P, Synchronous>, Refused<Self>> {
         self.migrate(CmId::into_synchronous)
     }
@@ -85,9 +85,9 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         }
     }
 
-    /// Takes the endpoint apart, into objects that each have calls of their own: its completion
+    /// Splits the endpoint into its objects, for programs that use them separately: its completion
     /// channels can be awaited (`CompletionChannel::into_async` with the feature `tokio`), and its
-    /// completion queues be polled in an event loop.
+    /// completion queues polled in an event loop.
     ///
     /// ```
     /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -110,10 +110,10 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
     }
 }
 
-/// A completion queue, and the channel that it is on.
+/// A completion queue and its channel.
 type Completing<E, L> = (CompletionQueue<E, L>, CompletionChannel);
 
-/// What an [endpoint](Ep) is made of: [`Ep::into_parts`].
+/// The parts of an [endpoint](Ep), from [`Ep::into_parts`].
 #[non_exhaustive]
 pub struct EpParts<
     PS: PortSpace,
@@ -127,13 +127,13 @@ pub struct EpParts<
     pub id: CmId<PS, S, M>,
     /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
-    /// The private data that came with them.
+    /// The private data that the peer sent with them.
     pub private_data: Vec<u8>,
     /// The protection domain.
     pub pd: ProtectionDomain,
-    /// Of sends.
+    /// The completion queue of sends.
     pub send: Completing<P::Entry, P::Threads>,
-    /// Of receives.
+    /// The completion queue of receives.
     pub recv: Completing<P::Entry, P::Threads>,
 }
 

@@ -1,7 +1,6 @@
-//! Endpoints: an id, its queue pair, and completion queues of its own, one each way
-//! (`rdma_create_ep`).
+//! Endpoints: an id with its queue pair and two completion queues of its own (`rdma_create_ep`).
 
-#![allow(clippy::type_complexity)] // spelt out, the results say what comes back
+#![allow(clippy::type_complexity)] // shows what is returned
 
 mod channel;
 mod pending;
@@ -32,14 +31,14 @@ use crate::terms::error::{Error, Refused};
 use crate::terms::state::Rts;
 use crate::terms::threads::{AnyThread, Threads};
 
-/// An endpoint of port space `PS`, whose id is in state `S`: the object that `rdma_create_ep` makes
-/// and the calls of rdma_verbs.h work on. Its calls wait for their results, or on an
-/// [`EventChannel`](super::EventChannel) return at once: [`EpPending`] has an example of that.
+/// An endpoint of port space `PS`, with an id in state `S`. It is the object that `rdma_create_ep`
+/// creates and that the calls of rdma_verbs.h use. Its calls wait for their results. On an
+/// [`EventChannel`](super::EventChannel) they return at once; [`EpPending`] has an example.
 ///
-/// It has its own completion queues, one for sends and one for receives, sized for the depths
-/// ([R16.10](crate::guide::rules#r16-10)). So [`get_send_comp`](Self::get_send_comp) and
-/// [`get_recv_comp`](Self::get_recv_comp) exist here, and not for queue pairs that complete into
-/// the program's completion queues ([R16.11](crate::guide::rules#r16-11)).
+/// It has its own completion queues for sends and for receives, sized for the depths of the queue
+/// pair ([R16.10](crate::guide::rules#r16-10)). [`get_send_comp`](Self::get_send_comp) and
+/// [`get_recv_comp`](Self::get_recv_comp) therefore exist only here, not for queue pairs that
+/// complete into the program's completion queues ([R16.11](crate::guide::rules#r16-11)).
 ///
 /// ```no_run
 /// use proverbs::{cm::*, prelude::*};
@@ -49,7 +48,7 @@ use crate::terms::threads::{AnyThread, Threads};
 /// let second = Duration::from_secs(1);
 /// let id = CmId::<Tcp, _>::new()?.resolve_addr("10.77.0.1:7471".parse()?, second)?;
 /// let id = id.resolve_route(second)?;
-/// profile! { WithId { entry: Buf<u32> } } // buffers that carry a number
+/// profile! { WithId { entry: Buf<u32> } } // buffers with a number as context
 /// let mut ep = id.create_ep::<WithId>(None, Depth { send: 8, recv: 8 })?;
 /// let pool = ep.reg_msgs::<u32>(8, 64)?;
 /// ep.post_recv(17, pool.take().expect("8 buffers"))?; // before the peer can send
@@ -95,13 +94,13 @@ use crate::terms::threads::{AnyThread, Threads};
 #[doc(alias("rdma_create_ep", "rdma_destroy_ep", "rdma_cm_id", "recv_cq", "send_cq"))]
 #[doc(alias("recv_cq_channel", "send_cq_channel"))]
 pub struct Ep<PS: PortSpace, S: EpState<PS>, P: Profile = DefaultProfile, M: Mode = Synchronous> {
-    /// The queue pair: for posts with flags, immediates, atomics and lists.
+    /// The queue pair, for posts with flags, immediates, atomics and lists.
     pub qp: QueuePair<PS::Transport, S::Qp, P>,
     /// The id.
     pub id: CmId<PS, S, M>,
     /// The peer's parameters, once it sent them (TCP).
     pub peer: Option<PeerParam>,
-    /// The private data that came with them, perhaps padded with zeroes
+    /// The private data that the peer sent with them, possibly padded with zeroes
     /// ([R16.15](crate::guide::rules#r16-15)).
     pub private_data: Vec<u8>,
     pub(super) pd: ProtectionDomain,
@@ -119,20 +118,20 @@ impl<E: Entry> Side<E, AnyThread> {
     fn new(pd: &ProtectionDomain, cqe: u32) -> Result<Self, Error> {
         let context = pd.context();
         let channel = context.create_comp_channel()?;
-        // Devices refuse a queue of no entries; in C it crashes librdmacm (R16.10).
+        // Devices reject a queue of 0 entries, and it crashes librdmacm (R16.10).
         let cq = context.cq(cqe.max(1)).channel(&channel).create()?;
         Ok(Side { cq, channel })
     }
 }
 
-/// A queue pair for the id, and the rest of a new endpoint.
+/// Creates a queue pair for the id, and the other parts of an endpoint.
 fn parts<PS: PortSpace, S: HasDevice, P: Profile<Threads = AnyThread>, M: Mode>(
     id: &CmId<PS, S, M>,
     pd: Option<&ProtectionDomain>,
     depth: impl CreatedWith<PS::Transport, P>,
 ) -> Result<(MadeBy<PS, P>, Rest<P>), Error> {
     let pd = pd.cloned().map_or_else(|| id.pd(), Ok)?;
-    // One entry more each way, for the work request that shows that a queue has drained.
+    // One more entry each, for the work request that drains the queue.
     let [sends, receives] = depth.parts().completions();
     let send = Side::new(&pd, sends.saturating_add(1))?;
     let recv = Side::new(&pd, receives.saturating_add(1))?;
@@ -145,17 +144,16 @@ where
     PS: PortSpace,
     RouteResolved: EpState<PS, Qp = PS::Made>,
 {
-    /// Makes an endpoint of the id, with a queue pair and completion queues of its own
-    /// (`rdma_create_qp` without completion queues). Without `pd`, on [`pd`](Self::pd). It is
-    /// created with a [`Depth`](crate::qp::Depth), or with
-    /// [`Depth::on_srq`](crate::qp::Depth::on_srq): then its receives are posted to the shared
-    /// receive queue, and complete here.
+    /// Creates an endpoint from the id, with a queue pair and its own completion queues
+    /// (`rdma_create_qp` without completion queues). If `pd` is `None`, it uses [`pd`](Self::pd).
+    /// Pass a [`Depth`](crate::qp::Depth), or [`Depth::on_srq`](crate::qp::Depth::on_srq) for an
+    /// endpoint whose receives are posted to a shared receive queue; they complete in the endpoint.
     ///
     /// # Errors
-    /// The id is given back. As for [`pd`](Self::pd),
+    /// As for [`pd`](Self::pd),
     /// [`Context::create_comp_channel`](crate::Context::create_comp_channel),
     /// [`CqBuilder::create`](crate::completion::CqBuilder::create) and
-    /// [`create_qp`](Self::create_qp).
+    /// [`create_qp`](Self::create_qp). The error contains the id.
     pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,
@@ -173,10 +171,11 @@ where
     PS: PortSpace,
     Requested: EpState<PS, Qp = PS::Made>,
 {
-    /// Makes an endpoint of the request, to be accepted, like [`CmId::create_ep`].
+    /// Creates an endpoint for the request, like [`CmId::create_ep`]. Accept it to answer the
+    /// request.
     ///
     /// # Errors
-    /// The request is given back, unanswered. As for [`CmId::create_ep`].
+    /// As for [`CmId::create_ep`]. The error contains the request, unanswered.
     pub fn create_ep<P: Profile<Threads = AnyThread>>(
         self,
         pd: Option<&ProtectionDomain>,
@@ -198,7 +197,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         (qp, id, Rest { peer, private_data, pd, send, recv })
     }
 
-    /// The queue pair, which is in RTS where an endpoint can post sends.
+    /// The queue pair. It is in RTS in all states in which an endpoint can post sends.
     pub(super) fn sending(&mut self) -> &mut QueuePair<PS::Transport, Rts, P>
     where
         Self: Allows<call::EpPost>,
@@ -207,13 +206,13 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         qp.downcast_mut().expect("endpoints post sends in RTS")
     }
 
-    /// The protection domain, for registering memory and making address handles.
+    /// The protection domain, for registering memory and creating address handles.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
 }
 
-/// The parts that do not change from state to state.
+/// The parts that stay the same in all states.
 pub struct Rest<P: Profile> {
     peer: Option<PeerParam>,
     private_data: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Steps of endpoints on a channel that are under way.
+//! Steps in progress of endpoints on a channel.
 
 use super::{Ep, Rest};
 use crate::cm::accept::{Accepted, NotAccepted};
@@ -21,10 +21,9 @@ use crate::terms::error::Refused;
 use crate::terms::state::Rts;
 use crate::terms::transport::Ud;
 
-/// An endpoint on a channel whose step is under way: a connection that is asked for
-/// ([`Pending`]) or accepted ([`Accepted`]), or on UDP a service that is looked up.
-/// [`advance`](Self::advance) processes the event with the result, and with the feature `tokio`
-/// `AsyncEventChannel::finish` awaits it.
+/// An endpoint on a channel with a step in progress: a connection that was requested ([`Pending`])
+/// or accepted ([`Accepted`]), or on UDP a service lookup. [`advance`](Self::advance) processes the
+/// event with the result. With the feature `tokio`, `AsyncEventChannel::finish` awaits it.
 ///
 /// ```
 /// use proverbs::{cm::*, loopback::Fabric, prelude::*};
@@ -52,12 +51,12 @@ use crate::terms::transport::Ud;
 /// let (here, there) = (EventChannel::on(&fabric)?, EventChannel::on(&fabric)?); // or `EventChannel::new()`
 /// let listening = there.create_id::<Tcp>()?.bind_addr(at)?.listen(8)?;
 ///
-/// // An endpoint that was made by calls that wait moves to a channel, as in C.
+/// // An endpoint that was created synchronously moves to a channel, as in C.
 /// let id = CmId::<Tcp, _>::on(&fabric)?.resolve_addr(at, second)?.resolve_route(second)?;
 /// let ep = id.create_ep::<DefaultProfile>(None, depth)?.migrate_to(&here)?;
 /// let asking = ep.connect(&ConnParam::default())?;
 ///
-/// // One of a request on a channel is there from the beginning.
+/// // The endpoint of a request on a channel is on it from the beginning.
 /// let request = listening.request(there.wait()?).map_err(|_| "no request")?;
 /// let mut ep = request.create_ep::<DefaultProfile>(None, depth)?;
 /// let pool = ep.reg_msgs::<()>(8, 64)?;
@@ -72,12 +71,12 @@ use crate::terms::transport::Ud;
 ///     match server.try_recv_comp()? {
 ///         Some(Outcome::Received(received)) => break received,
 ///         Some(_) => return Err("a receive failed".into()),
-///         None => println!("sleep on {descriptor}"), // and on others
+///         None => println!("sleep on {descriptor}"), // and on other descriptors
 ///     }
 /// };
 /// assert_eq!(message.byte_len, 5);
 ///
-/// // The end of the connection is an event too.
+/// // Disconnection is an event too.
 /// let _client = client.disconnect()?;
 /// let mut ended = finish(&there, server, Ep::advance)?;
 /// ended.drain(|_buf| ())?;
@@ -117,7 +116,7 @@ fn not_accepted<P: Profile, M: Mode>(
     }
 }
 
-/// An id that looks a service up, and its queue pair.
+/// An id that looks up a service, and its queue pair.
 type LookingUp<P, M> = (CmId<Udp, Connecting, M>, QueuePair<Ud, Rts, P>);
 
 fn found<P: Profile, M: Mode>(
@@ -164,10 +163,10 @@ where
         IdKey(self.awaits().core.id.key())
     }
 
-    /// Processes an event. One of another id, or of another kind, changes nothing.
+    /// Processes an event. Events of other ids or of other kinds change nothing.
     ///
-    /// [`Progress::Failed`] has the endpoint, to be [drained](Ep::drain), and the error that a
-    /// synchronous endpoint's call returns.
+    /// [`Progress::Failed`] contains the endpoint, to be [drained](Ep::drain), and the error that
+    /// the call on a synchronous endpoint returns.
     pub fn advance(
         self,
         event: &Event,
@@ -175,13 +174,13 @@ where
         self.step(event)
     }
 
-    /// Gives up the step: the peer gets no further answer.
+    /// Gives up the step. The peer receives no further answer.
     pub fn cancel(self) -> <Self as Waits>::Failed {
         self.give_up()
     }
 }
 
-/// The steps that may be under way, what becomes of their endpoints, and how.
+/// The steps, and the endpoints that they return on success and on failure.
 macro_rules! steps {
     ($($step:ty: $done:path => $ep:ty, $failed:path => $left:ty;)+) => {$(
         impl<P: Profile, M: Mode> Waits for EpPending<$step, P> {
@@ -267,12 +266,11 @@ impl<P: Profile, M: Mode> Ep<Udp, RouteResolved, P, M> {
 }
 
 impl<P: Profile> Ep<Tcp, RouteResolved, P, OnChannel> {
-    /// Asks the peer for a connection (`rdma_connect`). The answer is an event for
-    /// [`EpPending::advance`].
+    /// Requests a connection (`rdma_connect`). The answer is an event for [`EpPending::advance`].
     ///
     /// # Errors
-    /// The endpoint is given back, to be [drained](Self::drain), with the error of
-    /// [`CmId::connect`](crate::cm::CmId::connect) on a channel.
+    /// As for [`CmId::connect`](crate::cm::CmId::connect) on a channel. The error contains the
+    /// endpoint, to be [drained](Self::drain).
     pub fn connect(
         self,
         param: &ConnParam<P>,
@@ -286,9 +284,8 @@ impl<P: Profile> Ep<Tcp, Requested, P, OnChannel> {
     /// [`EpPending::advance`].
     ///
     /// # Errors
-    /// The endpoint is given back, to be [drained](Self::drain), with the error of
-    /// [`Request::accept`] on a channel. Its id is of no further use; dropping it notifies the
-    /// peer.
+    /// As for [`Request::accept`] on a channel. The error contains the endpoint, to be
+    /// [drained](Self::drain). Its id can only be dropped, which notifies the peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,
@@ -298,12 +295,12 @@ impl<P: Profile> Ep<Tcp, Requested, P, OnChannel> {
 }
 
 impl<P: Profile> Ep<Udp, RouteResolved, P, OnChannel> {
-    /// Asks the peer for its queue pair (`rdma_connect`). The answer is an event for
-    /// [`EpPending::advance`], and comes with the endpoint.
+    /// Requests the peer's queue pair number (`rdma_connect`). The answer is an event for
+    /// [`EpPending::advance`], which returns the endpoint.
     ///
     /// # Errors
-    /// The endpoint is given back, of no further use, with the error of
-    /// [`CmId::connect`](crate::cm::CmId::connect) on UDP.
+    /// As for [`CmId::connect`](crate::cm::CmId::connect) on UDP. The error contains the endpoint,
+    /// which can only be dropped.
     pub fn connect(
         self,
         private_data: &LookupData,

@@ -1,4 +1,4 @@
-//! The abilities of an endpoint in each state of its id.
+//! What an endpoint can do in each state of its id.
 
 use super::Ep;
 use crate::cm::space::{PortSpace, Tcp, Udp};
@@ -8,9 +8,9 @@ use crate::cm::state::{
 use crate::profile::Profile;
 use crate::terms::state::{Err, Init, Rts, State};
 
-/// The states of an [endpoint](super::Ep), and the queue pair's state in each. On TCP: INIT until
-/// it is connected, then RTS, and at the end the error state. On UDP: RTS
-/// ([R16.6](crate::guide::rules#r16-6)).
+/// The states of an [endpoint](super::Ep), with the state of its queue pair. On TCP the queue pair
+/// is in INIT until the endpoint is connected, then in RTS, and finally in the error state. On UDP
+/// it is in RTS ([R16.6](crate::guide::rules#r16-6)).
 #[diagnostic::on_unimplemented(
     message = "there is no endpoint of an id in state `{Self}`",
     label = "an id in state `{Self}` has no queue pair",
@@ -48,7 +48,7 @@ impl EpState<Udp> for Unusable {
     type Qp = Rts;
 }
 
-/// States of an [endpoint](super::Ep) in which sends may be posted
+/// States of an [endpoint](super::Ep) in which it can post sends
 /// ([R16.7](crate::guide::rules#r16-7)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

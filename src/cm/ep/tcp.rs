@@ -1,4 +1,4 @@
-//! Endpoints of connections.
+//! Connected endpoints.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +20,8 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
     /// Connects the endpoint, within `timeout` (`rdma_connect`).
     ///
     /// # Errors
-    /// The endpoint is given back, to be [drained](Self::drain), with the error of
-    /// [`CmId::connect`](crate::cm::CmId::connect).
+    /// As for [`CmId::connect`](crate::cm::CmId::connect). The error contains the endpoint, to be
+    /// [drained](Self::drain).
     pub fn connect(
         self,
         param: &ConnParam<P>,
@@ -32,13 +32,12 @@ impl<P: Profile> Ep<Tcp, RouteResolved, P> {
 }
 
 impl<P: Profile> Ep<Tcp, Requested, P> {
-    /// Accepts the connection, and waits at most `timeout` for the peer to confirm it
+    /// Accepts the connection, and waits for the peer's confirmation, at most `timeout`
     /// (`rdma_accept`).
     ///
     /// # Errors
-    /// The endpoint is given back, to be [drained](Self::drain), with the error of
-    /// [`Request::accept`](crate::cm::Request::accept). Its id is of no further use; dropping it
-    /// notifies the peer.
+    /// As for [`Request::accept`](crate::cm::Request::accept). The error contains the endpoint, to
+    /// be [drained](Self::drain). Its id can only be dropped, which notifies the peer.
     pub fn accept(
         self,
         param: &AcceptParam<P>,
@@ -49,12 +48,12 @@ impl<P: Profile> Ep<Tcp, Requested, P> {
 }
 
 impl<P: Profile, M: Mode> Ep<Tcp, Established, P, M> {
-    /// Ends the connection, or confirms that the peer ended it (`rdma_disconnect`). Posted work
+    /// Disconnects, or confirms that the peer disconnected (`rdma_disconnect`). Posted work
     /// requests are flushed.
     ///
     /// # Errors
-    /// The endpoint is given back as it was: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_disconnect`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_disconnect`. The error contains the
+    /// endpoint, unchanged.
     pub fn disconnect(self) -> Result<Ep<Tcp, Disconnected, P, M>, Refused<Self>> {
         let (qp, id, rest) = self.apart();
         match id.disconnect() {
@@ -71,8 +70,8 @@ where
     P: Profile,
     P::Entry: Owned,
 {
-    /// Waits until everything that was posted is flushed, at most 10 seconds for each queue, and
-    /// passes the entries, with their contexts, to `found` ([R16.20](crate::guide::rules#r16-20)).
+    /// Waits until all posted work requests are flushed, at most 10 seconds for each queue. Passes
+    /// their entries, with their contexts, to `found` ([R16.20](crate::guide::rules#r16-20)).
     ///
     /// # Errors
     /// As for [`QueuePair::drain`](crate::QueuePair::drain).
@@ -112,7 +111,7 @@ where
             &mut CompletionQueue<P::Entry, P::Threads>,
         ) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // If the first queue is late, the second is drained nevertheless.
+        // If draining the first queue times out, the second is drained nevertheless.
         let sends = drain(&mut self.qp, &mut self.send.cq);
         drain(&mut self.qp, &mut self.recv.cq).and(sends)
     }
@@ -121,8 +120,8 @@ where
 fn own<E: Owned>(drained: Drained<'_, E>, found: &mut impl FnMut(E)) {
     match drained {
         Drained::Entry(entry) => found(entry),
-        // Only the endpoint's queue pair completes into its queues. Its shared receive queue owns
-        // the receives that messages to it took.
+        // Only the endpoint's queue pair completes into its queues. Receives that its messages took
+        // from a shared receive queue belong to that queue.
         Drained::Other(completion) => {
             let entry = match completion.outcome() {
                 Outcome::Sent(sent) => sent.entry,

@@ -1,4 +1,4 @@
-//! Endpoints of datagrams.
+//! Datagram endpoints.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::profile::Profile;
 use crate::terms::error::Refused;
 
 impl<P: Profile> Ep<Udp, RouteResolved, P> {
-    /// Asks the peer for its queue pair, within `timeout` (`rdma_connect`). To send there, make an
-    /// address handle of its [`vector`](UdPeer::vector).
+    /// Requests the peer's queue pair number, within `timeout` (`rdma_connect`). To send to the
+    /// peer, create an address handle from its [`vector`](UdPeer::vector).
     ///
     /// # Errors
-    /// The endpoint is given back, of no further use, with the error of
-    /// [`CmId::connect`](crate::cm::CmId::connect) on UDP.
+    /// As for [`CmId::connect`](crate::cm::CmId::connect) on UDP. The error contains the endpoint,
+    /// which can only be dropped.
     pub fn connect(
         self,
         private_data: &LookupData,
@@ -29,11 +29,11 @@ impl<P: Profile> Ep<Udp, RouteResolved, P> {
 }
 
 impl<P: Profile, M: Mode> Ep<Udp, Requested, P, M> {
-    /// Sends the peer the number of this endpoint's queue pair (`rdma_accept`).
+    /// Sends the number of this endpoint's queue pair to the peer (`rdma_accept`).
     ///
     /// # Errors
-    /// The endpoint is given back, unanswered: [`Os`](crate::ErrorKind::Os) with the errno of
-    /// `rdma_accept`.
+    /// [`Os`](crate::ErrorKind::Os) with the errno of `rdma_accept`. The error contains the
+    /// endpoint, unanswered.
     ///
     /// ```no_run
     /// # use proverbs::{cm::*, prelude::*};

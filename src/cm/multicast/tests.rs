@@ -34,7 +34,7 @@ fn an_event_of_another_id_or_group_changes_nothing() {
     assert_eq!((group.peer.qpn.get(), group.peer.qkey.get()), (0xff_ffff, 0x0123_4567));
 }
 
-/// So that its address can be joined again.
+/// The failure is noted, so that the id can join the address again.
 #[test]
 fn a_group_that_was_not_joined_is_noted() {
     for (kind, status) in [(ERROR, -22), (JOIN, -110)] {
@@ -51,7 +51,7 @@ fn a_group_that_was_not_joined_is_noted() {
     }
 }
 
-/// Its event names no group, and none comes after it.
+/// This event does not name a group, and none follows it.
 ///
 /// Holds S14: a wait for a multicast join ends when the device is removed.
 #[test]
@@ -68,7 +68,7 @@ fn a_join_is_told_that_its_device_goes() {
     assert_eq!((refused.error.kind(), failed.is_set()), (&told, true));
 }
 
-/// The event may have been taken before, perhaps from another channel.
+/// The event may have been taken earlier, perhaps from another channel.
 #[test]
 #[cfg_attr(miri, ignore = "eventfd(2)")]
 fn nobody_sleeps_for_a_group_of_a_device_that_went() {

@@ -1,4 +1,4 @@
-//! The calls of rdma_verbs.h, in their typed form.
+//! The calls of rdma_verbs.h, in typed form.
 //!
 //! | C | here |
 //! |---|---|
@@ -11,9 +11,9 @@
 //! | `rdma_get_send_comp`, `rdma_get_recv_comp` | `get_send_comp`, `get_recv_comp`; without waiting, `try_send_comp`, `try_recv_comp` |
 //! | `rdma_create_srq` | [`CmId::create_srq`] |
 //!
-//! The context of each post travels in its buffer (`Buf<C>`), and comes back with the completion,
-//! as the program's own type. C's `flags` are methods of the work request: post it on the
-//! endpoint's `qp`.
+//! The context of each post is stored in its buffer (`Buf<C>`) and returned with the completion, in
+//! the program's own type. The `flags` of the C calls are methods of the work request: post it on
+//! the endpoint's `qp`.
 //!
 //! ```no_run
 //! use proverbs::{cm::*, prelude::*};
@@ -36,7 +36,7 @@
 //! let mut ep = info.create_ep::<Vectored>(None, Depth { send: 8, recv: 8 }, second)?;
 //! let pool = ep.reg_msgs::<Task>(16, 64)?;
 //! let take = || pool.take().expect("16 buffers");
-//! let open = (ep.reg_read(4096)?, ep.reg_write(4096)?); // what the peer may read, and write
+//! let open = (ep.reg_read(4096)?, ep.reg_write(4096)?); // for the peer to read, and to write
 //! ep.post_recv(Task::Message("hello?".into()), take())?;
 //! ep.post_recvv(Task::None, [take(), take()])?;
 //!
@@ -125,7 +125,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         reg_msgs(&self.pd()?, count, size)
     }
 
-    /// Registers `len` bytes that the peer may read (`rdma_reg_read`).
+    /// Registers `len` bytes that the peer can read (`rdma_reg_read`).
     ///
     /// # Errors
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::register`].
@@ -136,7 +136,7 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.pd()?.register(len)
     }
 
-    /// Registers `len` bytes that the peer may write (`rdma_reg_write`).
+    /// Registers `len` bytes that the peer can write (`rdma_reg_write`).
     ///
     /// # Errors
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::register`].
@@ -147,9 +147,9 @@ impl<PS: PortSpace, S: CmState, M: Mode> CmId<PS, S, M> {
         self.pd()?.register(len)
     }
 
-    /// Creates a shared receive queue for queue pairs of this port space, fed from `pool`, on
-    /// [`pd`](Self::pd) (`rdma_create_srq`). It is an ordinary
-    /// [`SharedReceiveQueue`](crate::SharedReceiveQueue), whose counters bound what is posted.
+    /// Creates a shared receive queue on [`pd`](Self::pd) for queue pairs of this port space, with
+    /// buffers of `pool` (`rdma_create_srq`). It is an ordinary
+    /// [`SharedReceiveQueue`](crate::SharedReceiveQueue), whose counters limit how much is posted.
     ///
     /// # Errors
     /// As for [`pd`](Self::pd) and [`ProtectionDomain::create_srq`].
@@ -183,7 +183,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         reg_msgs(&self.pd, count, size)
     }
 
-    /// Registers `len` bytes that the peer may read (`rdma_reg_read`).
+    /// Registers `len` bytes that the peer can read (`rdma_reg_read`).
     ///
     /// # Errors
     /// As for [`ProtectionDomain::register`].
@@ -192,7 +192,7 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         self.pd.register(len)
     }
 
-    /// Registers `len` bytes that the peer may write (`rdma_reg_write`).
+    /// Registers `len` bytes that the peer can write (`rdma_reg_write`).
     ///
     /// # Errors
     /// As for [`ProtectionDomain::register`].
@@ -210,17 +210,19 @@ where
     M: Mode,
     P::Entry: Owned,
 {
-    /// The next completion of a send; waits **for ever** if none comes (`rdma_get_send_comp`).
+    /// Returns the next completion of a send (`rdma_get_send_comp`). Waits **forever** if none
+    /// comes.
     ///
     /// # Errors
-    /// As for [`CompletionChannel::wait`](crate::CompletionChannel::wait). A work request that
-    /// failed is not an error but an [`Outcome::Failed`].
+    /// As for [`CompletionChannel::wait`](crate::CompletionChannel::wait). A failed work request is
+    /// not an error, but an [`Outcome::Failed`].
     #[doc(alias = "rdma_get_send_comp")]
     pub fn get_send_comp(&mut self) -> Result<Outcome<'_, P::Entry>, Error> {
         self.send.next()
     }
 
-    /// The next completion of a receive; waits **for ever** if none comes (`rdma_get_recv_comp`).
+    /// Returns the next completion of a receive (`rdma_get_recv_comp`). Waits **forever** if none
+    /// comes.
     ///
     /// # Errors
     /// As for [`get_send_comp`](Self::get_send_comp).
@@ -251,8 +253,8 @@ where
         self.recv.next_within(timeout, "rdma_get_recv_comp")
     }
 
-    /// The next completion of a send, if there is one. It never waits: after `None` it is safe to
-    /// sleep on the descriptor of [`send_channel`](Self::send_channel), and to ask again when that
+    /// Returns the next completion of a send, if there is one. Never waits. After `None` you can
+    /// sleep on the descriptor of [`send_channel`](Self::send_channel), and call this again when it
     /// is readable. [`EpPending`](crate::cm::EpPending) has an example.
     ///
     /// # Errors
@@ -262,8 +264,8 @@ where
         self.send.try_next()
     }
 
-    /// The next completion of a receive, if there is one, like
-    /// [`try_send_comp`](Self::try_send_comp); the descriptor is that of
+    /// Returns the next completion of a receive, if there is one, like
+    /// [`try_send_comp`](Self::try_send_comp). The descriptor to sleep on is
     /// [`recv_channel`](Self::recv_channel).
     ///
     /// # Errors
@@ -272,12 +274,12 @@ where
         self.recv.try_next()
     }
 
-    /// The channel of completions of sends, whose descriptor is for poll(2) and event loops.
+    /// The completion channel of sends. Its descriptor is for poll(2) and event loops.
     pub fn send_channel(&self) -> &CompletionChannel {
         &self.send.channel
     }
 
-    /// The channel of completions of receives, likewise.
+    /// The completion channel of receives. Its descriptor is for poll(2) and event loops.
     pub fn recv_channel(&self) -> &CompletionChannel {
         &self.recv.channel
     }
@@ -285,7 +287,7 @@ where
 
 impl<E: Owned, L: Threads> Side<E, L> {
     fn try_next(&mut self) -> Result<Option<Outcome<'_, E>>, Error> {
-        // Events of before: the descriptor is readable as long as one is there.
+        // Takes earlier events, because the descriptor is readable while there are any.
         while self.channel.try_event()?.is_some() {}
         Ok(self.cq.poll_or_arm(Notify::Any)?.next().map(Completion::outcome))
     }

@@ -1,4 +1,4 @@
-//! The posts.
+//! Functions that post.
 
 use crate::allows::{Allows, call};
 use crate::cm::RDMA_UDP_QKEY;
@@ -32,8 +32,8 @@ fn with_context<C>(context: C, list: impl Into<BufList<C>>) -> BufList<C> {
 }
 
 impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
-    /// Posts a receive of the whole capacity of `buf` (`rdma_post_recv`). `context` comes back in
-    /// the buffer.
+    /// Posts a receive for the whole capacity of `buf` (`rdma_post_recv`). The completion returns
+    /// `context` in the buffer.
     ///
     /// # Errors
     /// [`PostError`], with the reason and the buffer, as for
@@ -49,8 +49,8 @@ impl<PS: PortSpace, S: EpState<PS>, P: Profile, M: Mode> Ep<PS, S, P, M> {
         self.qp.post_recv(Recv::new(buf))
     }
 
-    /// Posts a receive into several buffers (`rdma_post_recvv`). `context` comes back in the first
-    /// one; without buffers it is dropped.
+    /// Posts a receive with several buffers (`rdma_post_recvv`). The completion returns `context`
+    /// in the first buffer. Without buffers, `context` is dropped.
     ///
     /// # Errors
     /// [`PostError`], with the reason and the buffers, as for
@@ -77,8 +77,8 @@ impl<S: EpState<Tcp>, P: Profile<Signaling = SignalAll>, M: Mode> Ep<Tcp, S, P, 
 where
     P::Entry: Owned,
 {
-    /// Posts a send of `buf` up to its length (`rdma_post_send`). `context` comes back in the
-    /// buffer.
+    /// Posts a send of the first `len` bytes of `buf` (`rdma_post_send`). The completion returns
+    /// `context` in the buffer.
     ///
     /// # Errors
     /// [`PostError`], with the reason and the buffer, as for
@@ -93,7 +93,8 @@ where
         self.sending().post_send(Send::new(buf))
     }
 
-    /// Posts a send of several buffers (`rdma_post_sendv`). `context` comes back in the first one.
+    /// Posts a send of several buffers (`rdma_post_sendv`). The completion returns `context` in the
+    /// first buffer.
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
@@ -143,7 +144,7 @@ where
         self.sending().post_send(RdmaRead::new(with_context(context, bufs), remote))
     }
 
-    /// Posts an RDMA WRITE of `buf` up to its length to `remote` (`rdma_post_write`).
+    /// Posts an RDMA WRITE of the first `len` bytes of `buf` to `remote` (`rdma_post_write`).
     ///
     /// # Errors
     /// As for [`post_send`](Self::post_send).
@@ -180,8 +181,8 @@ impl<S: EpState<Udp>, P: Profile<Signaling = SignalAll>, M: Mode> Ep<Udp, S, P, 
 where
     P::Entry: Owned,
 {
-    /// Posts a datagram to queue pair `remote_qpn`, by an address handle of this endpoint's `qp`,
-    /// with the Q_Key of rdma_cm (`rdma_post_ud_send`, [R5.13](crate::guide::rules#r5-13)).
+    /// Posts a datagram to queue pair `remote_qpn`, with an address handle of this endpoint's `qp`
+    /// and the Q_Key of rdma_cm (`rdma_post_ud_send`, [R5.13](crate::guide::rules#r5-13)).
     ///
     /// # Errors
     /// [`PostError`], with the reason and the buffer, as for

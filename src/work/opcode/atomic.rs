@@ -9,8 +9,8 @@ use crate::sys::types::ibv_wr_opcode;
 use crate::work::data::{IntoData, Takes};
 use crate::work::request::{Use, WorkRequest, request};
 
-/// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): the old value of the peer's 8 bytes lands in
-/// the buffer.
+/// ATOMIC_CMP_AND_SWP (`IBV_WR_ATOMIC_CMP_AND_SWP`): an atomic compare and swap of 8 bytes at the
+/// peer. The buffer receives the old value.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -34,8 +34,8 @@ pub struct CmpAndSwp {
 }
 
 impl CmpAndSwp {
-    /// Swaps the peer's cell if it holds the expected value; its old value lands in the first 8
-    /// bytes of `result`, in this machine's byte order ([R4.11](crate::guide::rules#r4-11)).
+    /// Swaps the peer's cell if it contains the expected value. The first 8 bytes of `result`
+    /// receive the old value, in host byte order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(
@@ -68,18 +68,18 @@ impl Opcode for CmpAndSwp {
     }
 }
 
-/// The operands of CMP_AND_SWP, by name, so that they are not swapped
+/// The operands of CMP_AND_SWP, by name, so that they cannot be confused
 /// ([R4.10](crate::guide::rules#r4-10)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompareSwap {
-    /// The value that the cell must hold for the swap to happen.
+    /// The value that the cell must contain for the swap to happen.
     pub compare: u64,
-    /// The value that it holds then.
+    /// The new value.
     pub swap: u64,
 }
 
-/// ATOMIC_FETCH_AND_ADD (`IBV_WR_ATOMIC_FETCH_AND_ADD`): the old value of the peer's 8 bytes lands
-/// in the buffer.
+/// ATOMIC_FETCH_AND_ADD (`IBV_WR_ATOMIC_FETCH_AND_ADD`): an atomic addition to 8 bytes at the peer.
+/// The buffer receives the old value.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -102,8 +102,8 @@ pub struct FetchAndAdd {
 }
 
 impl FetchAndAdd {
-    /// Adds to the peer's cell; its old value lands in the first 8 bytes of `result`, in this
-    /// machine's byte order ([R4.11](crate::guide::rules#r4-11)).
+    /// Adds to the peer's cell. The first 8 bytes of `result` receive the old value, in host byte
+    /// order ([R4.11](crate::guide::rules#r4-11)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(

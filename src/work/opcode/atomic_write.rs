@@ -10,11 +10,11 @@ use crate::sys::persist::WR_ATOMIC_WRITE;
 use crate::work::inline::Empty;
 use crate::work::request::{Use, WorkRequest, request};
 
-/// ATOMIC_WRITE (`ibv_wr_atomic_write`, RC only): 8 bytes of the peer's memory change at once,
-/// behind what was written and flushed before it on this queue pair. And an [`Ability`]
+/// ATOMIC_WRITE (`ibv_wr_atomic_write`, RC only): writes 8 bytes of the peer's memory atomically,
+/// after everything that was written and flushed before on this queue pair. Also an [`Ability`]
 /// (`IB_UVERBS_DEVICE_ATOMIC_WRITE`), which devices may lack.
 ///
-/// It is of extended posting, and the queue pair is created for it.
+/// It requires a queue pair that was created for it, with extended posting.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -39,7 +39,7 @@ pub struct AtomicWrite {
 }
 
 impl AtomicWrite {
-    /// Writes `bytes`, as they are, to the peer's cell.
+    /// Writes `bytes`, without byte order conversion, to the peer's cell.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new(remote: WriteCell, bytes: [u8; 8]) -> WorkRequest<AtomicWrite, Empty> {
@@ -59,7 +59,7 @@ impl Opcode for AtomicWrite {
     #[inline(always)]
     fn emit(self, to: &mut Operands<'_>) {
         let WriteCell { addr: remote_addr, rkey } = self.remote;
-        // A session passes the 8 bytes on by a pointer to them.
+        // A session passes a pointer to these 8 bytes.
         let compare_add = u64::from_ne_bytes(self.bytes);
         to.atomic(AtomicArm { remote_addr, compare_add, swap: MaybeUninit::new(0), rkey });
     }

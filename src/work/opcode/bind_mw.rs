@@ -25,16 +25,15 @@ use crate::work::request::{Use, WorkRequest, request};
 
 const VERB: &str = "ibv_bind_mw";
 
-/// BIND_MW (`IBV_WR_BIND_MW`, RC only): gives a window of type 2 a range of a region, with the
+/// BIND_MW (`IBV_WR_BIND_MW`, RC only): binds a type 2 window to a range of a region, with the
 /// rights `A` and a new key.
 ///
-/// The window comes back with the completion, as [`AnyBuf::Window`](crate::memory::AnyBuf): so the
-/// profile's entry is [`AnyBuf`](crate::memory::AnyBuf), and every send is signaled
-/// ([`SignalAll`](crate::qp::SignalAll)).
-/// [`MemoryWindow`] has an example.
+/// The completion returns the window as [`AnyBuf::Window`](crate::memory::AnyBuf). So the entry of
+/// the profile must be [`AnyBuf`](crate::memory::AnyBuf), and its signaling
+/// [`SignalAll`](crate::qp::SignalAll). [`MemoryWindow`] has an example.
 ///
-/// A message behind it in the same queue may tell the key before its completion: if the bind fails,
-/// so does the message ([R19.3](crate::guide::rules#r19-3)).
+/// A later message in the same queue can send the key before the bind has completed. If the bind
+/// fails, so does the message ([R19.3](crate::guide::rules#r19-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -57,7 +56,7 @@ const VERB: &str = "ibv_bind_mw";
 /// # let window = window.ok_or("no window")?;
 /// let window: LentWindow = window.into_lent()?;
 ///
-/// // The peer gives it back:
+/// // The peer invalidates it:
 /// # a.post_recv(wr::Recv::empty())?;
 /// let lent = Revocable::<RemoteWrite>::from_bytes(&told).ok_or("other rights")?;
 /// b.post_send(wr::SendWithInv::new(wr::Empty, lent))?;
@@ -82,18 +81,18 @@ pub struct BindMw<A = ()> {
     _rights: PhantomData<fn() -> A>,
 }
 
-/// A bind, to be posted.
+/// A bind that can be posted.
 pub(super) type Bind<A> = WorkRequest<BindMw<A>, WindowEntry, Connected, Unfenced, AlwaysSignaled>;
 
 impl<A: Access> BindMw<A> {
-    /// Binds `window` to the bytes `range` of `region`, and to no others
-    /// ([R6.11](crate::guide::rules#r6-11)). The rights of the region's own key do not matter; to
-    /// write, its memory must be writable.
+    /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)).
+    /// The rights of the region's own key do not matter, but its memory must be writable for a
+    /// window that peers write.
     ///
     /// # Errors
-    /// The window is given back: [`ErrorKind::PdMismatch`] if the region is of another protection
-    /// domain, [`ErrorKind::Os`] with EINVAL if the range is empty or not all inside the region
-    /// ([R1.7](crate::guide::rules#r1-7)).
+    /// [`ErrorKind::PdMismatch`] if the region belongs to another protection domain;
+    /// [`ErrorKind::Os`] with EINVAL if the range is empty or not inside the region
+    /// ([R1.7](crate::guide::rules#r1-7)). The error contains the window.
     #[allow(clippy::new_ret_no_self)]
     pub fn new<R, M>(
         window: MemoryWindow,
@@ -119,7 +118,7 @@ allows! {
         BindWindow<A>;
 }
 
-/// What a window with the rights `A` is bound to, if it may be.
+/// The range that a window with the rights `A` is bound to, if it is valid.
 pub(super) fn range_of<A, R, M>(
     window: &Window,
     region: &MemoryRegion<R, M>,
@@ -153,7 +152,7 @@ impl Opened {
     }
 }
 
-/// Binds `window`, by a key of its own if it is of type 2.
+/// Binds `window`, with a new key if it is a type 2 window.
 pub(super) fn bind<A>(window: Window, rkey: u32, bind_info: ibv_mw_bind_info) -> Bind<A> {
     let bind = bind_mw_t { mw: window.core().mw, rkey, bind_info };
     told(BindMw { bind, _rights: PhantomData }, WindowEntry(window))
@@ -164,7 +163,7 @@ fn told<A>(op: BindMw<A>, window: WindowEntry) -> Bind<A> {
 }
 
 impl<A: Access> Bind<A> {
-    /// The peer's addresses begin at 0, and not where the bytes are in this process
+    /// Makes the peer's addresses start at 0 instead of at the address in this process
     /// (`IBV_ACCESS_ZERO_BASED`).
     pub fn zero_based(mut self) -> Self {
         self.op.bind.bind_info.mw_access_flags |= ZERO_BASED;
@@ -172,16 +171,16 @@ impl<A: Access> Bind<A> {
         self
     }
 
-    /// What the window will open to peers, once it is bound: for a message behind it in the same
-    /// queue ([R19.3](crate::guide::rules#r19-3)).
+    /// The remote slice of the window once it is bound, for a later message in the same queue
+    /// ([R19.3](crate::guide::rules#r19-3)).
     pub fn remote(&self) -> RemoteSlice<A> {
         let range = self.data.0.core().range;
         RemoteSlice::from_parts(range.addr, range.len, self.op.bind.rkey)
     }
 
-    /// Binds the window for a peer that will give it back by
-    /// [`SendWithInv`](crate::wr::SendWithInv). The slice is for a message behind it in the same
-    /// queue ([R19.3](crate::guide::rules#r19-3)). The completion gives a
+    /// Binds the window for a peer that will invalidate it with
+    /// [`SendWithInv`](crate::wr::SendWithInv). Send the slice in a later message in the same queue
+    /// ([R19.3](crate::guide::rules#r19-3)). The completion returns a
     /// [`LentWindow`](crate::memory::LentWindow).
     pub fn lend(mut self) -> (Bind<()>, Revocable<A>) {
         let lent = Revocable::new(self.remote());

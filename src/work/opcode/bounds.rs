@@ -1,7 +1,6 @@
-//! Which opcodes may carry inline data, and which the solicited flag: each says so itself; and by
-//! which opcodes memory of an implicit region is posted. The
-//! other bounds are in `rules`, above the opcodes; these three are asked for where a work request
-//! is described.
+//! Which opcodes support inline data, and which the solicited flag; and which opcodes can post
+//! memory of an implicit region. The other bounds are in `rules`, above the opcodes. These three
+//! are needed where a work request is described.
 
 use super::Opcode;
 use crate::memory::implicit::PagedOps;
@@ -17,7 +16,7 @@ pub trait InlineOp: Opcode {}
 
 allows! { [X, O: InlineOp] X: Inline<O>; }
 
-/// SOLICITED is for what consumes a receive at the peer ([R2.3](crate::guide::rules#r2-3)).
+/// SOLICITED is for opcodes that consume a receive at the peer ([R2.3](crate::guide::rules#r2-3)).
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be solicited",
@@ -26,7 +25,7 @@ allows! { [X, O: InlineOp] X: Inline<O>; }
 )]
 pub trait SolicitedOp: Opcode {}
 
-/// Memory of an implicit region is posted by the operations that its proof is for
+/// Memory of an implicit region can be posted with the operations that the region's proof covers
 /// ([R20.6](crate::guide::rules#r20-6)).
 #[diagnostic::on_unimplemented(
     message = "memory of this implicit region is not posted by `{Self}`",

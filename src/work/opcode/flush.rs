@@ -7,13 +7,13 @@ use crate::sys::persist::{WR_FLUSH, flush_t};
 use crate::work::inline::Empty;
 use crate::work::request::{Use, WorkRequest, request};
 
-/// FLUSH (`ibv_wr_flush`, RC only): what was written before it on this queue pair is where all see
-/// it, or where it outlives a loss of power, when it has completed.
+/// FLUSH (`ibv_wr_flush`, RC only). When it has completed, everything that was written before on
+/// this queue pair is globally visible, or survives a loss of power.
 ///
-/// It is of extended posting, and the queue pair is created for it. The peer grants it twice: the
-/// region's key has the right, and so has its queue pair
-/// ([`QpAccess::FLUSH_GLOBAL`](crate::qp::QpAccess::FLUSH_GLOBAL)). Devices that lack it refuse to
-/// create the queue pair, and to register the region
+/// It requires a queue pair that was created for it, with extended posting. The peer grants it with
+/// two rights: of the region's key, and of its queue pair
+/// ([`QpAccess::FLUSH_GLOBAL`](crate::qp::QpAccess::FLUSH_GLOBAL)). Devices that lack FLUSH refuse
+/// to create the queue pair, and to register the region
 /// ([`FlushGlobal`](crate::device::FlushGlobal)).
 ///
 /// ```
@@ -41,7 +41,7 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Flushes bytes of the peer's memory, or the region that they are in.
+    /// Flushes bytes of the peer's memory, or the region that contains them.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new(remote: RemoteFlush) -> WorkRequest<Flush, Empty> {

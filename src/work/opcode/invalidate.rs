@@ -1,6 +1,6 @@
-//! LOCAL_INV and SEND_WITH_INV, which end the key of a memory window.
+//! LOCAL_INV and SEND_WITH_INV, which invalidate the key of a memory window.
 
-#![allow(unsafe_code)] // says what one constructor asks for
+#![allow(unsafe_code)] // declares an unsafe constructor
 
 use super::{InlineOp, Opcode, SolicitedOp, WcOpcode, sealed};
 use crate::memory::rights::Access;
@@ -13,17 +13,17 @@ use crate::work::flags::{AlwaysSignaled, SendFlags, Unfenced};
 use crate::work::inline::{Empty, Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
-/// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): ends the key of a memory window of this end.
+/// LOCAL_INV (`IBV_WR_LOCAL_INV`, RC only): invalidates the key of a local memory window.
 ///
-/// On Soft-RoCE the post is refused
-/// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)): if a message of the
-/// peer has ended the key before, LOCAL_INV crashes the kernel (Linux 6.1 to 7.3), and this end
-/// cannot know of a message that it has not polled. Destroy the window there, or
+/// On Soft-RoCE the post is rejected
+/// ([`LocalInvOnSoftRoce`](crate::post::PostErrorKind::LocalInvOnSoftRoce)). If a message from the
+/// peer has invalidated the key already, LOCAL_INV crashes the kernel (Linux 6.1 to 7.3), and this
+/// side may not have polled that message yet. Destroy the window instead, or
 /// [lend](crate::wr::WorkRequest::lend) it.
 ///
-/// A bound window is given up, so nothing here names its key any more, and no other work request
-/// can end it ([R1.6](crate::guide::rules#r1-6)). Its completion gives the window back, to be bound
-/// again: [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
+/// It consumes the bound window, so nothing else can name or invalidate its key
+/// ([R1.6](crate::guide::rules#r1-6)). The completion returns the window, ready to be bound again.
+/// [`MemoryWindow`](crate::memory::MemoryWindow) has an example.
 #[doc(alias("IBV_WR_LOCAL_INV", "ibv_wr_local_inv", "IBV_QP_EX_WITH_LOCAL_INV"))]
 #[derive(Clone, Copy, Debug)]
 pub struct LocalInv {
@@ -31,7 +31,7 @@ pub struct LocalInv {
 }
 
 impl LocalInv {
-    /// Ends the key of `window`.
+    /// Invalidates the key of `window`.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<A: Access>(
@@ -42,14 +42,15 @@ impl LocalInv {
             .with(|connected| connected, SendFlags::empty())
     }
 
-    /// Ends `rkey`, the key of a type 2 window of the queue pair's protection domain that C bound.
-    /// With another key it completes with [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and
-    /// the queue pair is in the error state ([R1.6](crate::guide::rules#r1-6)).
+    /// Invalidates `rkey`, the key of a type 2 window of the queue pair's protection domain that C
+    /// code bound. Any other key makes it complete with
+    /// [`LocQpOp`](crate::completion::WcStatus::LocQpOp), and moves the queue pair to the error
+    /// state ([R1.6](crate::guide::rules#r1-6)).
     ///
     /// # Safety
-    /// - The code that bound the window expects that its key is ended here.
-    /// - On Soft-RoCE no message of a peer has ended the key, or can end it before this does: that
-    ///   crashes the kernel (Linux 6.1 to 7.3).
+    /// - The code that bound the window expects that its key is invalidated here.
+    /// - On Soft-RoCE, no message from a peer has invalidated the key, or can do so before this
+    ///   work request: that crashes the kernel (Linux 6.1 to 7.3).
     #[inline(always)]
     pub unsafe fn of_rkey(rkey: u32) -> WorkRequest<LocalInv, Empty> {
         request(LocalInv { rkey }, Empty, Use::Send)
@@ -71,22 +72,22 @@ impl Opcode for LocalInv {
     }
 }
 
-/// SEND_WITH_INV (`IBV_WR_SEND_WITH_INV`, RC only): a SEND that ends the key of a memory window at
-/// the peer, whose completion names it.
+/// SEND_WITH_INV (`IBV_WR_SEND_WITH_INV`, RC only): a SEND that also invalidates the key of a
+/// memory window at the peer. The peer's completion contains the key.
 ///
-/// The slice that the peer lent is given up. Its key is that of a type 2 window (R1.6), or, if the
-/// peer is a kernel, of a region that it registered by a work request: Linux's NVMe host lends such
-/// regions, and the example `nvme_target` invalidates them. With any other key the peer's receive
-/// fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue pair is in the
-/// error state; on this side the SEND may have succeeded. If the peer has Soft-RoCE and the
-/// window's key was ended before, the peer's kernel crashes (Linux 6.1 to 7.3). (A post that is
-/// refused ends no key: [`Revocable::new`] makes the slice of its numbers again.)
+/// It consumes the slice that the peer lent. Its key must be the key of a type 2 window (R1.6), or,
+/// if the peer is a kernel, of a region that it registered with a work request: Linux's NVMe host
+/// lends such regions, and the example `nvme_target` invalidates them. With any other key the
+/// peer's receive fails with [`RemInvReq`](crate::completion::WcStatus::RemInvReq) and its queue
+/// pair moves to the error state; on this side the SEND may have succeeded. If the peer has
+/// Soft-RoCE and the key was invalidated before, the peer's kernel crashes (Linux 6.1 to 7.3). (A
+/// rejected post invalidates no key. [`Revocable::new`] recreates the slice from its numbers.)
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, pd, fabric, .. } =
 /// #     proverbs::loopback::pair()?;
-/// // The peer opens a window, and says so; here is what it sent.
+/// // The peer binds a window and sends its slice, received here.
 /// # let region = pd.register::<RemoteWrite>(64)?;
 /// # let window = fabric.open_window(region.remote())?;
 /// # let rkey = window.rkey();
@@ -102,7 +103,7 @@ impl Opcode for LocalInv {
 /// while ended.is_empty() {
 ///     cq.poll()?.for_each(|completion| ended.extend(completion.invalidated_rkey()));
 /// }
-/// assert_eq!(ended, [rkey]); // nobody writes there any more
+/// assert_eq!(ended, [rkey]); // peers cannot write there any more
 /// # assert!(!fabric.close_window(window));
 /// # let again = || proverbs::memory::Revocable::new(window);
 /// # a.post_send(wr::SendWithInv::inline(b"", again()))?;
@@ -117,7 +118,7 @@ pub struct SendWithInv {
 }
 
 impl SendWithInv {
-    /// Sends `data`, and ends the key of `window`, a slice that the peer lent.
+    /// Sends `data`, and invalidates the key of `window`, a slice that the peer lent.
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, A: Access>(
@@ -130,7 +131,7 @@ impl SendWithInv {
         request(SendWithInv { rkey: window.rkey() }, data.into_data(), Use::Send)
     }
 
-    /// Sends a copy of `bytes`, made while posting.
+    /// Sends a copy of `bytes`, made during the post.
     #[inline(always)]
     pub fn inline<const N: usize, A: Access>(
         bytes: &[u8; N],
@@ -139,7 +140,7 @@ impl SendWithInv {
         inline(SendWithInv { rkey: window.rkey() }, Inline(bytes), Use::Send)
     }
 
-    /// As [`inline`](SendWithInv::inline), for a length known at run time.
+    /// Like [`inline`](SendWithInv::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice<A: Access>(
         bytes: &[u8],
@@ -148,8 +149,8 @@ impl SendWithInv {
         inline(SendWithInv { rkey: window.rkey() }, InlineSlice(bytes), Use::Send)
     }
 
-    /// Sends a copy of `slices`, one behind the other, as
-    /// [`Send::inline_list`](crate::wr::Send::inline_list) does.
+    /// Sends a copy of `slices`, one after the other, like
+    /// [`Send::inline_list`](crate::wr::Send::inline_list).
     #[inline(always)]
     pub fn inline_list<const N: usize, A: Access>(
         slices: [&[u8]; N],

@@ -1,6 +1,6 @@
-//! The opcodes. Each has one block: its operands, its constructors, and the fields of `ibv_send_wr`
-//! that it reads. On which transport and to which queue pair it may be posted is decided in
-//! [`rules`](crate::rules).
+//! The opcodes. Each has its operands, its constructors, and the fields of `ibv_send_wr` that it
+//! reads. The module [`rules`](crate::rules) defines on which transports and queue pairs it can be
+//! posted.
 
 #![allow(unsafe_code)] // reads C work requests
 
@@ -38,8 +38,8 @@ use crate::work::refusal::PostErrorKind;
 use crate::work::request::Use;
 use crate::work::wc_opcode::WcOpcode;
 
-/// An opcode of ibv_post_send(3) with its operands. A closed set: there is no way from an integer
-/// ([R1.3](crate::guide::rules#r1-3)).
+/// An opcode of ibv_post_send(3) with its operands. The set is closed: an integer cannot be
+/// converted to an opcode ([R1.3](crate::guide::rules#r1-3)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -62,51 +62,51 @@ pub trait Opcode: sealed::Sealed {
     /// The name in the manual pages.
     const NAME: &'static str;
 
-    /// The form of its address in the peer's memory; `()` if it has none.
+    /// The type of its address in the peer's memory, or `()`.
     #[doc(hidden)]
     type Addr;
 
-    /// How it uses a buffer, if it goes to or comes from something that has an end.
+    /// How it uses a buffer, if its remote address has a length.
     #[doc(hidden)]
     const USE: Use = Use::Send;
 
-    /// Whether it names memory of the peer's, where a SEND has its destination.
+    /// Whether it names memory of the peer. (A SEND has its destination there.)
     #[doc(hidden)]
     const IS_RDMA: bool = false;
 
-    /// What its completion says (`opcode` of ibv_poll_cq(3)).
+    /// The opcode of its completion (`opcode` of ibv_poll_cq(3)).
     const COMPLETES_AS: WcOpcode;
 
-    /// How many bytes it may transfer at most; a READ, how many it does. Any number, if it has no
-    /// remote span.
+    /// The most bytes that it may transfer; for a READ, how many it transfers. Unlimited, if it
+    /// does not have a remote span.
     #[doc(hidden)]
     #[inline(always)]
     fn limit(&self) -> u32 {
         u32::MAX
     }
 
-    /// Writes what the opcode reads besides the gather list.
+    /// Writes the fields that the opcode reads, except the gather list.
     #[doc(hidden)]
     fn emit(self, to: &mut Operands<'_>);
 }
 
-/// The message of a work request, and how many bytes it may have, or its buffers have: if that is
-/// less. Cold: C's form says it all.
+/// The error of a work request whose message exceeds its slice or its buffers, if it does. Cold:
+/// everything is read from the C struct.
 ///
 /// # Safety
-/// `wr` is emitted, and `len` bytes are in its gather list.
+/// `wr` is emitted, and its gather list has `len` bytes.
 #[cold]
 pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorKind> {
-    // SAFETY: the work request is emitted, by this function's contract, so its opcode is written.
+    // SAFETY: the work request is emitted, by the contract, so its opcode is written.
     let opcode = unsafe { (*wr).opcode };
     let is_read = opcode == RdmaRead::CODE;
     if !is_read && opcode != RdmaWrite::CODE && opcode != RdmaWriteWithImm::CODE {
         return None;
     }
-    // SAFETY: the work request is emitted, and these opcodes write all of this arm.
+    // SAFETY: the work request is emitted, and these opcodes write all of this union arm.
     let limit = behind_rkey(unsafe { arm::<[u64; 2]>(wr).read() });
     let slice = if is_read && limit == READS_NOTHING { 0 } else { limit.into() };
-    // What a READ brings fills its buffers, as far as they go.
+    // A READ fills its buffers as far as its bytes go.
     match (is_read, slice < len, len < slice) {
         (false, true, _) => Some(PostErrorKind::ExceedsSlice { asked: len, max: slice }),
         (true, _, true) => Some(PostErrorKind::ExceedsBuffers { asked: slice, max: len }),
@@ -114,17 +114,17 @@ pub(crate) unsafe fn beyond(wr: *mut ibv_send_wr, len: u64) -> Option<PostErrorK
     }
 }
 
-/// Why iWARP does not accept a work request, if that follows from its opcode and flags: it has
-/// neither immediates nor atomics ([R24.4](crate::guide::rules#r24-4)). siw accepts no
-/// SEND_WITH_INV with inline data and no READ with a fence.
+/// Why iWARP rejects a work request, if its opcode and flags are the reason: iWARP does not support
+/// immediates or atomics ([R24.4](crate::guide::rules#r24-4)). siw also rejects SEND_WITH_INV with
+/// inline data, and a READ with a fence or of no bytes.
 ///
 /// # Safety
 /// `wr` is emitted.
 #[cold]
 pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Option<PostErrorKind> {
-    // SAFETY: the work request is emitted, by this function's contract, so its opcode and its flags
-    // are written.
-    let (opcode, flags) = unsafe { ((*wr).opcode, (*wr).send_flags) };
+    // SAFETY: the work request is emitted, by the contract, so its opcode, its flags and the number
+    // of its elements are written.
+    let (opcode, flags, num_sge) = unsafe { ((*wr).opcode, (*wr).send_flags, (*wr).num_sge) };
     let has = |flag: SendFlags| flags & flag.bits() != 0;
     match opcode {
         SendWithImm::CODE | RdmaWriteWithImm::CODE | CmpAndSwp::CODE | FetchAndAdd::CODE => {
@@ -134,6 +134,7 @@ pub(crate) unsafe fn why_not_on_iwarp(wr: *mut ibv_send_wr, is_siw: bool) -> Opt
             Some(PostErrorKind::InlineInvOnSiw)
         }
         RdmaRead::CODE if is_siw && has(SendFlags::FENCE) => Some(PostErrorKind::FencedReadOnSiw),
+        RdmaRead::CODE if is_siw && num_sge == 0 => Some(PostErrorKind::EmptyReadOnSiw),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What `ibv_bind_mw` posts: BIND_MW of a window of type 1.
+//! The work request of `ibv_bind_mw`: BIND_MW of a type 1 window.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -13,16 +13,14 @@ use crate::sys::types::raw::ibv_mw_bind_info;
 use crate::terms::error::Refused;
 use crate::work::flags::SendFlags;
 
-/// A bind of a window of type 1 (`struct ibv_mw_bind`), for
-/// [`bind_mw`](crate::QueuePair::bind_mw), which alone posts it: to a range of a region, with the
-/// rights `A`, or to nothing.
+/// A bind of a type 1 window (`struct ibv_mw_bind`), to a range of a region with the rights `A`, or
+/// to nothing. Only [`bind_mw`](crate::QueuePair::bind_mw) posts it.
 ///
-/// The window comes back with the completion, as [`AnyBuf::Window`](crate::memory::AnyBuf): so the
-/// profile's entry is [`AnyBuf`](crate::memory::AnyBuf), and every send is signaled
-/// ([`SignalAll`](crate::qp::SignalAll)). [`Type1Window`](crate::memory::Type1Window) has an
-/// example.
+/// The completion returns the window as [`AnyBuf::Window`](crate::memory::AnyBuf). So the entry of
+/// the profile must be [`AnyBuf`](crate::memory::AnyBuf), and its signaling
+/// [`SignalAll`](crate::qp::SignalAll). [`Type1Window`](crate::memory::Type1Window) has an example.
 ///
-/// The device chooses the key, which is therefore known when the bind has completed, and not before
+/// The device chooses the key, so it is not known before the bind has completed
 /// ([R1.8](crate::guide::rules#r1-8)).
 #[must_use = "a bind does nothing until it is posted"]
 pub struct MwBind<A = ()> {
@@ -31,13 +29,12 @@ pub struct MwBind<A = ()> {
 }
 
 impl<A: Access> MwBind<A> {
-    /// Binds `window` to the bytes `range` of `region`, and to no others
-    /// ([R6.11](crate::guide::rules#r6-11)), as [`BindMw::new`](crate::wr::BindMw::new) does with
-    /// one of type 2. One that is bound already is bound to them instead, and its key ends
-    /// ([R19.8](crate::guide::rules#r19-8)).
+    /// Binds `window` to the bytes `range` of `region` only ([R6.11](crate::guide::rules#r6-11)),
+    /// like [`BindMw::new`](crate::wr::BindMw::new) for type 2 windows. A window that is bound
+    /// already is rebound, which invalidates its old key ([R19.8](crate::guide::rules#r19-8)).
     ///
     /// # Errors
-    /// As for [`BindMw::new`](crate::wr::BindMw::new): the window is given back as it is.
+    /// As for [`BindMw::new`](crate::wr::BindMw::new). The error contains the window, unchanged.
     pub fn new<W, R, M>(
         window: W,
         region: &MemoryRegion<R, M>,
@@ -59,19 +56,20 @@ impl<A: Access> MwBind<A> {
 }
 
 impl MwBind {
-    /// Ends the key of `window`, and its hold on the region: a bind of no bytes.
+    /// Invalidates the key of `window` and releases its region, with a bind of 0 bytes.
     pub fn unbind<A: Access>(window: BoundType1Window<A>) -> Self {
         let mut window = window.into_window();
         let (mr, addr) = (window.core().at, window.core().range.addr);
         window.rebind(None);
-        // The region is that which it is bound to: librxe reads the key of one in any case.
+        // The region is the one that it is bound to, because librxe always reads the key of a
+        // region.
         MwBind::of(window, ibv_mw_bind_info { mr, addr, length: 0, mw_access_flags: 0 })
     }
 }
 
 impl<A> MwBind<A> {
     fn of(window: Window, bind_info: ibv_mw_bind_info) -> Self {
-        // The key is the provider's to choose.
+        // The provider chooses the key.
         MwBind { bind: bind(window, 0, bind_info), _rights: PhantomData }
     }
 
@@ -82,8 +80,8 @@ impl<A> MwBind<A> {
         self
     }
 
-    /// The work request, the owner of the window's object, and whether the device is software of
-    /// the kernel.
+    /// The work request, the owner of the window's object, and whether the device is a software
+    /// device of the kernel.
     pub(crate) fn into_parts(self) -> (Bind<()>, Arc<Owner>, bool) {
         let core = self.bind.data.0.core();
         let (owner, is_soft_roce) = (core.owner.clone(), core.is_soft_roce);

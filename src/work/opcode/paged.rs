@@ -1,4 +1,4 @@
-//! Opcodes whose buffer is in an implicit region.
+//! Opcodes with a buffer of an implicit region.
 
 use std::marker::PhantomData;
 
@@ -14,10 +14,10 @@ use crate::terms::transport::Transport;
 use crate::work::request::{Use, WorkRequest, request};
 
 /// The opcode `O` with a buffer of an [`ImplicitRegion`](crate::memory::ImplicitRegion), for queue
-/// pairs of the transport `T`: the one that the region's proof is for
+/// pairs of the transport `T`, which the region's proof is for
 /// ([R20.6](crate::guide::rules#r20-6)).
 ///
-/// Made by `paged` of the opcodes:
+/// Created with `paged` of the opcodes:
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -36,10 +36,10 @@ use crate::work::request::{Use, WorkRequest, request};
 /// let first: wr::WorkRequest<wr::Paged<wr::RdmaWrite, Rc>, _> =
 ///     wr::RdmaWrite::paged(table.part(..3)?, at);
 /// post_send!(a, [first, wr::RdmaWriteWithImm::paged(table.clone(), at, 7)])?;
-/// a.post_send(wr::Send::paged(table.part(..0)?))?; // (the peer has room for no bytes)
+/// a.post_send(wr::Send::paged(table.part(..0)?))?; // (the peer's receive is empty)
 /// a.post_send(wr::SendWithImm::paged(table.part(..0)?, 8).solicited())?;
 /// proverbs::loopback::poll(&mut cq, 7)?;
-/// assert_eq!(table.handles(), 1); // all others came back, and are gone
+/// assert_eq!(table.handles(), 1); // all others were returned and dropped
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Paged<O, T> {
@@ -55,7 +55,7 @@ impl<O, T> Paged<O, T> {
 }
 
 impl Send {
-    /// Sends memory of an implicit region: [`Paged`] has an example.
+    /// Sends memory of an implicit region. [`Paged`] has an example.
     #[inline(always)]
     pub fn paged<T: Transport, X: Allows<call::PostPaged<Send>>>(
         data: ImplicitBuf<T, X>,
@@ -65,7 +65,7 @@ impl Send {
 }
 
 impl SendWithImm {
-    /// Sends memory of an implicit region, and `imm_data`: [`Paged`] has an example.
+    /// Sends memory of an implicit region, and `imm_data`. [`Paged`] has an example.
     #[inline(always)]
     pub fn paged<T: Transport, X: Allows<call::PostPaged<Send>>>(
         data: ImplicitBuf<T, X>,
@@ -76,7 +76,8 @@ impl SendWithImm {
 }
 
 impl RdmaWrite {
-    /// Writes memory of an implicit region to the peer's at `remote`: [`Paged`] has an example.
+    /// Writes memory of an implicit region to the peer's memory at `remote`. [`Paged`] has an
+    /// example.
     #[inline(always)]
     pub fn paged<T: Transport, X: Allows<call::PostPaged<RdmaWrite>>, R>(
         data: ImplicitBuf<T, X>,
@@ -91,8 +92,8 @@ impl RdmaWrite {
 }
 
 impl RdmaWriteWithImm {
-    /// Writes memory of an implicit region to the peer's at `remote`, and completes a receive of
-    /// the peer's with `imm_data`: [`Paged`] has an example.
+    /// Writes memory of an implicit region to the peer's memory at `remote`, and completes a
+    /// receive at the peer with `imm_data`. [`Paged`] has an example.
     #[inline(always)]
     pub fn paged<T: Transport, X: Allows<call::PostPaged<RdmaWrite>>, R>(
         data: ImplicitBuf<T, X>,

@@ -7,7 +7,7 @@ use crate::sys::types::ibv_wr_opcode;
 use crate::work::data::{IntoData, Takes};
 use crate::work::request::{Use, WorkRequest, request};
 
-/// RDMA_READ (`IBV_WR_RDMA_READ`): the peer's memory lands in the buffer.
+/// RDMA_READ (`IBV_WR_RDMA_READ`): reads the peer's memory into the buffer.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -27,11 +27,12 @@ pub struct RdmaRead {
 }
 
 impl RdmaRead {
-    /// Reads all of the peer's slice at `remote` into `data`, buffer after buffer: their lengths
-    /// are set to what each of them gets, whatever they were. A slice for which their capacities do
-    /// not suffice is refused, as is any but an empty one where `data` is
-    /// [`Empty`](crate::wr::Empty). From a [`RemoteAddr`](crate::memory::RemoteAddr), which has no
-    /// end, it reads as many bytes as the buffers' lengths say.
+    /// Reads the peer's whole slice at `remote` into `data`, one buffer after the other. It sets
+    /// each buffer's length to the number of bytes that it receives. The post is rejected if the
+    /// buffers' capacities are too small for the slice. `data` can be [`Empty`](crate::wr::Empty)
+    /// only for an empty slice. A [`RemoteAddr`](crate::memory::RemoteAddr) does not have a length,
+    /// so a READ from it fills the buffers' lengths.
+    /// siw does not support a READ of no bytes ([R24.18](crate::guide::rules#r24-18)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaRead, D>

@@ -7,7 +7,7 @@ use crate::work::data::{IntoData, Takes};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
-/// SEND (`IBV_WR_SEND`): the data lands in a receive of the peer's.
+/// SEND (`IBV_WR_SEND`): sends the data to a receive of the peer.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -19,7 +19,7 @@ use crate::work::request::{Use, WorkRequest, request};
 /// buf.copy_from(b"of a buffer")?;
 /// a.post_send(wr::Send::new(buf))?;
 /// a.post_send(wr::Send::inline(b"copied"))?;                  // an array: the compiler counts it
-/// // A slice: counted while it is posted.
+/// // A slice: its length is checked during the post.
 /// a.post_send(wr::Send::inline_slice("copied".as_bytes()))?;
 /// proverbs::loopback::poll(&mut cq, 6)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,7 +29,8 @@ use crate::work::request::{Use, WorkRequest, request};
 pub struct Send;
 
 impl Send {
-    /// Sends `data`: a buffer up to its length, several, or [`Empty`](crate::wr::Empty).
+    /// Sends `data`: the first `len` bytes of a buffer, several buffers, or
+    /// [`Empty`](crate::wr::Empty).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D>(data: impl IntoData<Data = D>) -> WorkRequest<Send, D>
@@ -39,22 +40,22 @@ impl Send {
         request(Send, data.into_data(), Use::Send)
     }
 
-    /// Sends a copy of `bytes`, made while posting (`IBV_SEND_INLINE`;
-    /// [R2.9](crate::guide::rules#r2-9)). The compiler counts them
+    /// Sends a copy of `bytes`, made during the post (`IBV_SEND_INLINE`;
+    /// [R2.9](crate::guide::rules#r2-9)). The compiler checks their number
     /// ([R2.7](crate::guide::rules#r2-7)).
     #[inline(always)]
     pub fn inline<const N: usize>(bytes: &[u8; N]) -> WorkRequest<Send, Inline<'_, N>> {
         inline(Send, Inline(bytes), Use::Send)
     }
 
-    /// As [`inline`](Send::inline), for a length known at run time.
+    /// Like [`inline`](Send::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8]) -> WorkRequest<Send, InlineSlice<'_>> {
         inline(Send, InlineSlice(bytes), Use::Send)
     }
 
-    /// Sends a copy of `slices`, one behind the other, made while posting: a header and a body,
-    /// say. Each is an element: there are at most `max_send_sge` of the profile
+    /// Sends a copy of `slices`, one after the other, made during the post, such as a header and a
+    /// body. Each slice takes an element, so there are at most `max_send_sge` of the profile
     /// ([R3.1](crate::guide::rules#r3-1)).
     ///
     /// ```
@@ -94,13 +95,14 @@ impl Opcode for Send {
 impl InlineOp for Send {}
 impl SolicitedOp for Send {}
 
-/// SEND_WITH_IMM (`IBV_WR_SEND_WITH_IMM`): a SEND whose completion at the peer carries 32 bits.
+/// SEND_WITH_IMM (`IBV_WR_SEND_WITH_IMM`): a SEND whose completion at the peer contains 32 bits of
+/// immediate data.
 ///
 /// ```
 /// # use proverbs::prelude::*;
 /// # let proverbs::loopback::Pair { mut a, mut b, mut cq, .. } = proverbs::loopback::pair()?;
 /// for _ in 0..3 {
-///     b.post_recv(wr::Recv::empty())?; // room for no bytes, so none may come
+///     b.post_recv(wr::Recv::empty())?; // for an empty message only
 /// }
 /// a.post_send(wr::SendWithImm::new(wr::Empty, 1))?;
 /// a.post_send(wr::SendWithImm::inline(&[], 2))?;
@@ -120,7 +122,7 @@ pub struct SendWithImm {
 }
 
 impl SendWithImm {
-    /// Sends `data` and `imm_data` (host order; the wire has network order).
+    /// Sends `data` and `imm_data` (host byte order; it is converted to network order).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D>(data: impl IntoData<Data = D>, imm_data: u32) -> WorkRequest<SendWithImm, D>
@@ -130,7 +132,7 @@ impl SendWithImm {
         request(SendWithImm { imm_data }, data.into_data(), Use::Send)
     }
 
-    /// Sends a copy of `bytes`, made while posting.
+    /// Sends a copy of `bytes`, made during the post.
     #[inline(always)]
     pub fn inline<const N: usize>(
         bytes: &[u8; N],
@@ -139,13 +141,13 @@ impl SendWithImm {
         inline(SendWithImm { imm_data }, Inline(bytes), Use::Send)
     }
 
-    /// As [`inline`](SendWithImm::inline), for a length known at run time.
+    /// Like [`inline`](SendWithImm::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice(bytes: &[u8], imm_data: u32) -> WorkRequest<SendWithImm, InlineSlice<'_>> {
         inline(SendWithImm { imm_data }, InlineSlice(bytes), Use::Send)
     }
 
-    /// Sends a copy of `slices`, one behind the other, as [`Send::inline_list`] does.
+    /// Sends a copy of `slices`, one after the other, like [`Send::inline_list`].
     #[inline(always)]
     pub fn inline_list<const N: usize>(
         slices: [&[u8]; N],

@@ -8,7 +8,8 @@ use crate::work::data::{IntoData, Takes};
 use crate::work::inline::{Inline, InlineList, InlineSlice, inline};
 use crate::work::request::{Use, WorkRequest, request};
 
-/// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): the data lands in the peer's memory, which gets no notice.
+/// RDMA_WRITE (`IBV_WR_RDMA_WRITE`): writes the data to the peer's memory. The peer is not
+/// notified.
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -48,8 +49,8 @@ pub struct RdmaWrite {
 }
 
 impl RdmaWrite {
-    /// Writes `data` to the peer's memory at `remote`. What is longer than that is refused
-    /// ([R6.7](crate::guide::rules#r6-7)).
+    /// Writes `data` to the peer's memory at `remote`. The post is rejected if the data is longer
+    /// than `remote` ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(data: impl IntoData<Data = D>, remote: R) -> WorkRequest<RdmaWrite, D>
@@ -60,7 +61,7 @@ impl RdmaWrite {
         request(RdmaWrite { remote }, data.into_data(), use_)
     }
 
-    /// Writes a copy of `bytes`, made while posting.
+    /// Writes a copy of `bytes`, made during the post.
     #[inline(always)]
     pub fn inline<const N: usize, R>(
         bytes: &[u8; N],
@@ -73,7 +74,7 @@ impl RdmaWrite {
         inline(RdmaWrite { remote }, Inline(bytes), use_)
     }
 
-    /// As [`inline`](RdmaWrite::inline), for a length known at run time.
+    /// Like [`inline`](RdmaWrite::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice<R>(bytes: &[u8], remote: R) -> WorkRequest<RdmaWrite, InlineSlice<'_>>
     where
@@ -83,9 +84,9 @@ impl RdmaWrite {
         inline(RdmaWrite { remote }, InlineSlice(bytes), use_)
     }
 
-    /// Writes a copy of `slices`, one behind the other, made while posting, as
-    /// [`Send::inline_list`](crate::wr::Send::inline_list) sends them. What is longer together than
-    /// `remote` is refused ([R6.7](crate::guide::rules#r6-7)).
+    /// Writes a copy of `slices`, one after the other, made during the post, like
+    /// [`Send::inline_list`](crate::wr::Send::inline_list). The post is rejected if their total
+    /// length exceeds `remote` ([R6.7](crate::guide::rules#r6-7)).
     ///
     /// ```
     /// # use proverbs::prelude::*;
@@ -139,8 +140,8 @@ impl Opcode for RdmaWrite {
 #[diagnostic::do_not_recommend]
 impl InlineOp for RdmaWrite {}
 
-/// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive of the
-/// peer's ([R1.5](crate::guide::rules#r1-5)).
+/// RDMA_WRITE_WITH_IMM (`IBV_WR_RDMA_WRITE_WITH_IMM`): a WRITE that also consumes a receive at the
+/// peer ([R1.5](crate::guide::rules#r1-5)).
 ///
 /// ```
 /// # use proverbs::prelude::*;
@@ -149,7 +150,7 @@ impl InlineOp for RdmaWrite {}
 /// let region = pd.register::<RemoteWrite>(64)?;
 /// let at = region.remote().write();
 /// for _ in 0..3 {
-///     b.post_recv(wr::Recv::empty())?; // what the notices use up
+///     b.post_recv(wr::Recv::empty())?; // consumed by the immediates
 /// }
 /// a.post_send(wr::RdmaWriteWithImm::new(wr::Empty, at, 1))?;
 /// a.post_send(wr::RdmaWriteWithImm::inline(b"8 bytes!", at, 2))?;
@@ -174,9 +175,9 @@ pub struct RdmaWriteWithImm {
 }
 
 impl RdmaWriteWithImm {
-    /// Writes `data` to the peer's memory at `remote`, if it is not longer than that
-    /// ([R6.7](crate::guide::rules#r6-7)), and completes a receive of the peer's with `imm_data`
-    /// (host order; the wire has network order).
+    /// Writes `data` to the peer's memory at `remote`, and completes a receive at the peer with
+    /// `imm_data` (host byte order; it is converted to network order). The post is rejected if the
+    /// data is longer than `remote` ([R6.7](crate::guide::rules#r6-7)).
     #[inline(always)]
     #[allow(clippy::new_ret_no_self)]
     pub fn new<D, R>(
@@ -191,7 +192,7 @@ impl RdmaWriteWithImm {
         request(RdmaWriteWithImm { remote, imm_data }, data.into_data(), use_)
     }
 
-    /// Writes a copy of `bytes`, made while posting.
+    /// Writes a copy of `bytes`, made during the post.
     #[inline(always)]
     pub fn inline<const N: usize, R>(
         bytes: &[u8; N],
@@ -205,7 +206,7 @@ impl RdmaWriteWithImm {
         inline(RdmaWriteWithImm { remote, imm_data }, Inline(bytes), use_)
     }
 
-    /// As [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
+    /// Like [`inline`](RdmaWriteWithImm::inline), for a length known at run time.
     #[inline(always)]
     pub fn inline_slice<R>(
         bytes: &[u8],
@@ -219,7 +220,7 @@ impl RdmaWriteWithImm {
         inline(RdmaWriteWithImm { remote, imm_data }, InlineSlice(bytes), use_)
     }
 
-    /// Writes a copy of `slices`, one behind the other, as [`RdmaWrite::inline_list`] does.
+    /// Writes a copy of `slices`, one after the other, like [`RdmaWrite::inline_list`].
     #[inline(always)]
     pub fn inline_list<const N: usize, R>(
         slices: [&[u8]; N],

@@ -83,6 +83,21 @@ pub enum ErrorKind {
         /// The smallest sufficient capacity, including all bookings.
         enough: u32,
     },
+    /// The completion queue has room for the queues that are to complete there, but other queues
+    /// use it now ([R9.9]), because its queue pairs share its entries
+    /// (`CqBuilder::shared_budget`). Poll `asked - free` of their completions first.
+    ///
+    /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
+    CqFull {
+        /// The entries that the queues reserve.
+        asked: u32,
+        /// The entries that are free.
+        free: u32,
+    },
+    /// The completion queue is not polled any more: it was dropped, or is in error ([R10.12]).
+    ///
+    /// [R10.12]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r10-12
+    CqGone,
     /// A completion queue cannot become smaller than the bookings of its queues ([R9.9]).
     ///
     /// [R9.9]: https://docs.rs/proverbs/latest/proverbs/guide/rules/index.html#r9-9
@@ -276,6 +291,13 @@ impl fmt::Display for Error {
                 "the completion queue has room for {free} of the {asked} entries these queues need: \
                  create it with at least {enough}"
             ),
+            ErrorKind::CqFull { asked, free } => write!(
+                f,
+                "the completion queue has room for {free} of the {asked} entries these queues need \
+                 now: poll {} completions first",
+                asked.saturating_sub(*free)
+            ),
+            ErrorKind::CqGone => f.write_str("the completion queue was dropped, or is in error"),
             ErrorKind::Booked { asked, booked } => write!(
                 f,
                 "cqe {asked} is less than the {booked} entries that queues have booked (destroy \

@@ -13,6 +13,8 @@ use super::device::Device;
 pub struct Wish {
     pub depth: Depth,
     pub cqe: u32,
+    /// Whether the queue pairs of a completion queue share its entries.
+    pub shares: bool,
     pub buffers: usize,
     pub size: usize,
     pub access: QpAccess,
@@ -29,6 +31,7 @@ impl Wish {
         Wish {
             depth: Depth { send: 8, recv: 8 },
             cqe: 60,
+            shares: false,
             buffers: 40,
             size: 256,
             access: QpAccess::all(),
@@ -213,8 +216,10 @@ impl<T: Bring<P>, P: Profile<Receive = OwnRq, Threads = AnyThread>> Pair<T, P> {
     pub fn on(dev: Device, wish: &Wish) -> Self {
         let pd = dev.ctx.alloc_pd().unwrap();
         let pool = pd.create_pool(wish.buffers, wish.size).unwrap();
-        let ca = dev.ctx.create_cq(wish.cqe).unwrap();
-        let cb = dev.ctx.create_cq(wish.cqe).unwrap();
+        let [ca, cb] = [(); 2].map(|()| {
+            let builder = dev.ctx.cq(wish.cqe);
+            if wish.shares { builder.shared_budget() } else { builder }.create().unwrap()
+        });
         let a = pd.create_qp::<T, P>(&ca, &ca, wish.depth).unwrap();
         let b = pd.create_qp::<T, P>(&cb, &cb, wish.depth).unwrap();
         let (a, b) = T::connect((a, &pd), (b, &pd), &dev, wish);

@@ -8,21 +8,13 @@ use anyhow::{Result, bail, ensure};
 use crate::setup::{self, Group};
 use crate::sh::{self, Run, cmd};
 use crate::soft_roce::{self, Driver, Guest, Library, NAMED};
-use crate::test::{FEATURES, TEST};
+use crate::test::{FEATURES, built};
 use crate::{cargo, paths, what_c_does};
 
 /// The suites, in one boot.
 pub fn suites(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let tests = cargo::executables(
-        "Building the suites and the tests of rdma_cm",
-        &[
-            &TEST[..],
-            &["--no-run", "--test", "conformance", "--test", "attack"],
-            &["--test", "cm", "--test", "handles"],
-        ]
-        .concat(),
-    )?;
+    let tests = built("conformance attack cm handles")?;
     // These use raw calls to create windows, queues that are fuller than the crate knows, and
     // queues with inline pieces.
     let raw = cargo::executables_with(
@@ -47,25 +39,7 @@ pub fn suites(device: Option<&str>) -> Result<()> {
 /// that break rules.
 pub fn interop(device: Option<&str>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let tests = cargo::executables(
-        "Building the tests",
-        &[
-            &TEST[..],
-            &[
-                "--no-run",
-                "--test",
-                "cm",
-                "--test",
-                "differential",
-                "--test",
-                "load",
-                "--test",
-                "imm_interop",
-            ],
-            &["--test", "absence"],
-        ]
-        .concat(),
-    )?;
+    let tests = built("cm differential load imm_interop absence")?;
     let examples = &examples()?;
     let connections = cargo::executables(
         "Building the connections whose system calls are counted",
@@ -153,12 +127,12 @@ fn connections_c() -> Result<PathBuf> {
 }
 
 /// On iWARP, in a guest with siw: the rdma_cm examples against the C programs, the rdma_cm suite,
-/// conformance, and, on a kernel with a slow network, sends from the program's pages.
+/// conformance, the attacks, and, on a kernel with a slow network, sends from the program's pages.
 pub fn siw() -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let build = [&TEST[..], &["--no-run", "--test", "conformance", "--test", "cm"]].concat();
-    let tests = cargo::executables("Building the suites", &build)?;
+    let tests = built("conformance attack cm")?;
     let (conformance, cm) = (path_of(&tests, "conformance")?, path_of(&tests, "cm")?);
+    let attack = path_of(&tests, "attack")?;
     let examples = &examples()?;
     let skips = OF_UD.map(|name| format!("--skip {name}")).join(" ");
     let lines = [
@@ -167,6 +141,7 @@ pub fn siw() -> Result<()> {
         format!("{cm} {skips} --skip removal::"),
         // Some tests wait for long, so there are more threads than processors.
         format!("RUST_BACKTRACE=0 timeout 3000 {conformance} --quiet --test-threads 4"),
+        format!("RUST_BACKTRACE=0 timeout 1800 {attack} --quiet --test-threads 4"),
     ];
     // All of them, so that one boot shows all differences.
     let lines = lines.map(|line| format!("{line} || code=1")).join("\n");
@@ -208,9 +183,7 @@ pub fn perftest(library: Option<Library>) -> Result<()> {
 /// one library. A failure does not prevent the others from running.
 pub fn kernels(kernel: Option<&str>, library: Option<Library>) -> Result<()> {
     setup::ensure(&[Group::Guest])?;
-    let build = [&TEST[..], &["--no-run", "--test"]].concat();
-    let build = [&build[..], &["conformance", "--test", "attack", "--test", "cm"]].concat();
-    let tests = cargo::executables("Building the suites", &build)?;
+    let tests = built("conformance attack cm")?;
     let suites = [path_of(&tests, "conformance")?, path_of(&tests, "attack")?];
     let suites = format!("{} {}", suites.join(" "), path_of(&tests, "cm")?);
     let script = paths::workspace().join("tests/interop/kernels.sh");
