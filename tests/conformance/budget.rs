@@ -130,8 +130,8 @@ fn a_budget_gets_back_what_ended_queue_pairs_took() {
     assert_eq!(kind(a.post_send(message())), full(1));
     assert_eq!((crowd.cq.unbooked(), a.send_room(), b.recv_room()), (0, 0, 0));
 
-    // What completed before a reset takes room until it was polled, and the rest until the queue
-    // was seen empty.
+    // Completions from before a reset take room until they were polled, and the rest until the
+    // queue was seen empty.
     let c = c.reset().unwrap();
     assert_eq!(crowd.cq.unbooked(), 0);
     poll_empty(&mut crowd.cq);
@@ -374,7 +374,7 @@ fn a_task_waits_for_room_in_a_budget() {
     let flag = Arc::new(Flag::default());
     let waker = Waker::from(flag.clone());
     let mut task = Task::from_waker(&waker);
-    // What there is; `None` if the task has to wait.
+    // The available room; `None` if the task has to wait.
     let mut now = |room: &mut Room<'_>| match room.as_mut().poll(&mut task) {
         Poll::Ready(Ok(())) => Some(None),
         Poll::Ready(Err(error)) => Some(Some(error)),
@@ -413,7 +413,7 @@ fn a_task_waits_for_room_in_a_budget() {
     assert!(flag.0.swap(false, Relaxed));
     assert!(matches!(now(&mut room), Some(None)));
 
-    // Nobody polls any more.
+    // The queue is not polled any more.
     crowd.add(Depth { send: 64, recv: 64 });
     let mut c = crowd.qps.pop().unwrap();
     c.post_recv(wr::Recv::empty()).unwrap();
@@ -426,7 +426,7 @@ fn a_task_waits_for_room_in_a_budget() {
     assert!(flag.0.swap(false, Relaxed));
     let Some(Some(error)) = now(&mut room) else { panic!() };
     assert_eq!(*error.kind(), ErrorKind::CqGone);
-    // What ended queue pairs took stays taken: it may be in the completion queue still.
+    // Room of ended queue pairs stays taken: their completions may still be queued.
     drop(c);
     assert_eq!(kind(a.post_recv(wr::Recv::empty())), full(1));
     assert!(error.to_string().contains("the completion queue was dropped"), "{error}");

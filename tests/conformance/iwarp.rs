@@ -274,14 +274,14 @@ fn a_receive_without_a_buffer() {
     let [first, last] = [1, 2].map(|byte| wr::Recv::new(filled(&p.pool, &[byte])));
     let error = post_recv!(p.b, [first, wr::Recv::empty(), last]).unwrap_err();
     assert_eq!((error.kind(), error.accepted()), (refused, 1));
-    // The buffer behind it is back, and the one before it is with the device.
+    // The buffer behind it is back, and the device owns the one before it.
     drop(error);
     assert_eq!((p.pool.available(), p.b.recvs_outstanding()), (39, 1));
     p.a.post_send(wr::Send::inline(b"")).unwrap();
     assert!(poll(&p.dev, &mut p.cb, 1).remove(0).received().data().is_empty());
 }
 
-/// What is posted before the error state is flushed, and what is posted in it is not. `drain` says
+/// Requests posted before the error state are flushed, and those posted in it are not. `drain` says
 /// so at its time limit, and the end of the queue pair returns the buffers.
 /// Proves R24.7.
 #[test]

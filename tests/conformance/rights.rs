@@ -29,8 +29,8 @@ enum Expected {
     Registers,
     /// The kernel pins it for writing whatever the rights, and a file that was opened for reading
     /// cannot be pinned so: `ib_umem_get` of drivers/infiniband/core/umem.c had FOLL_FORCE with
-    /// FOLL_WRITE until Linux 6.2 removed it ("remove FOLL_FORCE usage"). So had
-    /// `siw_umem_get` of drivers/infiniband/sw/siw/siw_mem.c.
+    /// FOLL_WRITE until Linux 6.2 removed it ("remove FOLL_FORCE usage"). So had `siw_umem_get` of
+    /// drivers/infiniband/sw/siw/siw_mem.c.
     PinnedToWrite,
 }
 

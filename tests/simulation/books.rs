@@ -119,7 +119,7 @@ pub struct Life {
     pub recv_cq: usize,
     /// Its bookings: for sends, for receives.
     pub booked: [usize; 2],
-    /// What was outstanding when it ended: sends, receives.
+    /// The outstanding requests when it ended: sends, receives.
     pub left: [usize; 2],
     /// The program forgot the queue pair, which still works.
     pub forgotten: bool,

@@ -165,10 +165,10 @@ impl World {
 
     /// iWARP as siw provides it, with IPv4 addresses. It has only RC queue pairs, connected by
     /// rdma_cm on ids [of the fabric], which moves them to RTS itself; no address vectors, no
-    /// immediates, no atomics, and READs into one element only. Work requests have at most 6 elements
-    /// or 80 inline bytes, and receives at least one element. A work request that is posted in the
-    /// error state never completes, and `query` reports RESET in every state. GIDs are as on
-    /// [`ipv4`](World::ipv4), but not used.
+    /// immediates, no atomics, and READs into one element only. Work requests have at most 6
+    /// elements or 80 inline bytes, and receives at least one element. A work request that is
+    /// posted in the error state never completes, and `query` says RESET in every state. GIDs are
+    /// as on [`ipv4`](World::ipv4), but not used.
     ///
     /// [of the fabric]: https://docs.rs/proverbs/latest/proverbs/cm/struct.CmId.html#method.on
     pub const fn iwarp() -> World {

@@ -36,9 +36,9 @@ pub(crate) struct Send {
 
 impl Send {
     /// Whether iWARP supports this work request: no immediates and atomics, READs into exactly one
-    /// element and without a fence, and no SEND_WITH_INV of inline data (`siw_activate_tx_from_sq` of
-    /// Linux's drivers/infiniband/sw/siw/siw_qp.c). `proverbs-sys` rejects a READ without an element
-    /// before libsiw.
+    /// element and without a fence, and no SEND_WITH_INV of inline data
+    /// (`siw_activate_tx_from_sq` of Linux's drivers/infiniband/sw/siw/siw_qp.c). A READ without an
+    /// element is rejected by `proverbs-sys`, before libsiw.
     pub(crate) fn is_of_iwarp(&self, is_fenced: bool) -> bool {
         let has_other_elements = match (&self.op, &self.payload) {
             (Op::Read(_), Payload::List(list)) => list.len() != 1,
