@@ -47,17 +47,18 @@ impl Name {
 pub struct Ring<E: Entry> {
     // Invariants:
     // - Both names have the tag of the counters. Slots `oldest..next` (sequence numbers, wrapping,
-    //   masked) hold the words of the entries that the device owns, or say that there is no buffer.
-    // - There are `mask + 1` slots, a power of two, and at least `depth + 1 + MOST`, and as many
-    //   behind them. Those from `at` on may hold words of entries that are being posted: side by
-    //   side, so a list may go beyond the end of the ring, and `look_and_spend` moves what did to
-    //   where it belongs. A list that turns out not to fit overwrites nothing.
-    // - `at` is the slot of `next`, or one past the last where that is the first one.
-    // - If the ring has claims, `room` is 0. What it has claimed is `next`, and what it holds. It
-    //   holds an entry if the last work request is not signaled, so that one that is always fits.
-    // - Otherwise `room` is no more than the state's `depth - (next - oldest)` (what completes is added
-    //   when it is needed), and than slots from `at` to the end of the ring. (A drain's sentinel
-    //   goes beyond `depth`.)
+    //   masked) contain the words of the entries that the device owns, or a word for no buffer.
+    // - There are `mask + 1` slots, a power of two and at least `depth + 1 + MOST`, and the same
+    //   number behind them. Slots from `at` on may contain words of entries that are being posted.
+    //   They are contiguous, so a list may extend past the end of the ring, and `look_and_spend`
+    //   moves that part to its slots. A list that turns out not to fit overwrites nothing.
+    // - `at` is the slot of `next`, or one past the last if that is the first slot.
+    // - If the ring has claims, `room` is 0, and the number of claimed entries is `next` plus the
+    //   held ones. It holds an entry if the last work request is unsignaled, so that a signaled one
+    //   always fits.
+    // - Otherwise `room` is at most the state's `depth - (next - oldest)` (completions are added when
+    //   needed), and at most the number of slots from `at` to the end of the ring. (The sentinel of
+    //   a drain exceeds `depth`.)
     pub(crate) next: Name,
     oldest: Name,
     pub(crate) at: *const Cell<usize>,
